@@ -185,7 +185,7 @@ ins *math_hyper(const mctx *m, expr_op op, ins *x) {
 
 // x p(x^2) between -3 and 3; error below 2.4e-5.
 static ins *coarse_erf(const mctx *m, ins *x) {
-    static const double p[] = {1.12826848,      -0.375314891,   0.111079335,    -0.0251028631, 0.00423542829,
+    static const double p[] = {1.12826848,      -0.375314891,   0.111079335,     -0.0251028631, 0.00423542829,
                                -0.000511037069, 4.10605535e-05, -1.94482482e-06, 4.07421616e-08};
     ins *c = at_least(m, -3, at_most(m, 3, x));
     return mul(m, c, poly_of(m, mul(m, c, c), p, LENGTH(p)));

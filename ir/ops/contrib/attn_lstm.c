@@ -21,8 +21,6 @@ typedef struct wrapper {
     value *state[3], *y;                // h, c, a; y: all h
 } wrapper;
 
-static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
-
 // Input i of this direction, which keeps the axis of directions.
 static value *own_part(const wrapper *w, int i) {
     value *v = node_in(w->n, i);

@@ -130,7 +130,6 @@ typedef struct grouping {
 } grouping;
 
 static value *number(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
-static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
 
 //   row[i] = rows * (blocks of the experts before that of i) + how many i' < i have the same expert
 //   expert[j] = how many experts have all their blocks before j

@@ -10,7 +10,6 @@ typedef struct sequences {
     value *owner, *place;    // of each token: its sequence, its place in that
 } sequences;
 
-static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
 static value *number(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
 static value *column(node *n, value *v) { return NODE(n, "Unsqueeze", v, one_int(n, -1)); }
 

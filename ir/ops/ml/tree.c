@@ -32,7 +32,8 @@ static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
 
 // By depth, and otherwise as they are.
 static void sort_trees(forest *f) {
-    int64_t *root = ARENA_ARRAY(f->arena, int64_t, f->root.n), *depth = ARENA_ARRAY(f->arena, int64_t, f->root.n);
+    int64_t *root = ARENA_ARRAY(f->arena, int64_t, f->root.n),
+            *depth = ARENA_ARRAY(f->arena, int64_t, f->root.n);
     for (int t = 0; t < f->root.n; t++)
         if (f->depth_of.at[t] > f->depth) f->depth = f->depth_of.at[t];
     int n = 0, *count = ARENA_ARRAY(f->arena, int, f->depth + 2);
@@ -334,7 +335,8 @@ static void walk_trees(const tables *s, const node *n, buffer *leaf, int first, 
     expr *root = x_read(k, ml_ints(l, "root", f->root.at + first, end - first), &tree);
     expr *place = stage_state(k, st, DT_I64, root);
     expr *v = ml_read(k, s->x, row, tree_value(k, s->feature, place), s->t);
-    expr *next = x_select(k, tree_test(s, k, place, v), tree_value(k, s->yes, place), tree_value(k, s->no, place));
+    expr *next =
+        x_select(k, tree_test(s, k, place, v), tree_value(k, s->yes, place), tree_value(k, s->no, place));
     stage_step(st, 0, next, NULL);
     expr *at[] = {row, x_add(k, tree, x_i64(k, first))};
     stage_write(k, st, leaf, at, tree_value(k, s->row, place));
@@ -359,7 +361,8 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t,
                 "X has fewer features than the trees test");
     *turned = tree_bits_pay(l, f, rows);
     if (*turned) return tree_bits_leaves(l, n, f, t, rows, features);
-    buffer *leaf = lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(l->program->dims, f->root.n)});
+    buffer *leaf =
+        lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(l->program->dims, f->root.n)});
     for (int first = 0, end; first < f->root.n; first = end) {
         end = end_of_group(f, first);
         walk_trees(&s, n, leaf, first, end);

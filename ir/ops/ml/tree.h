@@ -11,7 +11,7 @@ typedef struct forest {
     const node *n;
     VEC(int64_t) feature, yes, no, missing, mode, row; // per node; row: of the leaf, -1 for inner nodes
     VEC(double) value;
-    VEC(int64_t) root, depth_of;                           // per tree
+    VEC(int64_t) root, depth_of;    // per tree
     bool wide;                      // split values are doubles
     int64_t rows;                   // number of leaves
     VEC(int64_t) entry_row, target; // entries: a leaf's weight for a target

@@ -34,7 +34,8 @@ bool attention_find(kernel *k, const target *t, attention *a) {
     a->tiles = t->amx_bf16 && t->precision == PRECISION_BF16 && a->lanes == PANEL_COLUMNS;
     int64_t d = round_up(dim_value(depth), a->tiles ? PAIRED : 1), e = round_up(dim_value(columns), a->lanes);
     dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
-    a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + 2 * KEYS) + 2 * ROWS + 64));
+    a->scratch =
+        dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + 2 * KEYS) + 2 * ROWS + 64));
     return a->lanes >= 4 && KEYS % a->lanes == 0;
 }
 
@@ -337,7 +338,8 @@ static void pack_key(flash *f, ins *j, bool exists) {
         if (exists) {
             ins *low = some_elements(f, a->score, a->key, a->d, lb_idx(b, d), f->depth - d);
             int64_t next = d + a->lanes;
-            pairs = as_pairs(f, low, some_elements(f, a->score, a->key, a->d, lb_idx(b, next), f->depth - next), false);
+            pairs = as_pairs(
+                f, low, some_elements(f, a->score, a->key, a->d, lb_idx(b, next), f->depth - next), false);
         }
         ins *at = lb_splat(b, idx_addk(b, base, d / 2 * PANEL_COLUMNS), a->lanes);
         ins *rows = lb_mul(b, lb_iota(b, index), lb_splat(b, lb_idx(b, PANEL_COLUMNS), a->lanes));
@@ -423,14 +425,16 @@ static void tile_columns(flash *f, const tile_product *p, ins *first, int column
     enum { TILE_A = 4, TILE_B = 6 };
     lbuild *b = f->b;
     for (int j = 0; j < 2 * columns; j++) {
-        ins *at = idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
+        ins *at =
+            idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
         if (p->add) lb_tile_load(b, j, bytes_from(f, p->c, at), lb_idx(b, p->ldc));
         else lb_tile_zero(b, j);
     }
     for (int64_t k = 0; k < p->steps; k++) {
         for (int column = 0; column < columns; column++) {
             ins *panel = lb_mul(b, idx_addk(b, first, column), p->panel);
-            lb_tile_load(b, TILE_B + column, bytes_from(f, p->b, idx_addk(b, panel, k * TILE_ROWS * TILE_BYTES)),
+            lb_tile_load(b, TILE_B + column,
+                         bytes_from(f, p->b, idx_addk(b, panel, k * TILE_ROWS * TILE_BYTES)),
                          lb_idx(b, TILE_BYTES));
             for (int row = 0; row < 2; row++) {
                 ins *at = lb_idx(b, row * TILE_ROWS * p->lda + k * TILE_BYTES);
@@ -440,7 +444,8 @@ static void tile_columns(flash *f, const tile_product *p, ins *first, int column
         }
     }
     for (int j = 0; j < 2 * columns; j++) {
-        ins *at = idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
+        ins *at =
+            idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
         lb_tile_store(b, j, bytes_from(f, p->c, at), lb_idx(b, p->ldc));
     }
 }

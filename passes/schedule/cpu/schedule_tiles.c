@@ -24,27 +24,27 @@ enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + colum
 // Rows of a region, begin to end, in blocks of high[0] + high[1] rows; high[1] is NULL if one tile is enough.
 typedef struct region {
     ins *begin, *end, *high[2];
-    bool across;                  // the second tile is the next position of pair_axis
-    ins *pair_begin, *pair_end;   // positions of that axis
+    bool across;                // the second tile is the next position of pair_axis
+    ins *pair_begin, *pair_end; // positions of that axis
 } region;
 
 typedef struct tiles {
     tiling t;
     lop product;
-    int size, chunk;         // bytes of an element, elements of a step along K
-    int64_t steps;           // of K
-    int pair_axis;           // whose next position the second tile of rows has, -1: tile_m
-    int rows;                // of a full block along tile_m, for regions of constant extent
-    ins *config, *scratch;   // local memory
-    ins *row, *rows_left;    // variables: the next row of the previous block to write, and their end
-    ins *old_n, **old;       // variables: its column, its counters by axis
-    const region *region;    // current
-    int columns;             // tiles of columns in a block
-    ins *last;               // columns in the last one, NULL: all
+    int size, chunk;       // bytes of an element, elements of a step along K
+    int64_t steps;         // of K
+    int pair_axis;         // whose next position the second tile of rows has, -1: tile_m
+    int rows;              // of a full block along tile_m, for regions of constant extent
+    ins *config, *scratch; // local memory
+    ins *row, *rows_left;  // variables: the next row of the previous block to write, and their end
+    ins *old_n, **old;     // variables: its column, its counters by axis
+    const region *region;  // current
+    int columns;           // tiles of columns in a block
+    ins *last;             // columns in the last one, NULL: all
     ins *n0;
-    int64_t lines;           // of the next panels that a step prefetches
-    ins *ahead;              // variable: bytes from B to the next such line
-    emitter *writer;         // with the counters of the previous block
+    int64_t lines;   // of the next panels that a step prefetches
+    ins *ahead;      // variable: bytes from B to the next such line
+    emitter *writer; // with the counters of the previous block
 } tiles;
 
 // ---------------------------------------------------------------- does it fit
@@ -72,7 +72,8 @@ static bool k_fits(tiles *x) {
         if (!dim_is_const(d) || dim_value(d) < 1) return false;
         x->steps *= dim_value(d);
     }
-    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->group_axis || !steps_by_one(t->a, t->group_axis)) return false;
+    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->group_axis || !steps_by_one(t->a, t->group_axis))
+        return false;
     x->chunk = chunk_of(x, dim_value(t->e->extent[t->group_axis]));
     if (!x->chunk) return false;
     x->steps /= x->chunk;
@@ -102,8 +103,8 @@ static void configure(tiles *x) {
         ins *high = x->region->high[j] ? x->region->high[j] : lb_idx(b, 1);
         heights = lb_add(b, heights, idx_mulk(b, high, in_each(2 * j, 2) | in_each(TILE_A + j, 1)));
     }
-    int64_t wide = TILE_BYTES * 0x1000100010001, narrow = bytes * 0x10001 | (int64_t)TILE_BYTES << 32 |
-                                                          (int64_t)TILE_BYTES << 48;
+    int64_t wide = TILE_BYTES * 0x1000100010001,
+            narrow = bytes * 0x10001 | (int64_t)TILE_BYTES << 32 | (int64_t)TILE_BYTES << 48;
     const int64_t words[] = {1, 0, wide, narrow, 0, 0, 0, 0};
     for (int j = 0; j < 8; j++)
         lb_store(b, x->config, lb_idx(b, j), j == TILE_CONFIG_HEIGHTS / 8 ? heights : lb_idx(b, words[j]), 0);
@@ -120,7 +121,8 @@ static void store_sums(tiles *x, int row, int column) {
     lbuild *b = &x->t.e->b;
     ins *at = lb_idx(b, (int64_t)column * SCRATCH_COLUMN);
     if (row) at = lb_add(b, at, idx_mulk(b, x->region->high[0], COLUMNS));
-    lb_tile_store(b, accumulator(row, column), lb_offset(b, x->scratch, at, TILE_GROUP), lb_idx(b, TILE_BYTES));
+    lb_tile_store(b, accumulator(row, column), lb_offset(b, x->scratch, at, TILE_GROUP),
+                  lb_idx(b, TILE_BYTES));
 }
 
 // The writer is an emitter of its own, as values cached for the current block are not those of the previous.
@@ -207,7 +209,8 @@ static operands operands_of(tiles *x) {
     ins *a = emit_index(e, t->a->offset), *at = emit_index(e, t->b->offset);
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL));
     at = lb_add(b, at, lb_mul(b, panel, t->panel_stride));
-    operands o = {.stride_a = idx_mulk(b, emit_index(e, t->row_stride), x->size), .stride_b = lb_idx(b, TILE_BYTES)};
+    operands o = {.stride_a = idx_mulk(b, emit_index(e, t->row_stride), x->size),
+                  .stride_b = lb_idx(b, TILE_BYTES)};
     o.a[0] = bytes_at(x, t->c->a->buffer, a);
     o.b[0] = bytes_at(x, t->c->b->buffer, at);
     if (x->region->high[1]) o.a[1] = bytes_at(x, t->c->a->buffer, lb_add(b, a, second_rows(x)));
@@ -297,7 +300,8 @@ static void other_steps(tiles *x, int depth, int64_t begin) {
     bool inner = depth == x->t.k.n - 1;
     int64_t end = dim_value(e->extent[axis]);
     if (begin >= end) return;
-    scope loop = scope_axis(e, axis, lb_idx(&e->b, begin), lb_idx(&e->b, end), inner ? x->chunk : 1, LOOP_SERIAL);
+    scope loop =
+        scope_axis(e, axis, lb_idx(&e->b, begin), lb_idx(&e->b, end), inner ? x->chunk : 1, LOOP_SERIAL);
     if (inner) step(x, false);
     else k_steps(x, depth + 1, false);
     scope_close(e, loop);
@@ -408,7 +412,8 @@ static void rest_of_rows(tiles *x, ins *begin, ins *end) {
     scope many = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, TILE_ROWS), n));
     region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}, false});
     scope_close(e, many);
-    scope few = scope_if(e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
+    scope few = scope_if(
+        e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
     region_blocks(x, &(region){begin, end, {n, NULL}, false});
     scope_close(e, few);
 }
@@ -435,7 +440,8 @@ static void pairs_of_rows(tiles *x) {
     ins *begin, *end, *zero = lb_idx(b, 0), *high = emit_dim(e, e->extent[x->t.tile_m]);
     axis_range(e, x->pair_axis, &begin, &end);
     ins *even = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), 2));
-    region two = {zero, high, {high, high}, true, begin, even}, one = {zero, high, {high, NULL}, false, even, end};
+    region two = {zero, high, {high, high}, true, begin, even},
+           one = {zero, high, {high, NULL}, false, even, end};
     scope some = scope_if(e, even->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, even));
     region_blocks(x, &two);
     scope_close(e, some);
@@ -449,7 +455,8 @@ static void pairs_of_rows(tiles *x) {
 static int balanced_rows(const dim *extent) {
     enum { MOST = 2 * TILE_ROWS };
     if (!dim_is_const(extent)) return MOST;
-    int64_t n = dim_value(extent), blocks = (n + MOST - 1) / MOST, rows = blocks ? (n + blocks - 1) / blocks : MOST;
+    int64_t n = dim_value(extent), blocks = (n + MOST - 1) / MOST,
+            rows = blocks ? (n + blocks - 1) / blocks : MOST;
     return (int)(rows + rows % 2);
 }
 
