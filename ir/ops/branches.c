@@ -4,6 +4,7 @@
 //
 //   y = If(size == 0) {op(x, Reshape(list, [0]))} else {If(size == 1) {op(x, Reshape(list, [1]))} else ...}
 #include "ir/ops/branches.h"
+#include <string.h>
 
 // n with a list of that length, in g.
 static value *with_length(graph *g, node *before, const node *n, int i, int length) {
@@ -34,11 +35,19 @@ int declared_rank(const node *n) {
     return t && t->kind == TYPE_TENSOR ? t->rank : RANK_UNKNOWN;
 }
 
+// Gradient has no rule for the branches.
+static bool is_differentiated(const graph *g) {
+    for (int j = 0; j < g->nodes.n; j++)
+        if (strcmp(g->nodes.at[j]->op->name, "Gradient") == 0) return true;
+    return false;
+}
+
 bool branch_on_length(node *n, int i, int first, int last) {
     const value *list = node_in(n, i);
     int count;
     if (!list || !node_out(n, 0) || last < first || list->type.rank != 1 ||
-        dim_is_const(list->type.dims[0]) || infer_contents(n, i, &count) || declared_rank(n) >= 0)
+        dim_is_const(list->type.dims[0]) || infer_contents(n, i, &count) || declared_rank(n) >= 0 ||
+        is_differentiated(n->graph))
         return false;
     value *shape = insert_before(n, "Shape", 1, &n->in[i], NULL);
     value *size = insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, 0)}, NULL);

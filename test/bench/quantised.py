@@ -1,4 +1,4 @@
-"""The networks of bytes and halves that ONNX Runtime's tools make, against ONNX Runtime on one thread.
+"""The networks of bytes and halves that ONNX Runtime's tools make, against ONNX Runtime and OpenVINO on one thread.
 
 usage: quantised.py ONNXC [NETWORK ...]     prints a line of docs/performance.md for each network and form
 
@@ -18,9 +18,9 @@ import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.transformers.float16 import convert_float_to_float16
-from peers import Compiled, difference, in_turns, ort_session, random_inputs
+from peers import Compiled, difference, in_turns, openvino_request, ort_session, random_inputs
 
-NAMES = ("resnet18", "mobilenet_v2", "minilm")
+NAMES = ("resnet18", "resnet50", "mobilenet_v2", "minilm")
 STATIC = {"qdq u8 s8": QuantType.QUInt8, "qdq u16 s8": QuantType.QUInt16}
 
 
@@ -75,9 +75,12 @@ def bench(onnxc, name, form, seconds):
         ours.prepare([np.ascontiguousarray(inputs[i.name]) for i in session.get_inputs()], outputs)
         ours.run()
         worst, apart = (max(difference(a, b) for a, b in zip(x, right)) for x in (outputs, theirs))
-        times = in_turns({"onnxc": ours.run, "ort": lambda: session.run(None, inputs)}, seconds)
-        print(f"| {name} | {form} | {1e3 * times['onnxc']:.2f} ms | {1e3 * times['ort']:.2f} ms | "
-              f"{times['onnxc'] / times['ort']:.2f} | {worst:.1e} ({apart:.1e}) |", flush=True)
+        request = openvino_request(path, 1)
+        engines = {"onnxc": ours.run, "ort": lambda: session.run(None, inputs), "openvino": lambda: request.infer(inputs)}
+        times = in_turns(engines, seconds)
+        print(f"| {name} | {form} | " + " | ".join(f"{1e3 * t:.2f} ms" for t in times.values()) +
+              f" | {times['onnxc'] / times['ort']:.2f} | {times['onnxc'] / times['openvino']:.2f} | "
+              f"{worst:.1e} ({apart:.1e}) |", flush=True)
 
 
 def main():

@@ -685,6 +685,10 @@ static void range_set_count(lowering *l, node *n, buffer *const *in, dim *count)
 static void range_lower(lowering *l, node *n) {
     dim *limits[3];
     lower_arguments(l, n);
+    for (int i = 0; i < 3; i++) {
+        dim *count = dim_product(l->program->dims, infer_in(n, i)->dims, infer_in(n, i)->rank);
+        lower_check(l, n, dim_eq(count, infer_k(n, 1)), "a limit or the step is not one number");
+    }
     bool known = range_limits(n, limits);
     if (known) lower_check(l, n, dim_not(dim_eq(limits[2], infer_k(n, 0))), "delta is 0");
     if (lower_known_contents(l, n)) return;
