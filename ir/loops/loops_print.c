@@ -45,8 +45,8 @@ static void add_details(text *t, const ins *x) {
     if (x->op == L_EXTRACT || x->op == L_INSERT || x->op == L_SHFL_XOR)
         text_printf(t, " lane %lld", (long long)x->i);
     if (x->op == L_OFFSET) text_printf(t, " * %lld", (long long)x->i);
-    if (lop_class(x->op) == LC_TILE && lop_operands(x->op) != 1)
-        text_printf(t, x->op == L_TILE_RELEASE ? "" : " tile %lld", (long long)x->i & 15);
+    if (lop_class(x->op) == LC_TILE && x->op != L_TILE_CONFIG && x->op != L_TILE_RELEASE)
+        text_printf(t, " tile %lld", (long long)x->i & 15);
     if (lop_class(x->op) == LC_TILE && x->i > 15)
         text_printf(t, " += %d * %d", tile_of_dot(x, 1), tile_of_dot(x, 2));
     if (x->op == L_FIELD || x->op == L_SETFIELD)
