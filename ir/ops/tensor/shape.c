@@ -646,7 +646,6 @@ static dim *range_constant_count(const node *n) {
     for (int i = 0; i < 3; i++) {
         const constant *c = infer_constant(n, i);
         if (!c) return NULL;
-        if (c->count != 1) infer_error(n, "start, limit and delta must be scalars");
         v[i] = constant_float(c, 0);
     }
     double count = ceil((v[1] - v[0]) / v[2]);
@@ -654,8 +653,21 @@ static dim *range_constant_count(const node *n) {
     return infer_k(n, count > 0 ? (int64_t)count : 0);
 }
 
+static const char range_scalars[] = "start, limit and delta must be scalars";
+
+// Lists of one number count as scalars, as in both engines; whether a list has one may be known only at run time.
+static dim *range_has_scalars(const node *n) {
+    dim *one = infer_k(n, 1), *all = one;
+    for (int i = 0; i < 3; i++) {
+        const type *t = infer_in(n, i);
+        all = dim_mul(all, dim_eq(dim_product(one->table, t->dims, t->rank), one));
+    }
+    return all;
+}
+
 static void range_infer(node *n) {
     dtype elem = infer_in(n, 0)->elem;
+    if (dim_is(range_has_scalars(n), 0)) infer_error(n, "%s", range_scalars);
     dim *limits[3], *count;
     bool known = range_limits(n, limits);
     if (known && dim_is(limits[2], 0)) infer_error(n, "delta is 0");
@@ -685,10 +697,7 @@ static void range_set_count(lowering *l, node *n, buffer *const *in, dim *count)
 static void range_lower(lowering *l, node *n) {
     dim *limits[3];
     lower_arguments(l, n);
-    for (int i = 0; i < 3; i++) {
-        dim *count = dim_product(l->program->dims, infer_in(n, i)->dims, infer_in(n, i)->rank);
-        lower_check(l, n, dim_eq(count, infer_k(n, 1)), "a limit or the step is not one number");
-    }
+    lower_check(l, n, range_has_scalars(n), range_scalars);
     bool known = range_limits(n, limits);
     if (known) lower_check(l, n, dim_not(dim_eq(limits[2], infer_k(n, 0))), "delta is 0");
     if (lower_known_contents(l, n)) return;
