@@ -191,22 +191,18 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_SETFIELD:
     case L_LOCAL:
     case L_ATOMIC_ADD: return emit_memory(e, x);
-    case L_TILE_CONFIG:
-    case L_TILE_RELEASE:
-    case L_TILE_ZERO:
-    case L_TILE_LOAD:
-    case L_TILE_STORE:
-    case L_TILE_UU8:
-    case L_TILE_US8:
-    case L_TILE_SU8:
-    case L_TILE_SS8:
-    case L_TILE_BF16: return emit_tile(e, x);
+#define INS(...)
+#define PURE(...)
+#define TILE(op, ...) case op:
+#include "ir/loops/loops.def"
+        return emit_tile(e, x);
     case L_BARRIER: not_here(e, "a barrier");
     case L_SHFL_XOR: not_here(e, "a warp shuffle");
     case L_GPU: not_here(e, "an instruction of GPUs");
     case L_COMMENT: return NULL;
     case L_COUNT: not_here(e, "no instruction");
 #define INS(...)
+#define TILE(...)
 #define PURE(op, ...) case op:
 #include "ir/loops/loops.def"
         return emit_pure(e, x);

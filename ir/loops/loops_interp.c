@@ -496,20 +496,17 @@ static flow run_ins(frame *fr, const ins *x) {
     case L_BARRIER: linterp_wait(fr, x, WAIT_BARRIER); break;
     case L_SHFL_XOR: linterp_shuffle(fr, x, out); break;
     case L_GPU: linterp_gpu(fr, x); break;
-    case L_TILE_CONFIG:
-    case L_TILE_RELEASE:
-    case L_TILE_ZERO:
-    case L_TILE_LOAD:
-    case L_TILE_STORE:
-    case L_TILE_UU8:
-    case L_TILE_US8:
-    case L_TILE_SU8:
-    case L_TILE_SS8:
-    case L_TILE_BF16: run_tile(fr, x); break;
+#define INS(...)
+#define PURE(...)
+#define TILE(op, ...) case op:
+#include "ir/loops/loops.def"
+        run_tile(fr, x);
+        break;
     case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;
 #define INS(...)
+#define TILE(...)
 #define PURE(op, ...) case op:
 #include "ir/loops/loops.def"
         run_value(fr, x, out);
