@@ -210,13 +210,6 @@ static cost cost_of_source(const source *src) {
     return all;
 }
 
-static bool reads_something(const expr *e) {
-    if (e->op == X_READ) return true;
-    for (int j = 0; j < expr_arity(e->op); j++)
-        if (reads_something(e->arg[j])) return true;
-    return false;
-}
-
 // Whether the kernel reads the buffer at data-dependent positions.
 static bool looks_up(const kernel *k, const buffer *root) {
     arena *scratch = arena_new();
@@ -224,7 +217,7 @@ static bool looks_up(const kernel *k, const buffer *root) {
     bool found = false;
     for (int j = 0; j < reads.n; j++)
         for (int i = 0; i < reads.at[j]->buffer->rank && root_of(reads.at[j]->buffer) == root; i++)
-            found |= reads_something(reads.at[j]->index[i]);
+            found |= reads_only(expr_nodes(scratch, reads.at[j]->index[i])).n > 0;
     arena_destroy(scratch);
     return found;
 }

@@ -16,15 +16,13 @@ typedef struct reduction {
     buffer **to;  // by id: a constant's rounded copy
 } reduction;
 
-static bool is_f32(const buffer *b) { return b->dtype == DT_F32 && dtype_bits(b->dtype) == 32; }
-
 // A product of a temporary and a constant, in pairs along K.
 static bool may_round(const reduction *r, const kernel *k, contraction *c) {
     if (!contraction_find(k, c) || c->n < 0 || c->s->states.at[0].dtype != DT_F32) return false;
     const buffer *a = c->a->buffer, *b = c->b->buffer;
     bool plain = c->term_a == c->a && c->term_b == c->b && !c->b->guard;
-    bool constant = b->role == BUF_CONST && !b->view_of && !b->layout && is_f32(b);
-    return plain && constant && is_f32(a) && !r->fixed[buffer_root(a)->id] && pair_axis(c) >= 0;
+    bool constant = b->role == BUF_CONST && !b->view_of && !b->layout && b->dtype == DT_F32;
+    return plain && constant && a->dtype == DT_F32 && !r->fixed[buffer_root(a)->id] && pair_axis(c) >= 0;
 }
 
 static void examine(reduction *r) {

@@ -59,9 +59,10 @@ static lop product_of(const emitter *e, const contraction *c) {
 // The largest part of the innermost K axis that fits a row of a tile and divides the axis; 0: none.
 static int chunk_of(const tiles *x, int64_t extent) {
     int most = TILE_BYTES / x->size, group = TILE_GROUP / x->size;
-    for (int n = most; n >= most / 2 || (n == extent && n > 0); n -= group)
+    if (extent < most) return extent % group == 0 ? (int)extent : 0;
+    for (int n = most; n >= most / 2; n -= group)
         if (extent % n == 0) return n;
-    return extent > 0 && extent < most / 2 && extent % group == 0 ? (int)extent : 0;
+    return 0;
 }
 
 static bool k_fits(tiles *x) {
