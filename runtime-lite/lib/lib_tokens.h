@@ -20,6 +20,17 @@ typedef struct lib_tokens {
     int64_t *out; /* handles of the tokens; NULL: they are counted */
 } lib_tokens;
 
+/* By the numbers of token_count. */
+static lib_tokens lib_tokens_of(void **call, const int32_t *tables, const int64_t *numbers) {
+    lib_tokens t = {0};
+    t.least = numbers[3];
+    t.tables = tables;
+    t.automata = numbers[4];
+    t.classes = numbers + 5;
+    t.call = call;
+    return t;
+}
+
 static int lib_word_byte(char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
 }

@@ -8,12 +8,7 @@ ONNXC_LIB int onnxc_lib_token_count(void **call, void *const *data, const int64_
     int64_t most = 0, i;
     for (i = 0; i < numbers[0]; i++) {
         onnxc_string s = lib_string(((const int64_t *)data[1])[i]);
-        lib_tokens t = {0};
-        t.least = numbers[3];
-        t.tables = (const int32_t *)data[2];
-        t.automata = numbers[4];
-        t.classes = numbers + 5;
-        t.call = call;
+        lib_tokens t = lib_tokens_of(call, (const int32_t *)data[2], numbers);
         if (!lib_is_utf8(s)) return 1;
         lib_tokenize(&t, numbers[2], s);
         if (t.count > most) most = t.count;

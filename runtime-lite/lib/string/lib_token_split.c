@@ -9,12 +9,7 @@ ONNXC_LIB int onnxc_lib_token_split(void **call, void *const *data, const int64_
     numbers++;
     for (i = 0; width && i < numbers[0]; i++) {
         int64_t *end = out + width;
-        lib_tokens t = {0};
-        t.least = numbers[3];
-        t.tables = (const int32_t *)data[2];
-        t.automata = numbers[4];
-        t.classes = numbers + 5;
-        t.call = call;
+        lib_tokens t = lib_tokens_of(call, (const int32_t *)data[2], numbers);
         if (numbers[1]) *out++ = given[1];
         t.out = out;
         if (lib_tokenize(&t, numbers[2], lib_string(((const int64_t *)data[1])[i]))) return LIB_NO_MEMORY;
