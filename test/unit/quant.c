@@ -396,6 +396,8 @@ static const quant_case tiled_convs[] = {
     {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 2, 64, 12, 12, 33, 3, 3, 1, 2, 1, {2, 2, 2, 2}, true},
     {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 3, 64, 1, 9, 48, 1, 3, 1, 1, 1, {0, 1, 0, 1}, true},
     {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 128, 8, 8, 64, 3, 3, 1, 1, 2, {1, 1, 1, 1}, true},
+    // no rows, and weights larger than a cache
+    {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 1, 128, 0, 8, 1024, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
 };
 
 static void convolutions_fill_tiles(void **state) {

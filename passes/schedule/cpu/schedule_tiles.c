@@ -243,7 +243,7 @@ static int64_t lines_ahead(const tiles *x) {
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
             m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
-    if (n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
+    if (m == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
     int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
     return lines < MOST ? lines : MOST;
 }
