@@ -17,6 +17,7 @@
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "passes/schedule/cpu/schedule_transpose.h"
+#include "passes/schedule/cpu/tile_parts.h"
 #include "passes/schedule/gpu/schedule_gpu.h"
 #include <ctype.h>
 #include <limits.h>
@@ -668,10 +669,12 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     contraction c;
     bool contracts = contraction_find(k, &c);
     int64_t partial = contracts ? contraction_scratch(t, &c) : 0;
+    tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
+    if (parts) own = own ? dim_max(own, tile_parts_scratch(parts, &c)) : tile_parts_scratch(parts, &c);
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
     if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
-    else if (contracts && schedule_tiles(e, &c)) code->schedule = "matrix tiles";
+    else if (contracts && schedule_tiles(e, &c, parts, scratch)) code->schedule = "matrix tiles";
     else if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)

@@ -640,27 +640,48 @@ void find_panel_stride(tiling *t) {
     t->panel_stride = emit_dim(t->e, layout_stride(b, j));
 }
 
+static bool prepare(tiling *t) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    emitter_stage(e, c->s, -1, 1, false);
+    if (!contraction_operands(t)) return false;
+    t->lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
+    if (t->lanes > PANEL || (t->lanes < 2 && t->group_axis < 0) ||
+        t->lanes * dtype_bits(c->b->buffer->dtype) < 8)
+        return false;
+    choose_axes(t);
+    t->heavy = is_heavy_epilogue(t);
+    return true;
+}
+
+static void all_loops(tiling *t) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    find_sides(t);
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    e->active = NULL;
+    if (t->packed) find_panel_stride(t);
+    emitter_stage(e, c->s, c->n, t->lanes, true);
+    axis_list outer = c->batch;
+    for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    choose_tasks(t, &outer);
+    outer_loops(t, &outer, 0);
+}
+
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS, .partial = scratch};
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
-    emitter_stage(e, c->s, -1, 1, false);
-    if (!contraction_operands(&t)) return false;
-    t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
-    if (t.lanes > PANEL || (t.lanes < 2 && t.group_axis < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
-        return false;
-    choose_axes(&t);
-    t.heavy = is_heavy_epilogue(&t);
+    if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
-    find_sides(&t);
-    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
-    e->active = NULL;
-    if (t.packed) find_panel_stride(&t);
-    emitter_stage(e, c->s, c->n, t.lanes, true);
-    axis_list outer = c->batch;
-    for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
-    choose_tasks(&t, &outer);
-    outer_loops(&t, &outer, 0);
+    all_loops(&t);
     return true;
+}
+
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = row_piece};
+    if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
+    t.vectors = vectors;
+    all_loops(&t);
 }

@@ -10,6 +10,9 @@ enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed 
 int64_t contraction_scratch(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: no blocking of K.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
+// The same without blocking, in tiles of so many vectors, whose tasks another schedule has chosen for them and
+// for so many rows.
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors);
 // Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
 bool is_packed_operand(const expr *read, int n_axis);
 #endif

@@ -16,6 +16,7 @@
 #include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "passes/schedule/cpu/tile_parts.h"
 #include <string.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
@@ -30,6 +31,7 @@ typedef struct region {
 
 typedef struct tiles {
     tiling t;
+    tile_parts *parts; // of the operands, NULL: they are stored as tiles take them
     lop product;
     int size, chunk;       // bytes of an element, elements of a step along K
     int64_t steps;         // of K
@@ -73,9 +75,9 @@ static bool k_fits(tiles *x) {
         if (!dim_is_const(d) || dim_value(d) < 1) return false;
         x->steps *= dim_value(d);
     }
-    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->group_axis || !steps_by_one(t->a, t->group_axis))
-        return false;
-    x->chunk = chunk_of(x, dim_value(t->e->extent[t->group_axis]));
+    int last = t->k.n < 1 ? -1 : t->k.at[t->k.n - 1];
+    if (last < 0 || (!x->parts && last != t->group_axis) || !steps_by_one(t->a, last)) return false;
+    x->chunk = chunk_of(x, dim_value(t->e->extent[last]));
     if (!x->chunk) return false;
     x->steps /= x->chunk;
     return true;
@@ -84,9 +86,9 @@ static bool k_fits(tiles *x) {
 static bool fits(tiles *x) {
     const tiling *t = &x->t;
     const dim *n = t->e->extent[t->c->n];
-    if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || t->group_axis < 0) return false;
+    if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || (t->group_axis < 0 && !x->parts)) return false;
     if (t->e->extent[t->tile_m]->max < LEAST_ROWS) return false;
-    return k_fits(x);
+    return k_fits(x) && (!x->parts || tile_parts_fit(x->parts, t));
 }
 
 // ---------------------------------------------------------------- configuration
@@ -189,7 +191,7 @@ static int64_t rows_in_a_step(const tiles *x) {
 
 // ---------------------------------------------------------------- a block
 typedef struct operands {
-    ins *a[2], *b[2], *stride_a, *stride_b; // pointers, bytes
+    ins *a[MOST_PARTS][2], *b[MOST_PARTS][2], *stride_a, *stride_b; // pointers by part, bytes
 } operands;
 
 static ins *bytes_at(tiles *x, const buffer *of, ins *at) {
@@ -203,19 +205,35 @@ static ins *second_rows(tiles *x) {
     return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
 }
 
+// Operands of which parts were made.
+static operands operands_in_parts(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    operands o = {.stride_a = idx_mulk(b, emit_index(e, x->t.row_stride), x->size),
+                  .stride_b = lb_idx(b, TILE_BYTES)};
+    for (int j = 0; j < x->parts->a; j++) {
+        o.a[j][0] = part_of_rows(x->parts, &x->t, j);
+        if (x->region->high[1]) o.a[j][1] = lb_offset(b, o.a[j][0], second_rows(x), x->size);
+    }
+    for (int j = 0; j < x->parts->b; j++)
+        for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, i);
+    return o;
+}
+
 static operands operands_of(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     const tiling *t = &x->t;
+    if (x->parts) return operands_in_parts(x);
     ins *a = emit_index(e, t->a->offset), *at = emit_index(e, t->b->offset);
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL));
     at = lb_add(b, at, lb_mul(b, panel, t->panel_stride));
     operands o = {.stride_a = idx_mulk(b, emit_index(e, t->row_stride), x->size),
                   .stride_b = lb_idx(b, TILE_BYTES)};
-    o.a[0] = bytes_at(x, t->c->a->buffer, a);
-    o.b[0] = bytes_at(x, t->c->b->buffer, at);
-    if (x->region->high[1]) o.a[1] = bytes_at(x, t->c->a->buffer, lb_add(b, a, second_rows(x)));
-    if (x->columns > 1) o.b[1] = bytes_at(x, t->c->b->buffer, lb_add(b, at, t->panel_stride));
+    o.a[0][0] = bytes_at(x, t->c->a->buffer, a);
+    o.b[0][0] = bytes_at(x, t->c->b->buffer, at);
+    if (x->region->high[1]) o.a[0][1] = bytes_at(x, t->c->a->buffer, lb_add(b, a, second_rows(x)));
+    if (x->columns > 1) o.b[0][1] = bytes_at(x, t->c->b->buffer, lb_add(b, at, t->panel_stride));
     return o;
 }
 
@@ -248,29 +266,36 @@ static int64_t lines_ahead(const tiles *x) {
     return lines < MOST ? lines : MOST;
 }
 
+static part_products products_of(const tiles *x) {
+    return x->parts ? products_of_parts(x->parts) : (part_products){.n = 1};
+}
+
 // The products of a step in the order in which their operands arrive: (0,0) (1,0) (0,1) (1,1).
 static void step(tiles *x, bool first) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);
     operands o = operands_of(x);
+    part_products of = products_of(x);
     int64_t rows = rows_in_a_step(x);
-    int products = (x->region->high[1] ? 2 : 1) * x->columns, done = 0;
+    int nrows = x->region->high[1] ? 2 : 1, products = of.n * nrows * x->columns, done = 0;
     prefetch_lines(x);
     bool writes = !first, often = rows >= 2 * products;
-    for (int column = 0; column < x->columns; column++)
-        for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) {
-            int c = accumulator(row, column);
-            if (!column) lb_tile_load(b, TILE_A + row, o.a[row], o.stride_a);
-            if (!row) lb_tile_load(b, TILE_B + column, o.b[column], o.stride_b);
-            if (first) {
-                store_sums(x, row, column);
-                lb_tile_zero(b, c);
-            }
-            lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
-            done++;
-            if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
+    for (int j = 0; j < products; j++) {
+        int turn = j / (nrows * x->columns), column = j / nrows % x->columns, row = j % nrows;
+        int c = accumulator(row, column), pa = of.part_a[turn], pb = of.part_b[turn];
+        if (!column && !(turn && pa == of.part_a[turn - 1]))
+            lb_tile_load(b, TILE_A + row, o.a[pa][row], o.stride_a);
+        if (!row && !(turn && pb == of.part_b[turn - 1]))
+            lb_tile_load(b, TILE_B + column, o.b[pb][column], o.stride_b);
+        if (first && !turn) {
+            store_sums(x, row, column);
+            lb_tile_zero(b, c);
         }
+        lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
+        done++;
+        if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
+    }
     if (writes) write_rows(x, lb_idx(b, often ? rows - rows / products * (products - 1) : rows));
     scope_close(e, mark);
 }
@@ -373,6 +398,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
     x->n0 = loop.head;
     begin_prefetch(x);
+    if (x->parts) split_panels(x->parts, &x->t, x->n0, columns);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -507,7 +533,7 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
     own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
     own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
     memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
-    x->size = dtype_bits(c->a->buffer->dtype) / 8;
+    x->size = x->parts ? dtype_bits(DT_BF16) / 8 : dtype_bits(c->a->buffer->dtype) / 8;
     x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
     emitter_stage(&own, c->s, -1, 1, false);
     if (!contraction_operands(&x->t)) return false;
@@ -518,8 +544,29 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
     return true;
 }
 
-bool schedule_tiles(emitter *e, const contraction *c) {
-    tiles x = {.product = product_of(e, c), .pair_axis = -1};
+// The same by vectors, in the same tasks, with an emitter as it was before.
+static void by_vectors(tiles *x, const emitter *before) {
+    emitter *e = x->t.e, v = *before;
+    v.b = e->b;
+    v.task_axis = e->task_axis;
+    schedule_contraction_in_tasks(&v, x->t.c, x->t.row_piece, x->t.vectors);
+    e->b.block = v.b.block;
+}
+
+static void by_parts(tiles *x, const axis_list *outer, const emitter *before, ins *scratch) {
+    emitter *e = x->t.e;
+    ins *fit = split_rows(x->parts, &x->t, scratch);
+    scope some = scope_if(e, fit);
+    outer_loops(x, outer, 0);
+    lb_tile_release(&e->b);
+    scope_else(e, some);
+    by_vectors(x, before);
+    scope_close(e, some);
+}
+
+bool schedule_tiles(emitter *e, const contraction *c, tile_parts *parts, ins *scratch) {
+    tiles x = {.product = parts ? L_TILE_BF16 : product_of(e, c), .parts = parts, .pair_axis = -1};
+    emitter before = *e;
     if (x.product == L_COUNT || !prepare(&x, e, c)) return false;
     x.pair_axis = pair_axis_of(&x.t);
     x.rows = balanced_rows(e->extent[x.t.tile_m]);
@@ -531,8 +578,12 @@ bool schedule_tiles(emitter *e, const contraction *c) {
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(&x.t, &outer);
     declare(&x);
+    e->code->has_tiles = true;
+    if (parts) {
+        by_parts(&x, &outer, &before, scratch);
+        return true;
+    }
     outer_loops(&x, &outer, 0);
     lb_tile_release(&e->b);
-    e->code->has_tiles = true;
     return true;
 }

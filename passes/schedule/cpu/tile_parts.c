@@ -1,0 +1,314 @@
+// Parts of operands for tiles of bf16.
+#include "passes/schedule/cpu/tile_parts.h"
+#include "ir/kernel/program.h"
+#include "ir/kernel/uses.h"
+#include "ir/loops/convert.h"
+#include "passes/match/form.h"
+#include "passes/schedule/cpu/contract_tiling.h"
+#include <string.h>
+
+enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, BF16_BYTES = 2 };
+
+// ---------------------------------------------------------------- which
+static bool is_exact(dtype t, double v) {
+    uint16_t bits;
+    dtype_store_float(t, &bits, 0, v, false);
+    return dtype_load_float(t, &bits, 0) == v;
+}
+
+// Whether a value is always one of type t.
+static bool is_value_of(const expr *x, dtype t) {
+    if (x->op == X_ROUND_TO) return x->to == t;
+    if (x->op == X_READ && (!x->guard || is_value_of(x->fill, t))) return x->buffer->dtype == t;
+    if (x->op == X_CONST) return dtype_is_float(x->dtype) && is_exact(t, x->f);
+    if (x->op == X_SELECT) return is_value_of(x->arg[1], t) && is_value_of(x->arg[2], t);
+    return (x->op == X_MAX || x->op == X_MIN) && is_value_of(x->arg[0], t) && is_value_of(x->arg[1], t);
+}
+
+static bool holds_only(const program *p, const buffer *root, dtype t) {
+    for (int j = 0; j < p->kernels.n; j++) {
+        write_list all = kernel_write_list(p->kernels.at[j]);
+        for (int i = 0; i < all.n; i++)
+            if (all.at[i]->to->role != BUF_LOCAL && buffer_root(all.at[i]->to) == root &&
+                !(all.at[i]->combine == COMBINE_SET && is_value_of(all.at[i]->value, t)))
+                return false;
+    }
+    return true;
+}
+
+// The narrow type whose values a buffer holds: its own, or that of widened temporaries (passes/rewrite/widen.c).
+static dtype type_of_values(arena *scratch, const program *p, const buffer *b) {
+    const buffer *root = buffer_root(b);
+    if (b->dtype == DT_F16 || b->dtype == DT_BF16) return b->dtype;
+    if (b->dtype != DT_F32 || root->dtype != DT_F32 || (root->role != BUF_TEMP && root->role != BUF_HEAP))
+        return DT_NONE;
+    dtype t = holds_only(p, root, DT_BF16) ? DT_BF16 : holds_only(p, root, DT_F16) ? DT_F16 : DT_NONE;
+    return t && !uses_build(scratch, p)->of[root->id].by_others ? t : DT_NONE;
+}
+
+// Of 16-bit floats.
+static bool is_finite_constant(const constant *c) {
+    uint16_t exponent = c->elem == DT_F16 ? 0x7c00 : 0x7f80, v;
+    int64_t n = c->kind == CONST_SPLAT && c->count ? 1 : c->count;
+    for (int64_t j = 0; j < n; j++) {
+        memcpy(&v, (const uint8_t *)c->data + j * (int64_t)sizeof v, sizeof v);
+        if ((v & exponent) == exponent) return false;
+    }
+    return true;
+}
+
+static int parts_of(dtype t) { return t == DT_F16 ? 2 : t == DT_BF16 ? 1 : 0; }
+
+static bool has_enough_rows(const contraction *c) {
+    int64_t m = positions(c->k, &c->m);
+    return m == INT64_MAX || m >= LEAST_ROWS;
+}
+
+tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *c) {
+    const buffer *a = c->a->buffer, *b = c->b->buffer;
+    int64_t k = positions(c->k, &c->k_axes);
+    if (!t->amx_bf16 || t->fp == FP_STRICT || c->n < 0 || c->s->states.at[0].dtype != DT_F32) return NULL;
+    if (c->term_a != c->a || c->term_b != c->b || c->a->guard || c->b->guard) return NULL;
+    if (b->role != BUF_CONST || !b->data || !parts_of(b->dtype) || !is_packed_operand(c->b, c->n))
+        return NULL;
+    if (k == INT64_MAX || k % 2 || !has_enough_rows(c)) return NULL;
+    int parts = parts_of(type_of_values(scratch, c->k->program, a));
+    if (!parts || !is_finite_constant(b->data)) return NULL;
+    tile_parts *p = ARENA_NEW(scratch, tile_parts);
+    *p = (tile_parts){.a = parts, .b = parts_of(b->dtype), .depth = k};
+    return p;
+}
+
+static int64_t panel_elements(const tile_parts *p) { return p->depth * PANEL; }
+static int64_t bytes_of_panels(const tile_parts *p) { return 2 * panel_elements(p) * BF16_BYTES; }
+static dim *bytes_of_rows(const contraction *c) {
+    dim *n = dim_addk(buffer_physical_count(c->a->buffer), 2 * BLOCK);
+    return dim_mulk(dim_ceildiv(n, dim_const(n->table, BLOCK)), (int64_t)BLOCK * BF16_BYTES);
+}
+
+dim *tile_parts_scratch(const tile_parts *p, const contraction *c) {
+    return dim_addk(dim_mulk(bytes_of_rows(c), p->a), p->b * bytes_of_panels(p));
+}
+
+// B's panel is exactly the positions of K, and A's range no longer than its buffer.
+static bool panel_is_dense(const tile_parts *p, const tiling *t) {
+    int64_t last = 0;
+    for (int j = 0; j < t->k.n; j++) {
+        const expr *step = t->b->coef[t->k.at[j]];
+        if (!step || step->op != X_CONST || step->i < 0) return false;
+        last += step->i * (dim_value(t->e->extent[t->k.at[j]]) - 1);
+    }
+    return last == panel_elements(p) - PANEL;
+}
+
+static bool goes_in_blocks(const tiling *t) {
+    int last = t->k.at[t->k.n - 1];
+    for (int j = 0; j < t->e->k->axes.n; j++) {
+        const expr *step = t->a->coef[j];
+        if (j != last && (step->op != X_CONST || step->i % BLOCK)) return false;
+    }
+    for (int j = 0; j < t->k.n - 1; j++)
+        if (t->b->coef[t->k.at[j]]->i % ((int64_t)BLOCK * PANEL)) return false;
+    return t->a->base->op == X_CONST && t->a->base->i % BLOCK == 0 &&
+           dim_value(t->e->extent[last]) % BLOCK == 0;
+}
+
+bool tile_parts_fit(tile_parts *p, const tiling *t) {
+    const buffer *a = t->a->buffer;
+    if (!t->a->affine || !t->b->affine || !t->packed || t->k.n < 1 || t->group_axis >= 0) return false;
+    for (int j = 0; a->layout && j < a->layout->n; j++)
+        if (layout_gap(a->layout, j)) return false;
+    for (int j = 0; j < t->e->k->axes.n; j++)
+        if (t->a->coef[j]->op == X_CONST && t->a->coef[j]->i < 0) return false;
+    int last = t->k.at[t->k.n - 1];
+    if (!steps_by_one(t->a, last) || !expr_is_int(t->b->coef[last], PANEL) || !panel_is_dense(p, t))
+        return false;
+    p->apart = goes_in_blocks(t);
+    return true;
+}
+
+// ---------------------------------------------------------------- vectors
+static ins *bits_of(lbuild *b, ins *x) { return lb_conv(b, L_BITCAST, LK_I32, x); }
+static ins *word(lbuild *b, int64_t v) { return lb_int(b, lt(LK_I32, LANES), v); }
+static ins *upper(lbuild *b, ins *bits) { return lb_bin(b, L_AND, bits, word(b, (int32_t)0xffff0000)); }
+
+// Bits of the parts, each in the upper half of its lanes.
+static void split_vector(lbuild *b, ins *x, int parts, bool rounds, ins **to) {
+    ins *bits = bits_of(b, x);
+    to[0] = bits;
+    if (parts < 2) return;
+    to[0] = upper(b, rounds ? lb_add(b, bits, word(b, 0x8000)) : bits);
+    to[1] = bits_of(b, lb_sub(b, x, lb_conv(b, L_BITCAST, LK_F32, to[0])));
+}
+
+static ins *paired(lbuild *b, ins *x, ins *y) {
+    return lb_bin(b, L_OR, lb_bin(b, L_LSHR, x, word(b, 16)), y);
+}
+
+// ---------------------------------------------------------------- rows
+// Counters of all axes at the first or last position of this call; those in *changed were unset.
+static void set_counters(tiling *t, bool last, bool *changed) {
+    emitter *e = t->e;
+    for (int j = 0; j < e->k->axes.n; j++) {
+        ins *begin, *end;
+        if (!changed[j] && e->counter[j]) continue;
+        if (j == t->tile_m) piece_range(e, j, t->row_piece, &begin, &end);
+        else axis_range(e, j, &begin, &end);
+        changed[j] = true;
+        e->counter[j] = last ? idx_subk(&e->b, end, 1) : begin;
+    }
+    e->counter[t->c->n] = lb_idx(&e->b, 0);
+}
+
+// A's first element of this call rounded down to a block, and the number of elements from there on.
+static ins *range_of_rows(tile_parts *p, tiling *t) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    bool *changed = ARENA_ARRAY(e->scratch, bool, e->k->axes.n + 1);
+    changed[t->c->n] = true;
+    ins *at[2];
+    for (int last = 0; last < 2; last++) {
+        scope mark = scope_open(e);
+        set_counters(t, last, changed);
+        at[last] = emit_index(e, t->a->offset);
+        scope_close(e, mark);
+    }
+    for (int j = 0; j < e->k->axes.n; j++)
+        if (changed[j]) e->counter[j] = NULL;
+    p->from = emit_int_floor(b, at[0], BLOCK);
+    return idx_addk(b, lb_sub(b, at[1], p->from), 1);
+}
+
+static ins *magnitude(lbuild *b, ins *x) { return lb_bin(b, L_AND, bits_of(b, x), word(b, 0x7fffffff)); }
+
+// Stores the parts of 32 elements from number j on; n: only the first n exist. *most: a variable, the largest
+// magnitudes.
+static void split_block(const tile_parts *p, const tiling *t, ins *j, ins *n, ins *most) {
+    lbuild *b = &t->e->b;
+    dtype type = t->c->a->buffer->dtype;
+    ins *from = pointer_of(t->e, t->c->a->buffer), *part[2][MOST_PARTS];
+    for (int half = 0; half < 2; half++) {
+        ins *at = idx_addk(b, lb_add(b, p->from, j), half * LANES);
+        ins *left = n ? lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, idx_subk(b, n, half * LANES), lb_idx(b, 0)),
+                               lb_idx(b, LANES))
+                      : NULL;
+        ins *x = n ? load_element_n(b, type, from, at, LANES, left) : load_element(b, type, from, at, LANES);
+        lb_set(b, most, lb_bin(b, L_UMAX, lb_get(b, most), magnitude(b, x)));
+        split_vector(b, x, p->a, true, part[half]);
+    }
+    for (int i = 0; i < p->a; i++) {
+        ins *to = lb_offset(b, p->plane_a[i], j, BF16_BYTES);
+        if (p->apart) lb_store(b, to, lb_idx(b, 0), paired(b, part[0][i], part[1][i]), 4);
+        for (int half = 0; half < 2 && !p->apart; half++) {
+            ins *high = lb_conv(b, L_ITRUNC, LK_I16, lb_bin(b, L_LSHR, part[half][i], word(b, 16)));
+            lb_store(b, to, lb_idx(b, (int64_t)half * LANES), high, BF16_BYTES);
+        }
+    }
+}
+
+static void split_blocks(const tile_parts *p, tiling *t, ins *n, ins *most) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *whole = emit_int_floor(b, n, BLOCK);
+    ins *j = lb_for(b, "element", lb_idx(b, 0), whole, lb_idx(b, BLOCK), LOOP_SERIAL);
+    split_block(p, t, j, NULL, most);
+    lb_end(b, j);
+    if (p->apart) return;
+    scope rest = scope_if(e, lb_cmp(b, L_SLT, whole, n));
+    split_block(p, t, whole, lb_sub(b, n, whole), most);
+    scope_close(e, rest);
+}
+
+// Memory for parts: those of A, then those of two panels of B.
+static void place(tile_parts *p, const tiling *t, ins *scratch) {
+    emitter *e = t->e;
+    ins *rows = emit_dim(e, bytes_of_rows(t->c));
+    for (int j = 0; j < p->a; j++) p->plane_a[j] = lb_offset(&e->b, scratch, idx_mulk(&e->b, rows, j), 1);
+    ins *panels = lb_offset(&e->b, scratch, idx_mulk(&e->b, rows, p->a), 1);
+    for (int j = 0; j < p->b; j++)
+        p->plane_b[j] = lb_offset(&e->b, panels, lb_idx(&e->b, j * bytes_of_panels(p)), 1);
+}
+
+ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
+    enum { INFINITE = 0x7f800000 };
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    place(p, t, scratch);
+    ins *n = range_of_rows(p, t), *most = lb_var(b, "most", word(b, 0)), *enough = NULL;
+    ins *least = lb_idx(b, LEAST_ROWS);
+    if (positions(e->k, &t->c->m) == INT64_MAX) {
+        enough = lb_cmp(b, L_SLE, least, emit_dim(e, axes_extent(e->k, t->c->m.at, t->c->m.n)));
+        n = lb_select(b, enough, n, lb_idx(b, 0));
+    }
+    split_blocks(p, t, n, most);
+    ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, most));
+    ins *finite = lb_cmp(b, L_ULT, largest, lb_int(b, largest->type, INFINITE));
+    return enough ? lb_bin(b, L_AND, enough, finite) : finite;
+}
+
+ins *part_of_rows(const tile_parts *p, tiling *t, int j) {
+    lbuild *b = &t->e->b;
+    return lb_offset(b, p->plane_a[j], lb_sub(b, emit_index(t->e, t->a->offset), p->from), BF16_BYTES);
+}
+
+// ---------------------------------------------------------------- panels
+// Row j of pairs of a panel: positions 2 j and 2 j + 1 of K, or j and j + 16 of 32.
+static void split_pair(const tile_parts *p, const tiling *t, ins *from, int64_t panel, ins *first,
+                       ins *second, ins *to) {
+    lbuild *b = &t->e->b;
+    dtype type = t->c->b->buffer->dtype;
+    ins *x[MOST_PARTS], *y[MOST_PARTS], *at = idx_addk(b, to, panel * panel_elements(p) / 2);
+    split_vector(b, load_element(b, type, from, first, LANES), p->b, false, x);
+    split_vector(b, load_element(b, type, from, second, LANES), p->b, false, y);
+    for (int i = 0; i < p->b; i++) lb_store(b, p->plane_b[i], at, paired(b, x[i], y[i]), 4);
+}
+
+static void split_panel(const tile_parts *p, tiling *t, ins *from, int panel) {
+    enum { TOGETHER = 4 };
+    lbuild *b = &t->e->b;
+    int64_t apart = p->apart ? LANES : 1, rows = p->apart ? LANES : p->depth / 2;
+    ins *block = lb_for(b, "block", lb_idx(b, 0), lb_idx(b, p->depth / 2), lb_idx(b, rows), LOOP_SERIAL);
+    int together = rows % TOGETHER ? 1 : TOGETHER;
+    ins *j = lb_for(b, "pair", lb_idx(b, 0), lb_idx(b, rows), lb_idx(b, together), LOOP_SERIAL);
+    for (int i = 0; i < together; i++) {
+        ins *row = idx_addk(b, j, i), *k = idx_mulk(b, block, 2);
+        k = lb_add(b, k, idx_mulk(b, row, p->apart ? 1 : 2));
+        split_pair(p, t, from, panel, idx_mulk(b, k, PANEL), idx_mulk(b, idx_addk(b, k, apart), PANEL),
+                   idx_mulk(b, lb_add(b, block, row), PANEL));
+    }
+    lb_end(b, j);
+    lb_end(b, block);
+}
+
+void split_panels(tile_parts *p, tiling *t, ins *n0, int panels) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    scope mark = scope_open(e);
+    for (int j = 0; j < t->k.n; j++) e->counter[t->k.at[j]] = lb_idx(b, 0);
+    ins *panel = emit_int_op(b, X_FLOORDIV, n0, lb_idx(b, PANEL));
+    ins *at = lb_add(b, emit_index(e, t->b->offset), lb_mul(b, panel, t->panel_stride));
+    for (int j = 0; j < t->k.n; j++) e->counter[t->k.at[j]] = NULL;
+    scope_close(e, mark);
+    for (int j = 0; j < panels; j++) {
+        ins *from = lb_offset(b, pointer_of(e, t->c->b->buffer), at, BF16_BYTES);
+        split_panel(p, t, from, j);
+        at = lb_add(b, at, t->panel_stride);
+    }
+}
+
+ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel) {
+    lbuild *b = &t->e->b;
+    ins *at = lb_idx(b, panel * panel_elements(p));
+    for (int i = 0; i < t->k.n; i++) {
+        int axis = t->k.at[i];
+        at = lb_add(b, at, idx_mulk(b, t->e->counter[axis], t->b->coef[axis]->i));
+    }
+    return lb_offset(b, p->plane_b[j], at, BF16_BYTES);
+}
+
+part_products products_of_parts(const tile_parts *p) {
+    part_products r = {0};
+    for (int j = p->b - 1; j > 0; j--) r.part_a[r.n] = 0, r.part_b[r.n++] = j;
+    for (int j = 0; j < p->a; j++) r.part_a[r.n] = j, r.part_b[r.n++] = 0;
+    return r;
+}

@@ -1,0 +1,43 @@
+// Products of f16 and bf16 values by tiles of bf16, from operands as they are stored for vectors. An f16 value is
+// exactly the sum of two bf16, high and low, so a product of two is three products of tiles with f32 sums:
+//
+//   a * b = high(a) * low(b) + high(a) * high(b) + low(a) * high(b)      without low * low, at most 2^-16 of it
+//
+// The parts of A are made once per call, those of B's panels before the rows that use them, in scratch memory:
+// one packing of constants thus serves all CPU levels. Infinities and NaN have no such parts, so a call that finds some
+// in A runs the schedule for vectors instead, and constants with some do so always.
+#ifndef ONNXC_PASSES_SCHEDULE_CPU_TILE_PARTS_H
+#define ONNXC_PASSES_SCHEDULE_CPU_TILE_PARTS_H
+#include "passes/match/contract.h"
+#include "passes/schedule/common/emit.h"
+
+typedef struct tiling tiling; // contract_tiling.h
+
+enum { MOST_PARTS = 2 };
+typedef struct tile_parts {
+    int a, b;                        // parts of each operand: 1 if its values are bf16
+    bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
+    int64_t depth;                   // elements of K
+    ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
+    ins *plane_b[MOST_PARTS];        // parts of two panels
+} tile_parts;
+
+// NULL: the target has no tiles for these operands, or they do not pay. All else is set by the functions below.
+tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *c);
+dim *tile_parts_scratch(const tile_parts *p, const contraction *c); // bytes
+// Whether the accesses allow them, after choose_axes.
+bool tile_parts_fit(tile_parts *p, const tiling *t);
+// Makes the parts of the rows of this call. The result holds if all are finite and there are enough rows.
+ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
+// Makes the parts of so many panels from column n0 on.
+void split_panels(tile_parts *p, tiling *t, ins *n0, int panels);
+// Where the tiles of part j begin, at the current counters.
+ins *part_of_rows(const tile_parts *p, tiling *t, int j);
+ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel);
+
+// The products of a step: product j is that of A's part part_a[j] and B's part part_b[j].
+typedef struct part_products {
+    int n, part_a[3], part_b[3];
+} part_products;
+part_products products_of_parts(const tile_parts *p);
+#endif
