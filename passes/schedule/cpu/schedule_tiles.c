@@ -270,6 +270,13 @@ static part_products products_of(const tiles *x) {
     return x->parts ? products_of_parts(x->parts) : (part_products){.n = 1};
 }
 
+// Rows of pairs to be made behind each product, so that each step makes those of the next one.
+static int pairs_in_turn(const tiles *x, int products) {
+    int all = x->chunk / 2, rows = (all + products - 1) / products;
+    while (all % rows) rows++;
+    return rows;
+}
+
 // The products of a step in the order in which their operands arrive: (0,0) (1,0) (0,1) (1,1).
 static void step(tiles *x, bool first) {
     emitter *e = x->t.e;
@@ -294,6 +301,7 @@ static void step(tiles *x, bool first) {
         }
         lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
         done++;
+        if (x->parts) split_next_pairs(x->parts, &x->t, pairs_in_turn(x, products));
         if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
     }
     if (writes) write_rows(x, lb_idx(b, often ? rows - rows / products * (products - 1) : rows));
@@ -398,7 +406,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
     x->n0 = loop.head;
     begin_prefetch(x);
-    if (x->parts) split_panels(x->parts, &x->t, x->n0, columns);
+    if (x->parts) begin_panels(x->parts, &x->t, x->n0, columns, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);

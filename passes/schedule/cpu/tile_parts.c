@@ -90,15 +90,14 @@ dim *tile_parts_scratch(const tile_parts *p, const contraction *c) {
     return dim_addk(dim_mulk(bytes_of_rows(c), p->a), p->b * bytes_of_panels(p));
 }
 
-// B's panel is exactly the positions of K, and A's range no longer than its buffer.
-static bool panel_is_dense(const tile_parts *p, const tiling *t) {
-    int64_t last = 0;
-    for (int j = 0; j < t->k.n; j++) {
-        const expr *step = t->b->coef[t->k.at[j]];
-        if (!step || step->op != X_CONST || step->i < 0) return false;
-        last += step->i * (dim_value(t->e->extent[t->k.at[j]]) - 1);
+// B's panel is the positions of K in the order of their loops.
+static bool panel_is_dense(const tiling *t) {
+    int64_t step = PANEL;
+    for (int j = t->k.n - 1; j >= 0; j--) {
+        if (!expr_is_int(t->b->coef[t->k.at[j]], step)) return false;
+        step *= dim_value(t->e->extent[t->k.at[j]]);
     }
-    return last == panel_elements(p) - PANEL;
+    return true;
 }
 
 static bool goes_in_blocks(const tiling *t) {
@@ -107,8 +106,7 @@ static bool goes_in_blocks(const tiling *t) {
         const expr *step = t->a->coef[j];
         if (j != last && (step->op != X_CONST || step->i % BLOCK)) return false;
     }
-    for (int j = 0; j < t->k.n - 1; j++)
-        if (t->b->coef[t->k.at[j]]->i % ((int64_t)BLOCK * PANEL)) return false;
+
     return t->a->base->op == X_CONST && t->a->base->i % BLOCK == 0 &&
            dim_value(t->e->extent[last]) % BLOCK == 0;
 }
@@ -121,8 +119,7 @@ bool tile_parts_fit(tile_parts *p, const tiling *t) {
     for (int j = 0; j < t->e->k->axes.n; j++)
         if (t->a->coef[j]->op == X_CONST && t->a->coef[j]->i < 0) return false;
     int last = t->k.at[t->k.n - 1];
-    if (!steps_by_one(t->a, last) || !expr_is_int(t->b->coef[last], PANEL) || !panel_is_dense(p, t))
-        return false;
+    if (!steps_by_one(t->a, last) || !panel_is_dense(t)) return false;
     p->apart = goes_in_blocks(t);
     return true;
 }
@@ -234,6 +231,7 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     place(p, t, scratch);
+    p->next = lb_var(b, "pair", lb_idx(b, 0));
     ins *n = range_of_rows(p, t), *most = lb_var(b, "most", word(b, 0)), *enough = NULL;
     ins *least = lb_idx(b, LEAST_ROWS);
     if (positions(e->k, &t->c->m) == INT64_MAX) {
@@ -263,24 +261,30 @@ static void split_pair(const tile_parts *p, const tiling *t, ins *from, int64_t 
     for (int i = 0; i < p->b; i++) lb_store(b, p->plane_b[i], at, paired(b, x[i], y[i]), 4);
 }
 
-static void split_panel(const tile_parts *p, tiling *t, ins *from, int panel) {
-    enum { TOGETHER = 4 };
+// So many rows of pairs of all panels from row number `row` on; all in one block of pairs that are apart.
+static void split_pairs(const tile_parts *p, const tiling *t, ins *row, int rows) {
     lbuild *b = &t->e->b;
-    int64_t apart = p->apart ? LANES : 1, rows = p->apart ? LANES : p->depth / 2;
-    ins *block = lb_for(b, "block", lb_idx(b, 0), lb_idx(b, p->depth / 2), lb_idx(b, rows), LOOP_SERIAL);
-    int together = rows % TOGETHER ? 1 : TOGETHER;
-    ins *j = lb_for(b, "pair", lb_idx(b, 0), lb_idx(b, rows), lb_idx(b, together), LOOP_SERIAL);
-    for (int i = 0; i < together; i++) {
-        ins *row = idx_addk(b, j, i), *k = idx_mulk(b, block, 2);
-        k = lb_add(b, k, idx_mulk(b, row, p->apart ? 1 : 2));
-        split_pair(p, t, from, panel, idx_mulk(b, k, PANEL), idx_mulk(b, idx_addk(b, k, apart), PANEL),
-                   idx_mulk(b, lb_add(b, block, row), PANEL));
-    }
-    lb_end(b, j);
-    lb_end(b, block);
+    ins *k = idx_mulk(b, row, 2);
+    if (p->apart) k = lb_sub(b, k, lb_bin(b, L_AND, row, lb_idx(b, LANES - 1)));
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < p->panels; j++) {
+            ins *first = idx_addk(b, idx_mulk(b, k, PANEL), (p->apart ? i : 2 * i) * PANEL);
+            ins *second = idx_addk(b, first, (p->apart ? LANES : 1) * PANEL);
+            split_pair(p, t, p->source[j], j, first, second, idx_mulk(b, idx_addk(b, row, i), PANEL));
+        }
 }
 
-void split_panels(tile_parts *p, tiling *t, ins *n0, int panels) {
+void split_next_pairs(tile_parts *p, tiling *t, int rows) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *row = lb_get(b, p->next);
+    scope more = scope_if(e, lb_cmp(b, L_SLT, row, lb_idx(b, p->depth / 2)));
+    split_pairs(p, t, row, rows);
+    lb_set(b, p->next, idx_addk(b, row, rows));
+    scope_close(e, more);
+}
+
+void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, int chunk) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);
@@ -289,11 +293,15 @@ void split_panels(tile_parts *p, tiling *t, ins *n0, int panels) {
     ins *at = lb_add(b, emit_index(e, t->b->offset), lb_mul(b, panel, t->panel_stride));
     for (int j = 0; j < t->k.n; j++) e->counter[t->k.at[j]] = NULL;
     scope_close(e, mark);
+    p->panels = panels;
     for (int j = 0; j < panels; j++) {
-        ins *from = lb_offset(b, pointer_of(e, t->c->b->buffer), at, BF16_BYTES);
-        split_panel(p, t, from, j);
+        p->source[j] = lb_offset(b, pointer_of(e, t->c->b->buffer), at, BF16_BYTES);
         at = lb_add(b, at, t->panel_stride);
     }
+    ins *j = lb_for(b, "pair", lb_idx(b, 0), lb_idx(b, chunk / 2), lb_idx(b, 1), LOOP_SERIAL);
+    split_pairs(p, t, j, 1);
+    lb_end(b, j);
+    lb_set(b, p->next, lb_idx(b, chunk / 2));
 }
 
 ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel) {

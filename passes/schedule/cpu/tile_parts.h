@@ -20,6 +20,8 @@ typedef struct tile_parts {
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
     ins *plane_b[MOST_PARTS];        // parts of two panels
+    ins *source[2], *next;           // the panels, and a variable: their next row of pairs
+    int panels;
 } tile_parts;
 
 // NULL: the target has no tiles for these operands, or they do not pay. All else is set by the functions below.
@@ -29,8 +31,10 @@ dim *tile_parts_scratch(const tile_parts *p, const contraction *c); // bytes
 bool tile_parts_fit(tile_parts *p, const tiling *t);
 // Makes the parts of the rows of this call. The result holds if all are finite and there are enough rows.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
-// Makes the parts of so many panels from column n0 on.
-void split_panels(tile_parts *p, tiling *t, ins *n0, int panels);
+// Begins the panels from column n0 on: makes the parts of their first `chunk` positions of K. Later calls make those
+// of the next rows of pairs, if there are any; they divide half a chunk.
+void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, int chunk);
+void split_next_pairs(tile_parts *p, tiling *t, int rows);
 // Where the tiles of part j begin, at the current counters.
 ins *part_of_rows(const tile_parts *p, tiling *t, int j);
 ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel);
