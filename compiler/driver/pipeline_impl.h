@@ -28,7 +28,7 @@ void check_program_options(pipeline *p); // a program as text takes no options o
 void set_targets(pipeline *p);
 void set_gpu_target(pipeline *p); // for a GPU alone, or with host code
 // Drops the variant for int8 products if the model has none.
-void drop_variants_for_bytes(pipeline *p);
+void drop_variants_for_units(pipeline *p);
 
 // pipeline_ways.c
 void parse_sizes(pipeline *p); // --dim

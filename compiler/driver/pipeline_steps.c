@@ -114,7 +114,7 @@ void step_lower(pipeline *p) {
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);
     if (p->of) return;
-    drop_variants_for_bytes(p);
+    drop_variants_for_units(p);
     add_size_checks(p);
     if (p->options->check_interface) check_interface(p, p->options->check_interface);
 }

@@ -2,6 +2,7 @@
 #include "codegen/gpu/gpu.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "ir/kernel/program.h"
+#include "passes/match/contract.h"
 
 // CUDA text serves all architectures. Host code only waits, so one variant serves all CPUs.
 void set_gpu_target(pipeline *p) {
@@ -58,9 +59,25 @@ static bool has_bytes_for_weights(const program *p) {
     return false;
 }
 
-// Drops the variants for products of bytes or bf16 if the model has none.
-void drop_variants_for_bytes(pipeline *p) {
+static bool has_products_of_halves(const program *p) {
+    contraction c;
+    for (int j = 0; j < p->kernels.n; j++) {
+        if (!contraction_find(p->kernels.at[j], &c)) continue;
+        const buffer *b = c.a->buffer->role == BUF_CONST ? c.a->buffer : c.b->buffer;
+        if (b->role == BUF_CONST && (b->dtype == DT_F16 || b->dtype == DT_BF16)) return true;
+    }
+    return false;
+}
+
+// Drops the variants for products of bytes or of 16-bit floats if the model has none.
+void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    if (has_bytes_for_weights(p->program) || p->target->precision == PRECISION_BF16) return;
-    while (p->variants.n > 1 && *p->variants.at[p->variants.n - 1]->features) p->variants.n--;
+    bool bytes = has_bytes_for_weights(p->program),
+         halves = p->target->precision == PRECISION_BF16 || has_products_of_halves(p->program);
+    int n = 0;
+    for (int j = 0; j < p->variants.n; j++) {
+        const target *v = p->variants.at[j];
+        if (!j || !*v->features || bytes || (halves && v->amx_bf16)) p->variants.at[n++] = v;
+    }
+    p->variants.n = n;
 }

@@ -1,0 +1,254 @@
+// Products and convolutions of f16 and bf16 by tiles of bf16, from operands in parts: as interpreted instructions and
+// where possible on this machine. Results differ from f32 sums by far less than f16 rounds, sums of whole numbers
+// with eleven bits are exact, and infinities and NaN give what f32 gives.
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "compiler/driver/pass_run.h"
+#include "ir/kernel/lower.h"
+#include "runtime-lite/core/runtime.h"
+#include "test/unit/loops_machine.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void show_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+// Numbers: of any size around one; their absolute values; whole numbers of eleven bits; few of -1, 0 and 1.
+typedef enum numbers { REAL, POSITIVE, WHOLE, FEW } numbers;
+
+// y = Relu(x w + bias) by MatMul, or by Conv where the height is not 0.
+typedef struct model {
+    dtype type;
+    int64_t rows, in, out;       // rows: images of a convolution
+    int64_t height, width, tall; // of the image, of the square window
+    int64_t stride, pad;
+    bool open;         // the number of rows is known at run time only
+    bool vectors;      // tiles do not take it
+    double in_x, in_w; // an element of x and of the weights, if not 0
+    numbers x, w;
+} model;
+
+static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
+
+static double number(numbers kind, uint32_t *seed) {
+    int v = (int)(next(seed) % 4095) - 2047;
+    switch (kind) {
+    case REAL: return (double)v / 997;
+    case POSITIVE: return (double)abs(v) / 997;
+    case WHOLE: return v;
+    case FEW: break;
+    }
+    return abs(v) < 30 ? v % 2 : 0;
+}
+
+static void fill(dtype t, void *to, int64_t n, numbers kind, double special, uint32_t seed) {
+    for (int64_t j = 0; j < n; j++) dtype_store_float(t, to, j, number(kind, &seed), false);
+    if (special != 0) dtype_store_float(t, to, n / 2, special, false);
+}
+
+static value *numbers_constant(graph *g, const model *m, const char *name, int rank, const int64_t *dims,
+                               numbers kind, double special) {
+    constant *c = constant_new(g->module->arena, m->type, rank, dims);
+    fill(m->type, (void *)c->data, c->count, kind, special, 3);
+    return value_constant(g, name, c);
+}
+
+static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
+    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
+}
+
+static void set_ints(node *n, const char *name, int count, int64_t v) {
+    int64_t *all = ARENA_ARRAY(n->graph->module->arena, int64_t, count);
+    for (int j = 0; j < count; j++) all[j] = v;
+    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = all});
+}
+
+static value *product(graph *g, const model *m, value *x) {
+    int64_t conv[] = {m->out, m->in, m->tall, m->tall}, matrix[] = {m->in, m->out};
+    value *w = numbers_constant(g, m, "w", m->height ? 4 : 2, m->height ? conv : matrix, m->w, m->in_w),
+          *bias = numbers_constant(g, m, "bias", 1, &m->out, m->x == POSITIVE ? POSITIVE : FEW, 0);
+    if (!m->height)
+        return apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){x, w}, "p"), bias}, "s");
+    value *y = apply(g, "Conv", 3, (value *[]){x, w, bias}, "s");
+    set_ints(y->def, "pads", 4, m->pad);
+    set_ints(y->def, "strides", 2, m->stride);
+    return y;
+}
+
+static program *build(arena *a, diag *d, const model *m) {
+    module *mo = module_new(a, d, "parts.onnx");
+    graph *g = graph_new(mo, NULL, "parts");
+    mo->main = g;
+    mo->name = "parts";
+    dim *size[4] = {m->open ? dim_symbol(mo->dims, "M") : dim_const(mo->dims, m->rows),
+                    dim_const(mo->dims, m->in), dim_const(mo->dims, m->height),
+                    dim_const(mo->dims, m->width)};
+    value *x = graph_add_input(g, "x", type_tensor(a, m->type, m->height ? 4 : 2, size)),
+          *s = product(g, m, x);
+    graph_add_output(g, apply(g, "Neg", 1, &s, "y"));
+    pass_context c = {.module = mo, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
+    run_passes(&c, GOAL_GRAPH, NULL);
+    return lower_module(mo);
+}
+
+static tensor input_of(arena *a, const model *m) {
+    tensor x = {.dtype = m->type, .rank = m->height ? 4 : 2, .dims = {m->rows, m->in, m->height, m->width}};
+    x.count = m->rows * m->in * (m->height ? m->height * m->width : 1);
+    x.data = arena_alloc(a, (size_t)x.count * 2 + 64);
+    fill(m->type, x.data, x.count, m->x, m->in_x, 7);
+    return x;
+}
+
+// ---------------------------------------------------------------- runs
+static tensor run(arena *a, const program *p, const tensor *x, const interp_hooks *hooks) {
+    tensor y = {0};
+    const char *message = NULL;
+    if (interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, hooks) != INTERP_OK)
+        fail_msg("%s", message);
+    return y;
+}
+
+static target *tile_target(arena *a, diag *d) {
+    const target_options o = {.triple = "x86_64-linux-gnu",
+                              .cpu = "x86-64-v4",
+                              .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16",
+                              .fp = FP_DEFAULT};
+    return target_from_options(a, d, &o);
+}
+
+typedef void check(const model *m, const tensor *want, const tensor *size, const tensor *got);
+
+// size: the result of the absolute values. Calls `is_right` for interpreted instructions and for this machine.
+static void test(const model *m, check *is_right) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = tile_target(a, &d);
+    model absolute = *m;
+    if (m->x == REAL) absolute.x = absolute.w = POSITIVE;
+    tensor x = input_of(a, m), positive = input_of(a, &absolute);
+    tensor want = run(a, build(a, &d, m), &x, &(interp_hooks){0}),
+           size = run(a, build(a, &d, &absolute), &positive, &(interp_hooks){0});
+    program *p = build(a, &d, m);
+    run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
+    loops_machine *machine = loops_machine_new(a, &d, p, t);
+    assert_int_equal(loops_machine_count(machine, p, "matrix tiles"), !m->vectors);
+    tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
+    is_right(m, &want, &size, &got);
+    if (target_runs_here(a, &d, t) && onnxc_rt_tiles()) {
+        got = run(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
+        is_right(m, &want, &size, &got);
+    }
+    arena_destroy(a);
+}
+
+static double element(const tensor *t, int64_t j) { return dtype_load_float(t->dtype, t->data, j); }
+
+// A product of f16 lacks one of the low parts, at most 2^-16 of it; then the sum may round to the next number.
+static void is_near(const model *m, const tensor *want, const tensor *size, const tensor *got) {
+    double next_number = m->type == DT_F16 ? 0x1p-10 : 0x1p-7, lost = m->type == DT_F16 ? 0x1p-16 : 0;
+    double depth = (double)(m->in * (m->height ? m->tall * m->tall : 1));
+    assert_int_equal(got->count, want->count);
+    for (int64_t j = 0; j < want->count; j++) {
+        double w = element(want, j), s = fabs(element(size, j)), g = element(got, j);
+        if (!(fabs(g - w) <= next_number * fabs(w) + (lost + depth * 0x1p-23) * s))
+            fail_msg("element %d is %.9g instead of %.9g", (int)j, g, w);
+    }
+}
+
+static void is_equal(const model *m, const tensor *want, const tensor *size, const tensor *got) {
+    (void)m;
+    (void)size;
+    assert_int_equal(got->count, want->count);
+    for (int64_t j = 0; j < want->count; j++) {
+        double w = element(want, j), g = element(got, j);
+        if (!(g == w || (isnan(g) && isnan(w)))) fail_msg("element %d is %.9g instead of %.9g", (int)j, g, w);
+    }
+}
+
+// ---------------------------------------------------------------- tests
+static void in_both_types(model m, check *is_right) {
+    m.type = DT_F16;
+    test(&m, is_right);
+    m.type = DT_BF16;
+    test(&m, is_right);
+}
+
+static void products_are_near(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{16, 64, 17}, {17, 64, 31}, {31, 96, 33},  {32, 32, 48},
+                                        {33, 40, 33}, {49, 72, 16}, {100, 64, 33}, {20, 2, 33},
+                                        {33, 14, 17}, {18, 30, 20}};
+    for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
+        model m = {.rows = shapes[j][0], .in = shapes[j][1], .out = shapes[j][2]};
+        in_both_types(m, is_near);
+    }
+}
+
+// Few rows take vectors in the run.
+static void rows_known_late_are_near(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 2, 15, 16, 17, 31, 32, 40};
+    for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
+        in_both_types((model){.rows = rows[j], .in = 64, .out = 49, .open = true}, is_near);
+}
+
+static void convolutions_are_near(void **state) {
+    (void)state;
+    static const model all[] = {
+        {0, 1, 32, 48, 7, 7, 3, 1, 1},   {0, 1, 32, 33, 6, 14, 3, 1, 1},
+        {0, 2, 16, 17, 5, 20, 3, 1, 1},  {0, 1, 32, 16, 3, 56, 3, 1, 1},
+        {0, 1, 32, 40, 13, 13, 3, 2, 1}, {0, 1, 64, 31, 9, 14, 1, 1, 0},
+        {0, 1, 40, 20, 9, 16, 3, 1, 1},  {0, 2, 32, 33, 6, 14, 3, 1, 1, .open = true},
+    };
+    for (size_t j = 0; j < sizeof all / sizeof *all; j++) in_both_types(all[j], is_near);
+}
+
+// Both parts of either operand count.
+static void whole_numbers_are_exact(void **state) {
+    (void)state;
+    model left = {DT_F16, 35, 128, 35, .x = WHOLE, .w = FEW},
+          right = {DT_F16, 35, 128, 35, .x = FEW, .w = WHOLE};
+    test(&left, is_equal);
+    test(&right, is_equal);
+}
+
+// inf * 0 is NaN, but no product of inf with a weight whose low part is 0.
+static void special_values_are_those_of_f32(void **state) {
+    (void)state;
+    static const double values[] = {INFINITY, -INFINITY, NAN, 65504, 0x1p-24};
+    for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
+        model m = {DT_F16, 35, 64, 35, .in_x = values[j], .x = FEW, .w = WHOLE};
+        test(&m, is_equal);
+        m.x = WHOLE, m.w = FEW;
+        test(&m, is_equal);
+    }
+}
+
+static void infinite_weights_take_vectors(void **state) {
+    (void)state;
+    model m = {DT_F16, 35, 64, 35, .in_w = INFINITY, .x = WHOLE, .w = FEW, .vectors = true};
+    test(&m, is_equal);
+}
+
+static void few_rows_take_vectors(void **state) {
+    (void)state;
+    in_both_types((model){.rows = 15, .in = 64, .out = 33, .vectors = true}, is_near);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_near),
+        cmocka_unit_test(rows_known_late_are_near),
+        cmocka_unit_test(convolutions_are_near),
+        cmocka_unit_test(whole_numbers_are_exact),
+        cmocka_unit_test(special_values_are_those_of_f32),
+        cmocka_unit_test(infinite_weights_take_vectors),
+        cmocka_unit_test(few_rows_take_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
