@@ -109,8 +109,11 @@ static int rows_in_a_set(const tiling *t, int rows) {
 // hide, two per line from the L2 cache, and a penalty for rows of A that conflict in the L1 cache.
 static double step_cost(const tiling *t, double rows, int vectors) {
     enum { LINE = 64 };
-    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8, lines = bytes / LINE * (vectors * t->lanes + rows);
+    bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
+    double converts = half && !t->wide ? vectors : 0, work = rows * vectors / 2 + converts,
+           loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    double bytes = half && t->wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8,
+           lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
     double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
@@ -232,6 +235,11 @@ int64_t contraction_scratch(const target *t, const contraction *c) {
     block_limits l;
     if (!limits_of(t, c, &l) || !l.splits) return 0;
     return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
+}
+
+int64_t block_depth(const target *t, const contraction *c) {
+    block_limits l;
+    return limits_of(t, c, &l) ? l.depth : positions(c->k, &c->k_axes);
 }
 
 // From the innermost axis outwards: how many axes fit completely, and the step of the next one, balanced and

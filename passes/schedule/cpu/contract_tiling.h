@@ -37,6 +37,9 @@ typedef struct tiling {
     lfunc *finisher;       // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
+    ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
+    bool is_wide;                 // the columns of this tile are there
+    ins *wide_from;               // their first element in B
     ins *m_begin, *m_end;         // bounds of the block along M, NULL: all
     ins *outer_begin, *outer_end; // bounds of the axis outside of it, if nested
     ins *m_middle;                // where tiles with one row less begin, NULL: unknown
@@ -71,8 +74,17 @@ void choose_prefetch(tiling *t, int vectors);
 // K.
 ins *prefetch_offset(tiling *t, const tile *x);
 void emit_prefetch(tiling *t, ins *at_b);
+// Positions of K in a block at most.
+int64_t block_depth(const target *t, const contraction *c);
 // Chooses cache blocks if K is long and B's panel is reused by enough rows.
 void choose_blocks(tiling *t);
+
+// Widens the 16-bit columns of a tile in the current block of K (contract_widen.c); loads vector v of them at B's
+// element `at`, that of its first column.
+void widen_columns(tiling *t, const tile *x, ins *first_column);
+ins *load_widened(tiling *t, const tile *x, ins *at, int v);
+// Elements of B from its first column in a tile to vector v.
+ins *column_offset(tiling *t, int v);
 
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.
 void choose_tasks(tiling *t, const axis_list *outer);

@@ -78,7 +78,7 @@ bool contraction_operands(tiling *t) {
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-static ins *column_offset(tiling *t, int v) {
+ins *column_offset(tiling *t, int v) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes, wide = t->group;
     if (!t->packed) return lb_idx(b, column);
@@ -181,7 +181,8 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n
     emit_prefetch(t, at_b);
     for (int v = 0; v < x->vectors; v++) {
         ins *at = lb_add(b, at_b, column_offset(t, v));
-        fb[v] = dot4 ? load_group_b(e, t->c, at) : factor_b(t, x, at, v);
+        if (t->is_wide) fb[v] = load_widened(t, x, at_b, v);
+        else fb[v] = dot4 ? load_group_b(e, t->c, at) : factor_b(t, x, at, v);
     }
     for (int r = 0; r < x->rows; r++) {
         ins *at = lb_add(b, at_a, idx_mulk(b, row, r));
@@ -443,6 +444,7 @@ static void column_tiles(tiling *t, const column_range *r) {
         loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
         x.n0 = loop.head;
     }
+    widen_columns(t, &x, first_column(t, &x));
     m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
     e->counter[t->c->n] = NULL;
     scope_close(e, loop);
@@ -669,7 +671,10 @@ static void all_loops(tiling *t) {
 }
 
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS, .partial = scratch};
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
+    if (scratch && contraction_scratch(e->t, c)) t.partial = scratch;
+    if (scratch && widened_bytes(e->t, c))
+        t.wide = lb_offset(&e->b, scratch, lb_idx(&e->b, contraction_scratch(e->t, c)), 1);
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
     if (!prepare(&t)) return false;

@@ -6,9 +6,11 @@
 
 enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed copy serves all CPU levels)
 
-// Bytes of scratch memory that cache blocking needs; 0: it is not used.
+// Bytes of scratch memory for cache blocking, and behind it for columns of 16-bit floats in f32
+// (contract_widen.c); 0: none.
 int64_t contraction_scratch(const target *t, const contraction *c);
-// False (and nothing emitted) if this schedule does not apply. scratch NULL: no blocking of K.
+int64_t widened_bytes(const target *t, const contraction *c);
+// False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
 // The same without blocking, in tiles of so many vectors, whose tasks another schedule has chosen for them and
 // for so many rows.
