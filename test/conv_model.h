@@ -10,6 +10,7 @@ typedef struct conv_case {
     bool symbolic_batch, symbolic_size;
     int64_t taps, stride, dilation; // 0: 3, 1, 1
     int64_t groups;                 // 0: 1
+    dtype type;                     // 0: f32
 } conv_case;
 
 // The same numbers in -0.5 .. 0.5 for the same seed.
@@ -18,10 +19,12 @@ static inline float conv_random(uint32_t *seed) {
     return (float)(*seed >> 8) / 16777216.0f - 0.5f;
 }
 
-static inline constant *conv_constant(arena *a, int rank, const int64_t *dims, uint32_t seed) {
-    constant *c = constant_new(a, DT_F32, rank, dims);
-    float *to = (float *)c->data;
-    for (int64_t j = 0; j < c->count; j++) to[j] = conv_random(&seed);
+static inline dtype conv_type(const conv_case *c) { return c->type ? c->type : DT_F32; }
+
+static inline constant *conv_constant(arena *a, dtype type, int rank, const int64_t *dims, uint32_t seed) {
+    constant *c = constant_new(a, type, rank, dims);
+    for (int64_t j = 0; j < c->count; j++)
+        dtype_store_float(type, (void *)c->data, j, (double)conv_random(&seed), false);
     return c;
 }
 
@@ -44,9 +47,9 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
                     c->symbolic_size ? dim_symbol(t, "W") : dim_const(t, c->width)};
     int64_t taps = c->taps ? c->taps : 3, groups = c->groups ? c->groups : 1;
     int64_t weights[4] = {c->outputs, c->channels / groups, taps, taps};
-    value *in[3] = {graph_add_input(g, "x", type_tensor(a, DT_F32, 4, size)),
-                    value_constant(g, "w", conv_constant(a, 4, weights, 1)),
-                    value_constant(g, "b", conv_constant(a, 1, weights, 2))};
+    value *in[3] = {graph_add_input(g, "x", type_tensor(a, conv_type(c), 4, size)),
+                    value_constant(g, "w", conv_constant(a, conv_type(c), 4, weights, 1)),
+                    value_constant(g, "b", conv_constant(a, conv_type(c), 1, weights, 2))};
     node *n = node_new(g, NULL, op_find("", "Conv"), NULL, 3, in);
     conv_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
     conv_ints(n, "strides", 2, c->stride ? c->stride : 1, c->stride ? c->stride : 1, 0, 0);

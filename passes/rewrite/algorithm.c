@@ -2,6 +2,7 @@
 // vectors plus traffic at its bandwidths.
 #include "passes/rewrite/algorithm.h"
 #include "compiler/base/diag.h"
+#include "passes/match/contract.h"
 #include "passes/rewrite/winograd.h"
 #include "passes/schedule/common/choices.h"
 
@@ -83,9 +84,23 @@ static int way_of(const algorithm *x) {
     return way;
 }
 
+// Whether a CPU of the code multiplies the 16-bit weights by matrix tiles, faster than any algorithm here.
+static bool has_tiles_for(const chooser *c, const kernel *k) {
+    contraction of;
+    if (!contraction_find(k, &of)) return false;
+    const buffer *b = of.a->buffer->role == BUF_CONST ? of.a->buffer : of.b->buffer;
+    bool tiles = c->t->amx_bf16;
+    for (int j = 0; j < c->o->nvariants; j++) tiles |= c->o->variants[j]->amx_bf16;
+    return tiles && (b->dtype == DT_F16 || b->dtype == DT_BF16);
+}
+
+static bool pays(const chooser *c, const kernel *k, const option *o) {
+    return o->preferred || (is_worthwhile(c->t, o->gain) && !has_tiles_for(c, k));
+}
+
 static int way_of_model(const chooser *c, kernel *k) {
     option o;
-    bool other = best_option(c, k, 0, &o) && (o.preferred || is_worthwhile(c->t, o.gain));
+    bool other = best_option(c, k, 0, &o) && pays(c, k, &o);
     return other ? way_of(o.way) : DIRECT;
 }
 
@@ -107,7 +122,7 @@ static void consider(chooser *c, region *r, step *s) {
     if (!best_option(c, k, way, &o)) return;
     const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
     int model = key ? way_of_model(c, k) : 0;
-    bool direct = way ? way == DIRECT : !o.preferred && !is_worthwhile(c->t, o.gain);
+    bool direct = way ? way == DIRECT : !pays(c, k, &o);
     if (direct) refuse(c, k, &o);
     else change(c, r, s, &o);
     if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : way_of(o.way), model);

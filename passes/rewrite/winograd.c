@@ -79,10 +79,15 @@ static bool match_image(winograd *f) {
     return match_space(f, 0) && match_space(f, 1) && f->tap[0] != f->tap[1] && f->out[0] != f->out[1];
 }
 
+static bool is_stored_for_f32(const buffer *b) {
+    return b->dtype == DT_F32 || b->dtype == DT_F16 || b->dtype == DT_BF16;
+}
+
 static bool match_weights(winograd *f) {
     const expr *w = f->weights;
     const buffer *b = w->buffer;
-    if (b->role != BUF_CONST || b->layout || b->view_offset || w->guard || b->dtype != DT_F32) return false;
+    if (b->role != BUF_CONST || b->layout || b->view_offset || w->guard || !is_stored_for_f32(b))
+        return false;
     f->m = plain_axis(f->k, w->index[0], AXIS_PARALLEL);
     if (f->m < 0 || f->m == f->n || f->m == f->out[0] || f->m == f->out[1]) return false;
     if (f->k->axes.at[f->m].extent != b->dims[0] || f->k->axes.at[f->c].extent != b->dims[1]) return false;
@@ -110,7 +115,7 @@ static winograd *match(arena *scratch, kernel *k, const transform *t) {
     *f = (winograd){.k = k, .t = t, .image = first ? c.b : c.a, .weights = first ? c.a : c.b, .w = c.w};
     const expr *init = c.s->states.at[0].init;
     if (c.s->states.at[0].dtype != DT_F32 || init->op != X_CONST || init->f != 0) return NULL;
-    if (f->image->buffer->rank != 4 || f->weights->buffer->rank != 4 || f->image->buffer->dtype != DT_F32)
+    if (f->image->buffer->rank != 4 || f->weights->buffer->rank != 4 || !is_stored_for_f32(f->image->buffer))
         return NULL;
     return match_image(f) && match_weights(f) && match_axes(f) ? f : NULL;
 }

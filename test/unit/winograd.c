@@ -70,12 +70,12 @@ static tensor run(arena *out, const conv_case *c, const way *w) {
         target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp, .threads = w->threads});
     choose_algorithms(p, t, &(algorithm_options){.winograd = w->winograd, .only = w->only});
     if (w->compiled) run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
-    tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
+    tensor x = {.dtype = conv_type(c), .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
     x.count = c->batch * c->channels * c->height * c->width;
-    float *data = arena_alloc(out, (size_t)x.count * sizeof *data + 1);
+    x.data = arena_alloc(out, (size_t)x.count * sizeof(float) + 1);
     uint32_t seed = 7;
-    for (int64_t j = 0; j < x.count; j++) data[j] = conv_random(&seed);
-    x.data = data;
+    for (int64_t j = 0; j < x.count; j++)
+        dtype_store_float(x.dtype, x.data, j, (double)conv_random(&seed), false);
     const char *message = NULL;
     interp_hooks hooks = {0};
     if (w->compiled) hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(out, &d, p, t)};
@@ -84,12 +84,12 @@ static tensor run(arena *out, const conv_case *c, const way *w) {
 }
 
 static double difference(const tensor *a, const tensor *b) {
-    const float *x = a->data, *y = b->data;
     double worst = 0, most = 0;
     assert_int_equal(a->count, b->count);
     for (int64_t j = 0; j < a->count; j++) {
-        if (!(fabs((double)x[j] - y[j]) <= worst)) worst = fabs((double)x[j] - y[j]);
-        most = fmax(most, fabs((double)x[j]));
+        double x = dtype_load_float(a->dtype, a->data, j), y = dtype_load_float(b->dtype, b->data, j);
+        if (!(fabs(x - y) <= worst)) worst = fabs(x - y);
+        most = fmax(most, fabs(x));
     }
     return a->count ? worst / most : 0;
 }
@@ -139,6 +139,26 @@ static void test_recognition(void **state) {
     assert_false(chosen(&weights, CHOICE_AUTO, FP_DEFAULT)); // 38 MB of transformed weights for 49 pixels
     assert_true(chosen_for(&weights, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", NULL)); // short vectors
     assert_false(chosen_for(&weights, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", "x86-64-v4"));
+}
+
+// Tiles multiply 16-bit weights faster; if some CPU of the code has them, Winograd is only taken where it is asked for.
+static void test_halves(void **state) {
+    (void)state;
+    static const char tiles[] = "x86-64-v4+avx512bf16+amx-tile+amx-bf16";
+    const dtype types[] = {DT_F16, DT_BF16};
+    for (int j = 0; j < 2; j++) {
+        conv_case c = {1, 64, 28, 28, 64, {1, 1, 1, 1}, .type = types[j]};
+        assert_true(chosen_for(&c, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", "x86-64-v4"));
+        assert_false(chosen_for(&c, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", tiles));
+        assert_true(chosen_for(&c, CHOICE_ALWAYS, FP_DEFAULT, "x86-64-v2", tiles));
+        arena *a = arena_new();
+        tensor x = run(a, &c, &direct), y = run(a, &c, &winograd);
+        assert_true(difference(&x, &y) <=
+                    (types[j] == DT_F16 ? 0x1p-10 : 0x1p-7)); // rounds to the next number
+        arena_destroy(a);
+    }
+    conv_case c = {1, 64, 28, 28, 64, {1, 1, 1, 1}};
+    assert_true(chosen_for(&c, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", tiles));
 }
 
 // ---------------------------------------------------------------- threads
@@ -255,7 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recognition), cmocka_unit_test(test_threads),  cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_pads),        cmocka_unit_test(test_symbolic), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_error),       cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
