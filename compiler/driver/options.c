@@ -69,7 +69,7 @@ const option compile_options[] = {
     {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
-     "reduced precision allowed in matrix products (CPUs: bf16); default: the model's own"},
+     "reduced precision allowed in matrix products (CPUs: bf16, f16); default: the model's own"},
     {"--blas", NULL, "cblas|none|PATH", OPT_TEXT, AT(blas), EFFORT,
      "cblas: large products of inputs call cblas_sgemm and cblas_dgemm, to be linked (-lopenblas); PATH, "
      "none: "
@@ -336,8 +336,8 @@ static void check_precision(diag *d, const options *o) {
     const format *f = format_of_options(o);
     precision p = options_precision(o);
     if (p == PRECISION_OWN || options_for_gpu(o)) return;
-    missing_if(d, p != PRECISION_BF16, "--precision other than f32 and bf16 without --device=cuda");
-    missing_if(d, p == PRECISION_BF16 && f && f->text_target, "--precision=bf16 with --emit=c");
+    missing_if(d, p == PRECISION_TF32, "--precision=tf32 without --device=cuda");
+    missing_if(d, p != PRECISION_TF32 && f && f->text_target, "--precision=bf16 or f16 with --emit=c");
 }
 
 void options_check(arena *a, diag *d, const options *o) {

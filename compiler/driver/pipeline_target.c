@@ -73,7 +73,7 @@ static bool has_products_of_halves(const program *p) {
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
     bool bytes = has_bytes_for_weights(p->program),
-         halves = p->target->precision == PRECISION_BF16 || has_products_of_halves(p->program);
+         halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {
         const target *v = p->variants.at[j];

@@ -84,14 +84,15 @@ static int way_of(const algorithm *x) {
     return way;
 }
 
-// Whether a CPU of the code multiplies the 16-bit weights by matrix tiles, faster than any algorithm here.
+// Whether a CPU of the code multiplies weights that are, or will be, of 16 bits by matrix tiles, faster than any
+// algorithm here.
 static bool has_tiles_for(const chooser *c, const kernel *k) {
     contraction of;
     if (!contraction_find(k, &of)) return false;
     const buffer *b = of.a->buffer->role == BUF_CONST ? of.a->buffer : of.b->buffer;
     bool tiles = c->t->amx_bf16;
     for (int j = 0; j < c->o->nvariants; j++) tiles |= c->o->variants[j]->amx_bf16;
-    return tiles && (b->dtype == DT_F16 || b->dtype == DT_BF16);
+    return tiles && (b->dtype == DT_F16 || b->dtype == DT_BF16 || c->t->precision == PRECISION_F16);
 }
 
 static bool pays(const chooser *c, const kernel *k, const option *o) {

@@ -1,5 +1,6 @@
-// Reduced precision of products (--precision=bf16) on CPUs. In: a program. Out: products of f32 temporaries and
-// constants whose operands are rounded to bf16 where they are stored; their sums stay f32.
+// Reduced precision of products (--precision) on CPUs. In: a program. Out, for bf16: products of f32 temporaries and
+// constants whose operands are rounded to bf16 where they are stored; their sums stay f32. For f16: f32 constants of
+// products that are rounded to f16, unless one is out of its range; other operands stay as they are.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "ir/target.h"
@@ -8,6 +9,7 @@
 #include "passes/rewrite/round_constants.h"
 #include "passes/rewrite/storage_type.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include <math.h>
 
 typedef struct reduction {
     program *p;
@@ -25,6 +27,39 @@ static bool may_round(const reduction *r, const kernel *k, contraction *c) {
     return plain && constant && a->dtype == DT_F32 && !r->fixed[buffer_root(a)->id] && pair_axis(c) >= 0;
 }
 
+static buffer *rounded_copy(reduction *r, const buffer *b, dtype as) {
+    if (!r->to[b->id])
+        r->to[b->id] = program_constant(r->p, b->name, round_constant(r->p->arena, b->data, as));
+    return r->to[b->id];
+}
+
+// ---------------------------------------------------------------- f16
+static bool fits_f16(const constant *c) {
+    for (int64_t j = 0; j < (c->kind == CONST_SPLAT && c->count ? 1 : c->count); j++)
+        if (!(fabs(constant_float(c, j)) <= 65504)) return false;
+    return true;
+}
+
+// Winograd's products have constants whose errors grow.
+static bool may_narrow(const kernel *k, contraction *c) {
+    if (k->algorithm || !contraction_find(k, c) || c->n < 0 || c->s->states.at[0].dtype != DT_F32)
+        return false;
+    const buffer *b = c->b->buffer;
+    bool constant = b->role == BUF_CONST && !b->view_of && !b->layout && b->dtype == DT_F32;
+    return constant && c->term_b == c->b && !c->b->guard && fits_f16(b->data);
+}
+
+static void narrow_constants(reduction *r) {
+    contraction c;
+    for (int j = 0; j < r->p->kernels.n; j++) {
+        kernel *k = r->p->kernels.at[j];
+        if (!may_narrow(k, &c)) continue;
+        state *st = &c.s->states.at[0];
+        st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(r, c.b->buffer, DT_F16));
+    }
+}
+
+// ---------------------------------------------------------------- bf16
 static void examine(reduction *r) {
     contraction c;
     for (int j = 0; j < r->p->kernels.n; j++) {
@@ -33,28 +68,28 @@ static void examine(reduction *r) {
     }
 }
 
-static buffer *rounded_copy(reduction *r, const buffer *b) {
-    if (!r->to[b->id])
-        r->to[b->id] = program_constant(r->p, b->name, round_constant(r->p->arena, b->data, DT_BF16));
-    return r->to[b->id];
+static void narrow_operands(reduction *r) {
+    contraction c;
+    examine(r);
+    for (int j = 0; j < r->p->kernels.n; j++) {
+        kernel *k = r->p->kernels.at[j];
+        if (!may_round(r, k, &c)) continue;
+        state *st = &c.s->states.at[0];
+        st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(r, c.b->buffer, DT_BF16));
+    }
+    change_types(r->p, r->narrow, DT_BF16);
 }
 
 void pass_precision(pass_context *context) {
     program *p = context->program;
-    if (context->target->precision != PRECISION_BF16) return;
+    precision to = context->target->precision;
+    if (to != PRECISION_BF16 && to != PRECISION_F16) return;
     arena *scratch = arena_new();
     int n = p->buffers.n;
     reduction r = {p, fixed_types(scratch, p), ARENA_ARRAY(scratch, bool, n + 1),
                    ARENA_ARRAY(scratch, buffer *, n + 1)};
-    examine(&r);
-    contraction c;
-    for (int j = 0; j < p->kernels.n; j++) {
-        kernel *k = p->kernels.at[j];
-        if (!may_round(&r, k, &c)) continue;
-        state *st = &c.s->states.at[0];
-        st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(&r, c.b->buffer));
-    }
-    change_types(p, r.narrow, DT_BF16);
+    if (to == PRECISION_F16) narrow_constants(&r);
+    else narrow_operands(&r);
     program_compact(p);
     arena_destroy(scratch);
 }

@@ -1,4 +1,4 @@
-// Products and convolutions of f16 and bf16 by tiles of bf16, from operands in parts: as interpreted instructions and
+// Products and convolutions of f16 and bf16, and of f32 with --precision=f16, by tiles of bf16, from operands in parts: as interpreted instructions and
 // where possible on this machine. Results differ from f32 sums by far less than f16 rounds, sums of whole numbers
 // with eleven bits are exact, and infinities and NaN give what f32 gives.
 #include "codegen/llvm/jit.h"
@@ -44,8 +44,11 @@ static double number(numbers kind, uint32_t *seed) {
     return abs(v) < 30 ? v % 2 : 0;
 }
 
+// f32 has more bits than the numbers above.
 static void fill(dtype t, void *to, int64_t n, numbers kind, double special, uint32_t seed) {
-    for (int64_t j = 0; j < n; j++) dtype_store_float(t, to, j, number(kind, &seed), false);
+    for (int64_t j = 0; j < n; j++)
+        dtype_store_float(t, to, j,
+                          number(kind, &seed) * (t == DT_F32 && kind < WHOLE ? 1.0009765625 / 3 : 1), false);
     if (special != 0) dtype_store_float(t, to, n / 2, special, false);
 }
 
@@ -97,7 +100,7 @@ static program *build(arena *a, diag *d, const model *m) {
 static tensor input_of(arena *a, const model *m) {
     tensor x = {.dtype = m->type, .rank = m->height ? 4 : 2, .dims = {m->rows, m->in, m->height, m->width}};
     x.count = m->rows * m->in * (m->height ? m->height * m->width : 1);
-    x.data = arena_alloc(a, (size_t)x.count * 2 + 64);
+    x.data = arena_alloc(a, (size_t)x.count * sizeof(float) + 64);
     fill(m->type, x.data, x.count, m->x, m->in_x, 7);
     return x;
 }
@@ -111,23 +114,29 @@ static tensor run(arena *a, const program *p, const tensor *x, const interp_hook
     return y;
 }
 
-static target *tile_target(arena *a, diag *d) {
-    const target_options o = {.triple = "x86_64-linux-gnu",
-                              .cpu = "x86-64-v4",
-                              .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16",
-                              .fp = FP_DEFAULT};
+static const target_options levels[] = {
+    {.cpu = "x86-64-v2"},
+    {.cpu = "x86-64-v3"},
+    {.cpu = "x86-64-v4"},
+    {.cpu = "x86-64-v4", .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"}};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+static target *target_of_level(arena *a, diag *d, int level, dtype type) {
+    target_options o = levels[level];
+    o.triple = "x86_64-linux-gnu", o.fp = FP_DEFAULT;
+    o.precision = type == DT_F32 ? PRECISION_F16 : PRECISION_OWN;
     return target_from_options(a, d, &o);
 }
 
 typedef void check(const model *m, const tensor *want, const tensor *size, const tensor *got);
 
 // size: the result of the absolute values. Calls `is_right` for interpreted instructions and for this machine.
-static void test(const model *m, check *is_right) {
+static void test_at(const model *m, int level, check *is_right) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
-    target *t = tile_target(a, &d);
+    target *t = target_of_level(a, &d, level, m->type);
     model absolute = *m;
     if (m->x == REAL) absolute.x = absolute.w = POSITIVE;
     tensor x = input_of(a, m), positive = input_of(a, &absolute);
@@ -136,15 +145,17 @@ static void test(const model *m, check *is_right) {
     program *p = build(a, &d, m);
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *machine = loops_machine_new(a, &d, p, t);
-    assert_int_equal(loops_machine_count(machine, p, "matrix tiles"), !m->vectors);
+    assert_int_equal(loops_machine_count(machine, p, "matrix tiles"), t->amx_bf16 && !m->vectors);
     tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
     is_right(m, &want, &size, &got);
-    if (target_runs_here(a, &d, t) && onnxc_rt_tiles()) {
+    if (target_runs_here(a, &d, t) && (!t->amx_bf16 || onnxc_rt_tiles())) {
         got = run(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
         is_right(m, &want, &size, &got);
     }
     arena_destroy(a);
 }
+
+static void test(const model *m, check *is_right) { test_at(m, LEVELS - 1, is_right); }
 
 static double element(const tensor *t, int64_t j) { return dtype_load_float(t->dtype, t->data, j); }
 
@@ -158,6 +169,18 @@ static void is_near(const model *m, const tensor *want, const tensor *size, cons
         if (!(fabs(g - w) <= next_number * fabs(w) + (lost + depth * 0x1p-23) * s))
             fail_msg("element %d is %.9g instead of %.9g", (int)j, g, w);
     }
+}
+
+// Weights are off by 2^-11 of themselves, with tiles the other operands by 2^-16.
+static void is_narrow(const model *m, const tensor *want, const tensor *size, const tensor *got) {
+    double depth = (double)(m->in * (m->height ? m->tall * m->tall : 1));
+    double most = 0x1p-11 + 2 * 0x1p-16 + (depth + 2) * 0x1p-23, error = 0;
+    for (int64_t j = 0; j < want->count; j++) {
+        double off = fabs(element(want, j) - element(got, j));
+        if (!(off <= most * fabs(element(size, j)))) fail_msg("element %d is off by %g", (int)j, off);
+        error += off;
+    }
+    assert_true(error > 0);
 }
 
 static void is_equal(const model *m, const tensor *want, const tensor *size, const tensor *got) {
@@ -240,6 +263,37 @@ static void few_rows_take_vectors(void **state) {
     in_both_types((model){.rows = 15, .in = 64, .out = 33, .vectors = true}, is_near);
 }
 
+static void precision_f16_rounds_weights(void **state) {
+    (void)state;
+    static const model all[] = {{DT_F32, 40, 64, 33},
+                                {DT_F32, 3, 64, 33, .vectors = true},
+                                {DT_F32, 40, 64, 33, .open = true},
+                                {DT_F32, 1, 32, 40, 7, 14, 3, 1, 1}};
+    for (int level = 0; level < LEVELS; level++)
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++) test_at(&all[j], level, is_narrow);
+}
+
+// Whole numbers of eleven bits are f16; weights out of its range stay f32, and then all of their products.
+static void precision_f16_keeps_what_fits(void **state) {
+    (void)state;
+    model m = {DT_F32, 35, 128, 35, .x = WHOLE, .w = FEW};
+    for (int level = 0; level < LEVELS; level++) test_at(&m, level, is_equal);
+    m.in_w = 65520, m.vectors = true;
+    for (int level = 0; level < LEVELS; level++) test_at(&m, level, is_equal);
+}
+
+// Rows that several tiles of vectors share: columns are widened once for all of them, in blocks of K.
+static void vectors_widen_columns(void **state) {
+    (void)state;
+    const dtype types[] = {DT_F16, DT_BF16};
+    for (int level = 0; level < LEVELS - 1; level++)
+        for (int j = 0; j < 2; j++) {
+            test_at(&(model){types[j], 33, 2100, 70}, level, is_near);
+            test_at(&(model){types[j], 1, 80, 33, 9, 9, 3, 1, 1}, level, is_near);
+            test_at(&(model){types[j], 64, 200, 130}, level, is_near);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near),
@@ -249,6 +303,9 @@ int main(void) {
         cmocka_unit_test(special_values_are_those_of_f32),
         cmocka_unit_test(infinite_weights_take_vectors),
         cmocka_unit_test(few_rows_take_vectors),
+        cmocka_unit_test(precision_f16_rounds_weights),
+        cmocka_unit_test(precision_f16_keeps_what_fits),
+        cmocka_unit_test(vectors_widen_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ void widen_columns(tiling *t, const tile *x, ins *first_column) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int64_t width = (int64_t)x->vectors * t->lanes;
-    t->is_wide = t->wide && width % PANEL == 0 && is_dense(t);
+    t->is_wide = width % PANEL == 0 && is_dense(t);
     if (!t->is_wide) return;
     scope mark = scope_open(e);
     ins *n = begin_block(t);

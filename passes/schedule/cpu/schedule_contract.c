@@ -444,7 +444,7 @@ static void column_tiles(tiling *t, const column_range *r) {
         loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
         x.n0 = loop.head;
     }
-    widen_columns(t, &x, first_column(t, &x));
+    if (t->wide) widen_columns(t, &x, first_column(t, &x));
     m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
     e->counter[t->c->n] = NULL;
     scope_close(e, loop);

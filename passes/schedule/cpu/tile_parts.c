@@ -36,14 +36,16 @@ static bool holds_only(const program *p, const buffer *root, dtype t) {
     return true;
 }
 
-// The narrow type whose values a buffer holds: its own, or that of widened temporaries (passes/rewrite/widen.c).
-static dtype type_of_values(arena *scratch, const program *p, const buffer *b) {
+// The narrow type whose values a buffer holds: its own, or that of widened temporaries (passes/rewrite/widen.c). Two
+// parts have 16 of the bits of any f32, which --precision=f16 allows.
+static dtype type_of_values(arena *scratch, const target *t, const program *p, const buffer *b) {
     const buffer *root = buffer_root(b);
     if (b->dtype == DT_F16 || b->dtype == DT_BF16) return b->dtype;
+    if (b->dtype == DT_F32 && t->precision == PRECISION_F16) return DT_F32;
     if (b->dtype != DT_F32 || root->dtype != DT_F32 || (root->role != BUF_TEMP && root->role != BUF_HEAP))
         return DT_NONE;
-    dtype t = holds_only(p, root, DT_BF16) ? DT_BF16 : holds_only(p, root, DT_F16) ? DT_F16 : DT_NONE;
-    return t && !uses_build(scratch, p)->of[root->id].by_others ? t : DT_NONE;
+    dtype held = holds_only(p, root, DT_BF16) ? DT_BF16 : holds_only(p, root, DT_F16) ? DT_F16 : DT_NONE;
+    return held && !uses_build(scratch, p)->of[root->id].by_others ? held : DT_NONE;
 }
 
 // Of 16-bit floats.
@@ -57,7 +59,7 @@ static bool is_finite_constant(const constant *c) {
     return true;
 }
 
-static int parts_of(dtype t) { return t == DT_F16 ? 2 : t == DT_BF16 ? 1 : 0; }
+static int parts_of(dtype t) { return t == DT_F16 || t == DT_F32 ? 2 : t == DT_BF16 ? 1 : 0; }
 
 static bool has_enough_rows(const contraction *c) {
     int64_t m = positions(c->k, &c->m);
@@ -69,13 +71,14 @@ tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *
     int64_t k = positions(c->k, &c->k_axes);
     if (!t->amx_bf16 || t->fp == FP_STRICT || c->n < 0 || c->s->states.at[0].dtype != DT_F32) return NULL;
     if (c->term_a != c->a || c->term_b != c->b || c->a->guard || c->b->guard) return NULL;
-    if (b->role != BUF_CONST || !b->data || !parts_of(b->dtype) || !is_packed_operand(c->b, c->n))
+    if (b->role != BUF_CONST || !b->data || (b->dtype != DT_F16 && b->dtype != DT_BF16) ||
+        !is_packed_operand(c->b, c->n))
         return NULL;
     if (k == INT64_MAX || k % 2 || !has_enough_rows(c)) return NULL;
-    int parts = parts_of(type_of_values(scratch, c->k->program, a));
-    if (!parts || !is_finite_constant(b->data)) return NULL;
+    dtype held = type_of_values(scratch, t, c->k->program, a);
+    if (!held || !is_finite_constant(b->data)) return NULL;
     tile_parts *p = ARENA_NEW(scratch, tile_parts);
-    *p = (tile_parts){.a = parts, .b = parts_of(b->dtype), .depth = k};
+    *p = (tile_parts){.a = parts_of(held), .b = parts_of(b->dtype), .rest = held == DT_F32, .depth = k};
     return p;
 }
 
@@ -129,13 +132,14 @@ static ins *bits_of(lbuild *b, ins *x) { return lb_conv(b, L_BITCAST, LK_I32, x)
 static ins *word(lbuild *b, int64_t v) { return lb_int(b, lt(LK_I32, LANES), v); }
 static ins *upper(lbuild *b, ins *bits) { return lb_bin(b, L_AND, bits, word(b, (int32_t)0xffff0000)); }
 
-// Bits of the parts, each in the upper half of its lanes.
-static void split_vector(lbuild *b, ins *x, int parts, bool rounds, ins **to) {
+// Bits of the parts, each in the upper half of its lanes. rest: there may be more bits than those of the parts.
+static void split_vector(lbuild *b, ins *x, int parts, bool rounds, bool rest, ins **to) {
     ins *bits = bits_of(b, x);
     to[0] = bits;
     if (parts < 2) return;
     to[0] = upper(b, rounds ? lb_add(b, bits, word(b, 0x8000)) : bits);
     to[1] = bits_of(b, lb_sub(b, x, lb_conv(b, L_BITCAST, LK_F32, to[0])));
+    if (rest) to[1] = upper(b, to[1]);
 }
 
 static ins *paired(lbuild *b, ins *x, ins *y) {
@@ -191,7 +195,7 @@ static void split_block(const tile_parts *p, const tiling *t, ins *j, ins *n, in
                       : NULL;
         ins *x = n ? load_element_n(b, type, from, at, LANES, left) : load_element(b, type, from, at, LANES);
         lb_set(b, most, lb_bin(b, L_UMAX, lb_get(b, most), magnitude(b, x)));
-        split_vector(b, x, p->a, true, part[half]);
+        split_vector(b, x, p->a, true, p->rest, part[half]);
     }
     for (int i = 0; i < p->a; i++) {
         ins *to = lb_offset(b, p->plane_a[i], j, BF16_BYTES);
@@ -256,8 +260,8 @@ static void split_pair(const tile_parts *p, const tiling *t, ins *from, int64_t 
     lbuild *b = &t->e->b;
     dtype type = t->c->b->buffer->dtype;
     ins *x[MOST_PARTS], *y[MOST_PARTS], *at = idx_addk(b, to, panel * panel_elements(p) / 2);
-    split_vector(b, load_element(b, type, from, first, LANES), p->b, false, x);
-    split_vector(b, load_element(b, type, from, second, LANES), p->b, false, y);
+    split_vector(b, load_element(b, type, from, first, LANES), p->b, false, false, x);
+    split_vector(b, load_element(b, type, from, second, LANES), p->b, false, false, y);
     for (int i = 0; i < p->b; i++) lb_store(b, p->plane_b[i], at, paired(b, x[i], y[i]), 4);
 }
 

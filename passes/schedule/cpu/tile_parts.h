@@ -16,6 +16,7 @@ typedef struct tiling tiling; // contract_tiling.h
 enum { MOST_PARTS = 2 };
 typedef struct tile_parts {
     int a, b;                        // parts of each operand: 1 if its values are bf16
+    bool rest;                       // A's values have more bits than their parts
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
