@@ -215,7 +215,8 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 // False: no cache blocking.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
-    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128 || group_elements(c)) return false;
+    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
+    if (group_elements(c) && !widens_pairs(t, c)) return false;
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
@@ -271,7 +272,7 @@ void choose_blocks(tiling *t) {
     if (t->group_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
-    p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
+    p->k_at = fit_axes(t, &t->k, l.depth, t->pairs ? 2 : 1, &p->k_step, &k_inner);
     p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
                 const_extent(t, t->tile_m) == INT64_MAX;
     p->splits = l.splits;

@@ -3,12 +3,14 @@
 //
 //   for k in block, v < NV: wide[k][v] = f32(B[k][n0 + v L ...])
 //
-// so that tiles of rows read f32 from a cache, and memory is read at half its size.
+// so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16 are for CPUs with
+// units for them; on others, both operands are widened like this, all rows of a call at its start.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
+enum { HALF_BYTES = 2 };
 static bool is_half(dtype t) { return t == DT_F16 || t == DT_BF16; }
 
 // Rows of which there are fewer than two tiles gain nothing.
@@ -17,13 +19,29 @@ static bool gains(const contraction *c) {
     return m != INT64_MAX && m > 2 * MAX_ROWS;
 }
 
-int64_t widened_bytes(const target *t, const contraction *c) {
-    int64_t k = positions(c->k, &c->k_axes);
-    if (t->fp == FP_STRICT || c->n < 0 || c->s->states.at[0].dtype != DT_F32 || t->vector_bits < 128)
-        return 0;
-    if (c->term_b != c->b || c->b->guard || !is_half(c->b->buffer->dtype) || group_elements(c)) return 0;
-    if (!is_packed_operand(c->b, c->n) || k == INT64_MAX || !gains(c)) return 0;
+bool widens_pairs(const target *t, const contraction *c) {
+    int axis;
+    return !t->amx_bf16 && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
+           is_grouped_operand(c, &axis) && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX &&
+           dim_is_const(buffer_physical_count(c->a->buffer));
+}
+
+static bool widens_columns(const target *t, const contraction *c) {
+    return t->fp != FP_STRICT && c->n >= 0 && c->term_b == c->b && !c->b->guard &&
+           is_half(c->b->buffer->dtype) && !group_elements(c) && is_packed_operand(c->b, c->n) && gains(c) &&
+           positions(c->k, &c->k_axes) != INT64_MAX;
+}
+
+int64_t widened_columns_bytes(const target *t, const contraction *c) {
     return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
+}
+
+int64_t widened_bytes(const target *t, const contraction *c) {
+    if (c->s->states.at[0].dtype != DT_F32 || t->vector_bits < 128) return 0;
+    if (widens_columns(t, c)) return widened_columns_bytes(t, c);
+    if (!widens_pairs(t, c)) return 0;
+    int64_t rows = dim_value(buffer_physical_count(c->a->buffer)) + 2 * target_lanes(t, 32);
+    return widened_columns_bytes(t, c) + rows * (int64_t)sizeof(float);
 }
 
 // The first position of the current block of K, and the number of positions.
@@ -43,8 +61,7 @@ static void end_block(tiling *t) {
     for (int j = t->k_begin ? t->block.k_at : 0; j < t->k.n; j++) t->e->counter[t->k.at[j]] = NULL;
 }
 
-// Whether a panel is the positions of K in the order of their loops.
-static bool is_dense(const tiling *t) {
+bool panels_are_dense(const tiling *t) {
     int64_t step = PANEL;
     for (int j = t->k.n - 1; j >= 0; j--) {
         if (!expr_is_int(t->b->coef[t->k.at[j]], step)) return false;
@@ -53,31 +70,114 @@ static bool is_dense(const tiling *t) {
     return true;
 }
 
+static void store_wide(const tiling *t, ins *at, int v, ins *x) {
+    lb_store(&t->e->b, t->wide, idx_addk(&t->e->b, at, (int64_t)v * t->lanes), x, 0);
+}
+
+// The low or high bf16 of each word.
+static ins *half_of_words(lbuild *b, ins *x, bool high) {
+    ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int32_t)0xffff0000))
+                     : lb_bin(b, L_SHL, x, lb_int(b, x->type, 16));
+    return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
+}
+
 void widen_columns(tiling *t, const tile *x, ins *first_column) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    int64_t width = (int64_t)x->vectors * t->lanes;
-    t->is_wide = width % PANEL == 0 && is_dense(t);
+    int64_t width = (int64_t)x->vectors * t->lanes, together = t->pairs ? 2 : 1;
+    const buffer *of = t->c->b->buffer;
+    t->is_wide = panels_are_dense(t);
     if (!t->is_wide) return;
     scope mark = scope_open(e);
     ins *n = begin_block(t);
     t->wide_from = lb_add(b, emit_index(e, t->b->offset), first_column);
     end_block(t);
     scope_close(e, mark);
-    ins *k = lb_for(b, "wide", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
+    ins *k = lb_for(b, "wide", lb_idx(b, 0), n, lb_idx(b, together), LOOP_SERIAL);
     ins *from = lb_add(b, t->wide_from, idx_mulk(b, k, PANEL)), *to = idx_mulk(b, k, width);
     for (int v = 0; v < x->vectors; v++) {
-        const buffer *of = t->c->b->buffer;
         ins *at = lb_add(b, from, column_offset(t, v));
-        ins *loaded = load_element(b, of->dtype, pointer_of(e, of), at, t->lanes);
-        lb_store(b, t->wide, idx_addk(b, to, (int64_t)v * t->lanes), loaded, 0);
+        if (!t->pairs) {
+            store_wide(t, to, v, load_element(b, of->dtype, pointer_of(e, of), at, t->lanes));
+            continue;
+        }
+        ins *place = lb_offset(b, pointer_of(e, of), at, HALF_BYTES);
+        ins *words = lb_load(b, lt(LK_I32, t->lanes), place, lb_idx(b, 0), 4);
+        for (int high = 0; high < 2; high++)
+            store_wide(t, idx_addk(b, to, high * width), v, half_of_words(b, words, high));
     }
     lb_end(b, k);
 }
 
 ins *load_widened(tiling *t, const tile *x, ins *at, int v) {
     lbuild *b = &t->e->b;
-    int64_t panels = (int64_t)x->vectors * t->lanes / PANEL;
-    ins *place = idx_mulk(b, lb_sub(b, at, t->wide_from), panels);
+    int64_t width = (int64_t)x->vectors * t->lanes;
+    ins *place = lb_sub(b, at, t->wide_from);
+    if (width >= PANEL) place = idx_mulk(b, place, width / PANEL);
+    else place = emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL / width));
     return lb_load(b, lt(LK_F32, t->lanes), t->wide, idx_addk(b, place, (int64_t)v * t->lanes), 0);
+}
+
+// ---------------------------------------------------------------- rows
+bool rows_are_compact(const tiling *t) {
+    const buffer *a = t->a->buffer;
+    if (!t->a->affine) return false;
+    for (int j = 0; a->layout && j < a->layout->n; j++)
+        if (layout_gap(a->layout, j)) return false;
+    for (int j = 0; j < t->e->k->axes.n; j++)
+        if (t->a->coef[j]->op == X_CONST && t->a->coef[j]->i < 0) return false;
+    return true;
+}
+
+// Counters of all axes at the first or last position of this call; those in *changed were unset.
+static void set_counters(tiling *t, bool last, bool *changed) {
+    emitter *e = t->e;
+    for (int j = 0; j < e->k->axes.n; j++) {
+        ins *begin, *end;
+        if (!changed[j] && e->counter[j]) continue;
+        if (j == t->tile_m) piece_range(e, j, t->row_piece, &begin, &end);
+        else axis_range(e, j, &begin, &end);
+        changed[j] = true;
+        e->counter[j] = last ? idx_subk(&e->b, end, 1) : begin;
+    }
+    e->counter[t->c->n] = lb_idx(&e->b, 0);
+}
+
+ins *range_of_rows(tiling *t, int64_t unit, ins **from) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    bool *changed = ARENA_ARRAY(e->scratch, bool, e->k->axes.n + 1);
+    changed[t->c->n] = true;
+    ins *at[2];
+    for (int last = 0; last < 2; last++) {
+        scope mark = scope_open(e);
+        set_counters(t, last, changed);
+        at[last] = emit_index(e, t->a->offset);
+        scope_close(e, mark);
+    }
+    for (int j = 0; j < e->k->axes.n; j++)
+        if (changed[j]) e->counter[j] = NULL;
+    *from = emit_int_floor(b, at[0], unit);
+    return idx_addk(b, lb_sub(b, at[1], *from), 1);
+}
+
+void widen_rows(tiling *t, ins *to) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const buffer *of = t->c->a->buffer;
+    ins *n = range_of_rows(t, t->lanes, &t->rows_from), *whole = emit_int_floor(b, n, t->lanes);
+    t->wide_rows = to;
+    ins *j = lb_for(b, "element", lb_idx(b, 0), whole, lb_idx(b, t->lanes), LOOP_SERIAL);
+    ins *x = load_element(b, of->dtype, pointer_of(e, of), lb_add(b, t->rows_from, j), t->lanes);
+    lb_store(b, to, j, x, 0);
+    lb_end(b, j);
+    ins *rest = lb_for(b, "element", whole, n, lb_idx(b, 1), LOOP_SERIAL);
+    lb_store(b, to, rest, load_element(b, of->dtype, pointer_of(e, of), lb_add(b, t->rows_from, rest), 1), 0);
+    lb_end(b, rest);
+}
+
+ins *load_widened_row(tiling *t, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *x = lb_load(b, lt(LK_F32, 1), t->wide_rows, lb_sub(b, at, t->rows_from), 0);
+    return lb_splat(b, x, t->lanes);
 }

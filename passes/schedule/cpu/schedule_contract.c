@@ -22,6 +22,7 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include <string.h>
 
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
@@ -74,6 +75,7 @@ bool contraction_operands(tiling *t) {
     t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->group_axis) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
     if (!is_linear(t, t->a) || !is_linear(t, t->b) || !t->write->affine) return false;
+    if (t->pairs) t->group_axis = -1; // they become ordinary columns
     return (t->packed || steps_by_one(t->b, c->n)) && steps_by_one(t->write, c->n);
 }
 
@@ -164,6 +166,7 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
 static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
+    if (t->wide_rows) return load_widened_row(t, at);
     scope mark = scope_open(e);
     use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
     ins *factor = emit_value(e, c->term_a);
@@ -637,9 +640,17 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
 // ---------------------------------------------------------------- entry
 void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
-    int axis = b->layout->order[b->layout->n - (t->group_axis >= 0 ? 2 : 1)].axis, j = 0;
+    int axis = b->layout->order[b->layout->n - (t->group > 1 ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
     t->panel_stride = emit_dim(t->e, layout_stride(b, j));
+}
+
+static tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
+    if (scratch && contraction_scratch(e->t, c)) t.partial = scratch;
+    if (scratch && widened_bytes(e->t, c))
+        t.wide = lb_offset(&e->b, scratch, lb_idx(&e->b, contraction_scratch(e->t, c)), 1);
+    return t;
 }
 
 static bool prepare(tiling *t) {
@@ -667,16 +678,38 @@ static void all_loops(tiling *t) {
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
+    if (t->pairs) {
+        int64_t before = widened_columns_bytes(e->t, c);
+        widen_rows(t, lb_offset(&e->b, t->wide, lb_idx(&e->b, before), 1));
+    }
     outer_loops(t, &outer, 0);
 }
 
+// Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
+static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
+    emitter own = *e;
+    int axes = e->k->axes.n;
+    if (!scratch || !widens_pairs(e->t, c)) return false;
+    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
+    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
+    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
+    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    tiling t = tiling_of(&own, c, scratch);
+    t.pairs = true;
+    if (!prepare(&t) || !panels_are_dense(&t) || !rows_are_compact(&t)) return false;
+    choose_tile(&t);
+    choose_blocks(&t);
+    all_loops(&t);
+    *e = own;
+    return true;
+}
+
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
-    if (scratch && contraction_scratch(e->t, c)) t.partial = scratch;
-    if (scratch && widened_bytes(e->t, c))
-        t.wide = lb_offset(&e->b, scratch, lb_idx(&e->b, contraction_scratch(e->t, c)), 1);
+    tiling t = tiling_of(e, c, scratch);
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
+    if (by_widening_pairs(e, c, scratch)) return true;
+    if (group_elements(c)) t.wide = NULL;
     if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);

@@ -93,16 +93,6 @@ dim *tile_parts_scratch(const tile_parts *p, const contraction *c) {
     return dim_addk(dim_mulk(bytes_of_rows(c), p->a), p->b * bytes_of_panels(p));
 }
 
-// B's panel is the positions of K in the order of their loops.
-static bool panel_is_dense(const tiling *t) {
-    int64_t step = PANEL;
-    for (int j = t->k.n - 1; j >= 0; j--) {
-        if (!expr_is_int(t->b->coef[t->k.at[j]], step)) return false;
-        step *= dim_value(t->e->extent[t->k.at[j]]);
-    }
-    return true;
-}
-
 static bool goes_in_blocks(const tiling *t) {
     int last = t->k.at[t->k.n - 1];
     for (int j = 0; j < t->e->k->axes.n; j++) {
@@ -115,14 +105,9 @@ static bool goes_in_blocks(const tiling *t) {
 }
 
 bool tile_parts_fit(tile_parts *p, const tiling *t) {
-    const buffer *a = t->a->buffer;
-    if (!t->a->affine || !t->b->affine || !t->packed || t->k.n < 1 || t->group_axis >= 0) return false;
-    for (int j = 0; a->layout && j < a->layout->n; j++)
-        if (layout_gap(a->layout, j)) return false;
-    for (int j = 0; j < t->e->k->axes.n; j++)
-        if (t->a->coef[j]->op == X_CONST && t->a->coef[j]->i < 0) return false;
+    if (!t->b->affine || !t->packed || t->k.n < 1 || t->group_axis >= 0 || !rows_are_compact(t)) return false;
     int last = t->k.at[t->k.n - 1];
-    if (!steps_by_one(t->a, last) || !panel_is_dense(t)) return false;
+    if (!steps_by_one(t->a, last) || !panels_are_dense(t)) return false;
     p->apart = goes_in_blocks(t);
     return true;
 }
@@ -147,39 +132,6 @@ static ins *paired(lbuild *b, ins *x, ins *y) {
 }
 
 // ---------------------------------------------------------------- rows
-// Counters of all axes at the first or last position of this call; those in *changed were unset.
-static void set_counters(tiling *t, bool last, bool *changed) {
-    emitter *e = t->e;
-    for (int j = 0; j < e->k->axes.n; j++) {
-        ins *begin, *end;
-        if (!changed[j] && e->counter[j]) continue;
-        if (j == t->tile_m) piece_range(e, j, t->row_piece, &begin, &end);
-        else axis_range(e, j, &begin, &end);
-        changed[j] = true;
-        e->counter[j] = last ? idx_subk(&e->b, end, 1) : begin;
-    }
-    e->counter[t->c->n] = lb_idx(&e->b, 0);
-}
-
-// A's first element of this call rounded down to a block, and the number of elements from there on.
-static ins *range_of_rows(tile_parts *p, tiling *t) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    bool *changed = ARENA_ARRAY(e->scratch, bool, e->k->axes.n + 1);
-    changed[t->c->n] = true;
-    ins *at[2];
-    for (int last = 0; last < 2; last++) {
-        scope mark = scope_open(e);
-        set_counters(t, last, changed);
-        at[last] = emit_index(e, t->a->offset);
-        scope_close(e, mark);
-    }
-    for (int j = 0; j < e->k->axes.n; j++)
-        if (changed[j]) e->counter[j] = NULL;
-    p->from = emit_int_floor(b, at[0], BLOCK);
-    return idx_addk(b, lb_sub(b, at[1], p->from), 1);
-}
-
 static ins *magnitude(lbuild *b, ins *x) { return lb_bin(b, L_AND, bits_of(b, x), word(b, 0x7fffffff)); }
 
 // Stores the parts of 32 elements from number j on; n: only the first n exist. *most: a variable, the largest
@@ -236,7 +188,7 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     lbuild *b = &e->b;
     place(p, t, scratch);
     p->next = lb_var(b, "pair", lb_idx(b, 0));
-    ins *n = range_of_rows(p, t), *most = lb_var(b, "most", word(b, 0)), *enough = NULL;
+    ins *n = range_of_rows(t, BLOCK, &p->from), *most = lb_var(b, "most", word(b, 0)), *enough = NULL;
     ins *least = lb_idx(b, LEAST_ROWS);
     if (positions(e->k, &t->c->m) == INT64_MAX) {
         enough = lb_cmp(b, L_SLE, least, emit_dim(e, axes_extent(e->k, t->c->m.at, t->c->m.n)));
