@@ -234,11 +234,13 @@ static bool has_data_sized(const interface *io) {
 
 static const char bad_cpu[] = "this machine's CPU lacks instructions that the model was compiled for";
 
-static ins *has_tiles(host *h) {
-    const char *name = runtime_function(h->builder, "onnxc_rt_tiles", i32(), 0, NULL);
+static ins *runtime_says(host *h, const char *function) {
+    const char *name = runtime_function(h->builder, function, i32(), 0, NULL);
     ins *has = lb_call(&h->b, i32(), name, 0, NULL);
     return lb_cmp(&h->b, L_NE, has, lb_int(&h->b, i32(), 0));
 }
+
+static ins *has_tiles(host *h) { return runtime_says(h, "onnxc_rt_tiles"); }
 
 // Code for one level is entered without a look at the CPU, but tiles need the system's permission.
 static void check_tiles(host *h) {
@@ -347,26 +349,36 @@ static void write_flat_run(host *h, const char *name, bool exported) {
     run_body(h);
 }
 
-// The level with matrix tiles (runtime-lite/core/tiles.c).
-enum { TILE_LEVEL = 6 };
+// Levels of the runtime (runtime-lite/core/interface.c), and two for which it has questions of their own: matrix tiles
+// (tiles.c), and AVX-VNNI, which CPUs with AVX-512 may lack.
+enum { TILE_LEVEL = 6, AVX_VNNI_LEVEL, LEVELS = AVX_VNNI_LEVEL };
 
 static int cpu_level(host_builder *a, const target *t) {
     static const struct {
         const char *cpu, *features;
-    } levels[TILE_LEVEL] = {{"x86-64", ""},
-                            {"x86-64-v2", ""},
-                            {"x86-64-v3", ""},
-                            {"x86-64-v4", ""},
-                            {"x86-64-v4", "+avx512vnni"},
-                            {"x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"}};
-    for (int j = 0; j < TILE_LEVEL; j++)
+    } levels[LEVELS] = {{"x86-64", ""},
+                        {"x86-64-v2", ""},
+                        {"x86-64-v3", ""},
+                        {"x86-64-v4", ""},
+                        {"x86-64-v4", "+avx512vnni"},
+                        {"x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"},
+                        {"x86-64-v3", "+avxvnni"}};
+    for (int j = 0; j < LEVELS; j++)
         if (!strcmp(t->cpu, levels[j].cpu) && !strcmp(t->features, levels[j].features)) return j + 1;
     diag_hint(a->diag,
-              "x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+avx512vnni and "
+              "x86-64, x86-64-v2, x86-64-v3, x86-64-v3+avxvnni, x86-64-v4, x86-64-v4+avx512vnni and "
               "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16 can be combined in one object");
     if (!*t->features)
         diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
     diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
+}
+
+// Whether this machine can run a variant.
+static ins *can_run(host *h, const target *t, ins *level) {
+    int needs = cpu_level(h->builder, t);
+    if (needs == TILE_LEVEL) return has_tiles(h);
+    if (needs == AVX_VNNI_LEVEL) return runtime_says(h, "onnxc_rt_avx_vnni");
+    return lb_cmp(&h->b, L_SLE, lb_int(&h->b, i32(), needs), level);
 }
 
 // Calls the best variant that this machine can run.
@@ -377,9 +389,7 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
     flat_params(&h);
     ins *level = start_runtime(&h);
     for (int j = n - 1; j >= 0; j--) {
-        int needs = cpu_level(a, variants[j].t);
-        ins *can =
-            lb_if(b, needs == TILE_LEVEL ? has_tiles(&h) : lb_cmp(b, L_SLE, lb_int(b, i32(), needs), level));
+        ins *can = lb_if(b, can_run(&h, variants[j].t, level));
         return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }

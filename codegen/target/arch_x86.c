@@ -61,14 +61,14 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->loader = t->ptr_bits == 32 ? "/lib/ld-linux.so.2" : "/lib64/ld-linux-x86-64.so.2";
 }
 
-// The levels with features are for products of bytes.
+// The levels with features are for products of bytes and of 16-bit floats.
 const arch_row arch_x86 = {
     .facts = {.name = "x86_64",
               .dot = DOT_X86,
               .dot_unsigned = true,
               .large_data = true,
               .protect = {"cf-protection-branch", "cf-protection-return"},
-              .levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni,"
+              .levels = "x86-64-v2,x86-64-v3,x86-64-v3+avxvnni,x86-64-v4,x86-64-v4+avx512vnni,"
                         "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16"},
     .title = "x86",
     .cpus = x86_cpus,

@@ -77,7 +77,7 @@ void drop_variants_for_units(pipeline *p) {
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {
         const target *v = p->variants.at[j];
-        if (!j || !*v->features || bytes || (halves && v->amx_bf16)) p->variants.at[n++] = v;
+        if (!j || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16)) p->variants.at[n++] = v;
     }
     p->variants.n = n;
 }

@@ -92,7 +92,8 @@ static bool has_tiles_for(const chooser *c, const kernel *k) {
     const buffer *b = of.a->buffer->role == BUF_CONST ? of.a->buffer : of.b->buffer;
     bool tiles = c->t->amx_bf16;
     for (int j = 0; j < c->o->nvariants; j++) tiles |= c->o->variants[j]->amx_bf16;
-    return tiles && (b->dtype == DT_F16 || b->dtype == DT_BF16 || c->t->precision == PRECISION_F16);
+    return tiles && (b->dtype == DT_F16 || b->dtype == DT_BF16 || c->t->precision == PRECISION_F16 ||
+                     c->t->precision == PRECISION_BF16);
 }
 
 static bool pays(const chooser *c, const kernel *k, const option *o) {
@@ -132,7 +133,7 @@ static void consider(chooser *c, region *r, step *s) {
 const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
 
 void choose_algorithms(program *p, const target *t, const algorithm_options *o) {
-    if (!is_legal(t) || t->precision == PRECISION_BF16) return; // direct products are faster in tiles
+    if (!is_legal(t)) return;
     chooser c = {p, t, o, arena_new()};
     step_list steps = program_steps(c.scratch, p);
     for (int j = 0; j < steps.n; j++) {

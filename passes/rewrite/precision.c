@@ -20,7 +20,8 @@ typedef struct reduction {
 
 // A product of a temporary and a constant, in pairs along K.
 static bool may_round(const reduction *r, const kernel *k, contraction *c) {
-    if (!contraction_find(k, c) || c->n < 0 || c->s->states.at[0].dtype != DT_F32) return false;
+    if (k->algorithm || !contraction_find(k, c) || c->n < 0 || c->s->states.at[0].dtype != DT_F32)
+        return false;
     const buffer *a = c->a->buffer, *b = c->b->buffer;
     bool plain = c->term_a == c->a && c->term_b == c->b && !c->b->guard;
     bool constant = b->role == BUF_CONST && !b->view_of && !b->layout && b->dtype == DT_F32;

@@ -9,11 +9,13 @@ typedef struct registers {
     unsigned a, b, c, d;
 } registers;
 
-static registers cpuid(unsigned leaf) {
+static registers cpuid_part(unsigned leaf, unsigned part) {
     registers r = {0, 0, 0, 0};
-    if (!__get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d)) r = (registers){0, 0, 0, 0};
+    if (!__get_cpuid_count(leaf, part, &r.a, &r.b, &r.c, &r.d)) r = (registers){0, 0, 0, 0};
     return r;
 }
+
+static registers cpuid(unsigned leaf) { return cpuid_part(leaf, 0); }
 
 // Register state that the operating system saves: bits 1, 2 AVX, 5 to 7 AVX-512.
 static unsigned saved_state(void) {
@@ -48,6 +50,18 @@ int onnxc_interface_1(void) {
     atomic_store_explicit(&known, level, memory_order_relaxed);
     return level;
 }
+
+int onnxc_rt_avx_vnni(void) {
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        answer = onnxc_interface_1() >= 3 && has(cpuid_part(7, 1).a, 1u << 4) ? YES : NO;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == YES;
+}
 #else
 int onnxc_interface_1(void) { return 1; }
+int onnxc_rt_avx_vnni(void) { return 0; }
 #endif

@@ -7,6 +7,8 @@
 /* Every object that needs the runtime calls this first; the name ensures that both have the same version.
  * Returns the CPU level: N of x86-64-vN (5: x86-64-v4 with AVX512_VNNI), 1 on other machines. */
 int onnxc_interface_1(void);
+/* Whether the CPU has AVX-VNNI and all of x86-64-v3. */
+int onnxc_rt_avx_vnni(void);
 /* Whether the CPU has matrix tiles (AMX for int8 and bf16, and AVX512_BF16) and the operating system lets this
  * process use them, which it is asked here. */
 int onnxc_rt_tiles(void);

@@ -190,12 +190,12 @@ static bool can_run(arena *a, diag *d, const target *t) {
     return target_runs_here(a, d, t) && (!t->amx_int8 || onnxc_rt_tiles());
 }
 
-static void check_case(const quant_case *c, const char *cpu, fp_mode fp) {
+static void check_with(const quant_case *c, const char *cpu, const char *features, fp_mode fp) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
-    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = fp});
+    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .features = features, .fp = fp});
     if (can_run(a, &d, t)) {
         tensor x = input_of(a, c), want = run(a, build(a, &d, c), &x, &(interp_hooks){0});
         program *p = build(a, &d, c);
@@ -205,6 +205,8 @@ static void check_case(const quant_case *c, const char *cpu, fp_mode fp) {
     }
     arena_destroy(a);
 }
+
+static void check_case(const quant_case *c, const char *cpu, fp_mode fp) { check_with(c, cpu, NULL, fp); }
 
 // By the interpreter of loops, and by this machine if it has tiles. Whether a kernel uses tiles.
 static bool check_tiles(const quant_case *c, fp_mode fp) {
@@ -235,6 +237,7 @@ static bool check_tiles(const quant_case *c, fp_mode fp) {
 static void check_levels(const quant_case *c) {
     static const char *const levels[] = {"x86-64", "x86-64-v3", "native"};
     for (size_t j = 0; j < sizeof levels / sizeof *levels; j++) check_case(c, levels[j], FP_DEFAULT);
+    check_with(c, "x86-64-v3", "+avxvnni", FP_DEFAULT);
     check_tiles(c, FP_DEFAULT);
 }
 

@@ -201,6 +201,10 @@ static void the_machine_is_known(void **state) {
     assert_int_equal(level >= 4, __builtin_cpu_supports("x86-64-v4") != 0);
     assert_int_equal(level >= 5, level >= 4 && __builtin_cpu_supports("avx512vnni") != 0);
 #endif
+#ifdef __x86_64__
+    assert_int_equal(onnxc_rt_avx_vnni(), level >= 3 && __builtin_cpu_supports("avxvnni"));
+#endif
+    assert_int_equal(onnxc_rt_avx_vnni(), onnxc_rt_avx_vnni());
     int tiles = onnxc_rt_tiles();
     assert_int_equal(onnxc_rt_tiles(), tiles);
     assert_true(!tiles || level == 5);
