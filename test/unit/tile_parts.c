@@ -25,6 +25,7 @@ typedef struct model {
     int64_t rows, in, out;       // rows: images of a convolution
     int64_t height, width, tall; // of the image, of the square window
     int64_t stride, pad;
+    bool alone;    // the code is for this level alone, so that bf16 is stored as tiles take it
     bool open;         // the number of rows is known at run time only
     bool vectors;      // tiles do not take it
     double in_x, in_w; // an element of x and of the weights, if not 0
