@@ -25,8 +25,8 @@ typedef struct model {
     int64_t rows, in, out;       // rows: images of a convolution
     int64_t height, width, tall; // of the image, of the square window
     int64_t stride, pad;
-    bool alone;    // the code is for this level alone, so that bf16 is stored as tiles take it
     bool open;         // the number of rows is known at run time only
+    bool alone;        // the code is for this level alone, so that bf16 is stored as tiles take it
     bool vectors;      // tiles do not take it
     double in_x, in_w; // an element of x and of the weights, if not 0
     numbers x, w;
@@ -138,6 +138,7 @@ static void test_at(const model *m, int level, check *is_right) {
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
     target *t = target_of_level(a, &d, level, m->type);
+    t->bf16_products = m->alone;
     model absolute = *m;
     if (m->x == REAL) absolute.x = absolute.w = POSITIVE;
     tensor x = input_of(a, m), positive = input_of(a, &absolute);
@@ -200,6 +201,8 @@ static void in_both_types(model m, check *is_right) {
     test(&m, is_right);
     m.type = DT_BF16;
     test(&m, is_right);
+    m.alone = true;
+    if (!m.vectors) test(&m, is_right);
 }
 
 static void products_are_near(void **state) {
