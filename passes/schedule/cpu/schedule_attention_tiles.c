@@ -212,6 +212,7 @@ typedef struct tile_product {
     bool add;
 } tile_product;
 
+enum { TILE_A = 4, TILE_B = 6 };
 // Of the sum of a tile of rows by a tile of columns.
 static int sum_of(int row, int column) { return 2 * column + row; }
 static ins *sum_at(flash *f, const tile_product *p, ins *first, int row, int column) {
@@ -227,7 +228,6 @@ static void store_sum(flash *f, const tile_product *p, ins *first, int row, int 
 // (NULL: none) is stored before its tile is used again.
 static void tile_step(flash *f, const tile_product *p, ins *first, int columns, ins *k, bool begins,
                       ins *before) {
-    enum { TILE_A = 4, TILE_B = 6 };
     lbuild *b = f->b;
     ins *in_panel = idx_mulk(b, k, TILE_ROWS * TILE_BYTES), *in_row = idx_mulk(b, k, TILE_BYTES);
     for (int column = 0; column < columns; column++)
@@ -297,6 +297,10 @@ typedef struct keys_block {
 static ins *score_at(keys_block *x, ins *c) {
     return lb_add(x->f->b, idx_mulk(x->f->b, x->row, pitch_of(x->f->a)), c);
 }
+
+// After less than a microsecond without products the unit slows down, and the next hundred take several times as
+// long: one for nothing keeps it awake. No sum is in a tile between two products of blocks.
+static void stay_awake(flash *f) { lb_tile_dot(f->b, L_TILE_BF16, sum_of(0, 0), TILE_A, TILE_B); }
 
 // Calls do_vector for all vectors of a row of scores; left: elements of a last one that is not full.
 static void each_vector(keys_block *x, void (*do_vector)(keys_block *x, ins *c, ins *left)) {
@@ -392,6 +396,7 @@ static void find_tops(keys_block *x, ins *i0) {
     x->top = lb_var(b, "top", lb_float(b, f->vec, -INFINITY));
     each_vector(x, mask_vector);
     ins *top = top_of_lanes(f, lb_get(b, x->top));
+    stay_awake(f);
     if (!is_one_block(f->a)) top = rescale_row(f, r, top);
     lb_store(b, f->top, lanes_of(f, r), top, 0);
     e->counter[f->a->i] = NULL;
@@ -415,6 +420,7 @@ static void weigh_rows(keys_block *x) {
         ins *to = lb_add(b, idx_mulk(b, r, 2 * pitch_of(f->a)), after);
         lb_store(b, f->scores, to, as_bf16(f, lb_float(b, f->vec, 0)), 0);
     }
+    stay_awake(f);
     ins *sum = lb_get(b, x->sum);
     if (!is_one_block(f->a)) sum = lb_add(b, sum, lb_load(b, f->vec, f->sum, at, 0));
     lb_store(b, f->sum, at, sum, 0);
