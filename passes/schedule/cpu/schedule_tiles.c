@@ -9,8 +9,9 @@
 // stores each sum of the block before just before its first product, and the other steps write some rows of that
 // block's results each, between their products.
 //
-// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. Rows that
-// fill no block make a region of their own with tiles of fewer rows.
+// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. A last block
+// that is not full begins earlier and writes only the rows that are left: another pass over B would take longer.
+// If all rows fill no block, tiles have fewer.
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
@@ -24,6 +25,7 @@ enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + colum
 // Rows of a region, begin to end, in blocks of high[0] + high[1] rows; high[1] is NULL if one tile is enough.
 typedef struct region {
     ins *begin, *end, *high[2];
+    bool overlaps;              // the last block begins earlier
     bool across;                // the second tile is the next position of pair_axis
     ins *pair_begin, *pair_end; // positions of that axis
 } region;
@@ -39,6 +41,7 @@ typedef struct tiles {
     ins *row, *rows_left;  // variables: the next row of the previous block to write, and their end
     ins *old_n, **old;     // variables: its column, its counters by axis
     const region *region;  // current
+    ins *skip;             // rows of the block that the one before has written
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
@@ -324,7 +327,7 @@ static void block(tiles *x) {
     for (int j = 0; j < e->k->axes.n; j++)
         if (x->old[j] && e->counter[j]) lb_set(b, x->old[j], e->counter[j]);
     lb_set(b, x->old_n, x->n0);
-    lb_set(b, x->row, lb_idx(b, 0));
+    lb_set(b, x->row, x->skip);
     lb_set(b, x->rows_left, block_rows(x));
 }
 
@@ -356,7 +359,11 @@ static void m_loops(tiles *x, int depth) {
     ins *rows = x->region->across ? x->region->high[0] : block_rows(x);
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
-    e->counter[t->tile_m] = loop;
+    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
+    if (x->region->overlaps) {
+        e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
+        x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
+    }
     block(x);
     scope_close(e, mark);
     e->counter[t->tile_m] = NULL;
@@ -405,17 +412,17 @@ static void rest_of_rows(tiles *x, ins *begin, ins *end) {
     ins *n = lb_sub(b, end, begin);
     if (n->op == L_CONST) {
         ins *low = lb_idx(b, n->i / 2), *high = lb_idx(b, n->i - n->i / 2);
-        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}, false});
-        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}, false});
+        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}});
+        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}});
         return;
     }
     ins *half = lb_bin(b, L_LSHR, n, lb_idx(b, 1));
     scope many = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, TILE_ROWS), n));
-    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}, false});
+    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}});
     scope_close(e, many);
     scope few = scope_if(
         e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
-    region_blocks(x, &(region){begin, end, {n, NULL}, false});
+    region_blocks(x, &(region){begin, end, {n, NULL}});
     scope_close(e, few);
 }
 
@@ -424,14 +431,16 @@ static void row_regions(tiles *x) {
     lbuild *b = &e->b;
     ins *begin, *end;
     piece_range(e, x->t.tile_m, x->t.row_piece, &begin, &end);
-    ins *n = lb_sub(b, end, begin), *whole = lb_add(b, begin, emit_int_floor(b, n, x->rows));
-    if (!same_index(begin, whole)) {
-        ins *high = lb_idx(b, x->rows / 2);
-        scope some = scope_if(e, whole->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, whole));
-        region_blocks(x, &(region){begin, whole, {high, high}, false});
-        scope_close(e, some);
-    }
-    if (!same_index(whole, end)) rest_of_rows(x, whole, end);
+    const dim *extent = e->extent[x->t.tile_m];
+    bool never = extent->max < x->rows, always = extent->min >= x->rows,
+         exact = dim_is_const(extent) && dim_value(extent) % x->rows == 0;
+    ins *rows = lb_idx(b, x->rows), *high = lb_idx(b, x->rows / 2);
+    scope full =
+        scope_if(e, never || always ? NULL : lb_cmp(b, L_SLE, rows, emit_dim(e, e->extent[x->t.tile_m])));
+    if (!never) region_blocks(x, &(region){begin, end, {high, high}, .overlaps = !exact});
+    if (!never && !always) full = scope_else(e, full);
+    if (!always) rest_of_rows(x, begin, end);
+    scope_close(e, full);
 }
 
 // Short rows: two at a time, one position of the axis outside of them each.
@@ -441,8 +450,8 @@ static void pairs_of_rows(tiles *x) {
     ins *begin, *end, *zero = lb_idx(b, 0), *high = emit_dim(e, e->extent[x->t.tile_m]);
     axis_range(e, x->pair_axis, &begin, &end);
     ins *even = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), 2));
-    region two = {zero, high, {high, high}, true, begin, even},
-           one = {zero, high, {high, NULL}, false, even, end};
+    region two = {zero, high, {high, high}, .across = true, .pair_begin = begin, .pair_end = even},
+           one = {zero, high, {high, NULL}, .pair_begin = even, .pair_end = end};
     scope some = scope_if(e, even->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, even));
     region_blocks(x, &two);
     scope_close(e, some);
