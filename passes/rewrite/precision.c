@@ -1,8 +1,9 @@
 // Reduced precision of products (--precision=bf16) on CPUs. In: a program. Out: products of f32 temporaries and
-// constants whose operands are rounded to bf16 where they are stored; their sums stay f32.
+// constants, and attention, whose operands are rounded to bf16 where they are stored; their sums stay f32.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "ir/target.h"
+#include "passes/match/attention.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
 #include "passes/rewrite/round_constants.h"
@@ -25,11 +26,20 @@ static bool may_round(const reduction *r, const kernel *k, contraction *c) {
     return plain && constant && a->dtype == DT_F32 && !r->fixed[buffer_root(a)->id] && pair_axis(c) >= 0;
 }
 
+static void round_operand(reduction *r, const expr *x) {
+    if (x->op != X_READ || x->guard || x->buffer->dtype != DT_F32) return;
+    const buffer *root = buffer_root(x->buffer);
+    if (!r->fixed[root->id]) r->narrow[root->id] = true;
+}
+
 static void examine(reduction *r) {
     contraction c;
+    attention a;
     for (int j = 0; j < r->p->kernels.n; j++) {
-        if (!may_round(r, r->p->kernels.at[j], &c)) continue;
-        r->narrow[buffer_root(c.a->buffer)->id] = true;
+        kernel *k = r->p->kernels.at[j];
+        if (may_round(r, k, &c)) r->narrow[buffer_root(c.a->buffer)->id] = true;
+        else if (attention_match(k, &a))
+            round_operand(r, a.q), round_operand(r, a.key), round_operand(r, a.v);
     }
 }
 

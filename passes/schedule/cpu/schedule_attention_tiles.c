@@ -87,7 +87,18 @@ void attention_tiles_begin(flash *f, ins *scratch) {
 void attention_tiles_end(flash *f) { lb_tile_release(f->b); }
 
 // ---------------------------------------------------------------- packing
-static ins *as_bf16(flash *f, ins *x) { return lb_conv(f->b, L_FTRUNC, LK_BF16, x); }
+// The bits of bf16 that load_element has widened to x; NULL: another x.
+static ins *widened_bits(const ins *x) {
+    const ins *up = x->op == L_BITCAST ? x->args[0] : x;
+    if (up->op != L_SHL || up->args[1]->op != L_CONST || up->args[1]->i != 16) return NULL;
+    const ins *from = up->args[0];
+    return from->op == L_ZEXT && from->args[0]->type.kind == LK_I16 ? from->args[0] : NULL;
+}
+
+static ins *as_bf16(flash *f, ins *x) {
+    ins *bits = widened_bits(x);
+    return bits ? lb_conv(f->b, L_BITCAST, LK_BF16, bits) : lb_conv(f->b, L_FTRUNC, LK_BF16, x);
+}
 
 static ins *first_lanes(flash *f, ins *n) {
     int lanes = f->a->lanes;
