@@ -42,6 +42,8 @@ typedef struct tiles {
     ins *old_n, **old;     // variables: its column, its counters by axis
     const region *region;  // current
     ins *skip;             // rows of the block that the one before has written
+    bool turns;            // every other block goes through K backwards
+    ins *back;             // whether this one does, NULL: no block
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
@@ -278,6 +280,12 @@ static void step(tiles *x, bool first) {
     scope_close(e, mark);
 }
 
+// Position k of K from the end at which the block begins.
+static ins *turned(tiles *x, ins *k, int64_t end) {
+    lbuild *b = &x->t.e->b;
+    return lb_select(b, x->back, lb_sub(b, lb_idx(b, end - x->chunk), k), k);
+}
+
 static void other_steps(tiles *x, int depth, int64_t begin);
 
 // The positions of K from depth on; first: its first step is that of the block.
@@ -291,6 +299,7 @@ static void k_steps(tiles *x, int depth, bool first) {
     }
     scope mark = scope_open(e);
     e->counter[axis] = lb_idx(&e->b, 0);
+    if (x->back) e->counter[axis] = turned(x, e->counter[axis], dim_value(e->extent[axis]));
     if (inner) step(x, true);
     else k_steps(x, depth + 1, true);
     scope_close(e, mark);
@@ -306,6 +315,7 @@ static void other_steps(tiles *x, int depth, int64_t begin) {
     if (begin >= end) return;
     scope loop =
         scope_axis(e, axis, lb_idx(&e->b, begin), lb_idx(&e->b, end), inner ? x->chunk : 1, LOOP_SERIAL);
+    if (x->back) e->counter[axis] = turned(x, loop.head, end);
     if (inner) step(x, false);
     else k_steps(x, depth + 1, false);
     scope_close(e, loop);
@@ -342,6 +352,14 @@ static void flush(tiles *x) {
 }
 
 // ---------------------------------------------------------------- loops
+// By its position, so that the order of sums depends on no thread.
+static ins *is_odd_block(tiles *x, ins *m) {
+    lbuild *b = &x->t.e->b;
+    ins *rows = block_rows(x), *one = lb_idx(b, 1);
+    if (!x->turns || x->region->across || rows->op != L_CONST) return NULL;
+    return lb_cmp(b, L_EQ, lb_bin(b, L_AND, emit_int_op(b, X_FLOORDIV, m, rows), one), one);
+}
+
 static void m_loops(tiles *x, int depth) {
     emitter *e = x->t.e;
     const tiling *t = &x->t;
@@ -359,7 +377,7 @@ static void m_loops(tiles *x, int depth) {
     ins *rows = x->region->across ? x->region->high[0] : block_rows(x);
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
-    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
+    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0), x->back = is_odd_block(x, loop);
     if (x->region->overlaps) {
         e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
         x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
@@ -483,6 +501,12 @@ static void outer_loops(tiles *x, const axis_list *axes, int depth) {
 }
 
 // ---------------------------------------------------------------- entry
+// If a block of A and one of B together exceed the L1 cache, what it still holds of B is used first.
+static bool turns_around(const tiles *x) {
+    enum { L1_OF_TILES = 48 << 10 };
+    return x->t.k.n == 1 && x->steps > 1 && (WIDTH + x->rows) * x->steps * x->chunk * x->size > L1_OF_TILES;
+}
+
 static void declare(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
@@ -493,6 +517,7 @@ static void declare(tiles *x) {
     x->rows_left = lb_var(b, "rows", zero);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
+    x->turns = turns_around(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
