@@ -1,6 +1,7 @@
 // Contractions with matrix tiles (ir/loops/loops_tiles.h), in blocks of two tiles of rows by two of columns:
 //
-//   for batch axes, for n0 in steps of 32, for outer M axes, for m0 in steps of both tiles' rows:
+//   for batch axes, for n1 in steps of some blocks, for outer M axes, for m0 in steps of both tiles' rows,
+//   for n0 in steps of 32:
 //     for k in steps of a tile's width:
 //       load A[m0 ..][k ..], A[m0 + rows ..][k ..], B[k ..][n0 ..], B[k ..][n0 + 16 ..];  four products
 //     scratch = sums;  write f(scratch)
@@ -47,6 +48,8 @@ typedef struct tiles {
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
+    int64_t wide;    // columns of all blocks of the same rows that follow each other
+    ins *n1, *n_end; // the first of them and their end
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
     emitter *writer; // with the counters of the previous block
@@ -234,11 +237,18 @@ static void prefetch_lines(tiles *x) {
     lb_set(b, x->ahead, idx_addk(b, at, x->lines * TILE_BYTES));
 }
 
+// Of blocks that follow each other.
+static int64_t columns_together(const tiles *x) {
+    int64_t block = (int64_t)x->columns * COLUMNS;
+    return x->wide > block ? x->wide : block;
+}
+
 static void begin_prefetch(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     if (!x->lines) return;
-    ins *panel = idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), x->columns);
+    ins *panel =
+        idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n1, lb_idx(b, PANEL)), columns_together(x) / COLUMNS);
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
@@ -357,7 +367,19 @@ static ins *is_odd_block(tiles *x, ins *m) {
     lbuild *b = &x->t.e->b;
     ins *rows = block_rows(x), *one = lb_idx(b, 1);
     if (!x->turns || x->region->across || rows->op != L_CONST) return NULL;
+    if (x->wide > WIDTH) m = x->n0, rows = lb_idx(b, WIDTH);
     return lb_cmp(b, L_EQ, lb_bin(b, L_AND, emit_int_op(b, X_FLOORDIV, m, rows), one), one);
+}
+
+static void blocks_of_columns(tiles *x, ins *m) {
+    emitter *e = x->t.e;
+    int64_t step = (int64_t)x->columns * COLUMNS;
+    scope loop =
+        columns_together(x) > step ? scope_for(e, "n", x->n1, x->n_end, step, LOOP_SERIAL) : scope_open(e);
+    x->n0 = loop.head ? loop.head : x->n1;
+    x->back = is_odd_block(x, m);
+    block(x);
+    scope_close(e, loop);
 }
 
 static void m_loops(tiles *x, int depth) {
@@ -377,12 +399,12 @@ static void m_loops(tiles *x, int depth) {
     ins *rows = x->region->across ? x->region->high[0] : block_rows(x);
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
-    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0), x->back = is_odd_block(x, loop);
+    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
     if (x->region->overlaps) {
         e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
         x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
     }
-    block(x);
+    blocks_of_columns(x, loop);
     scope_close(e, mark);
     e->counter[t->tile_m] = NULL;
     lb_end(b, loop);
@@ -395,8 +417,9 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->columns = columns, x->last = last;
     lb_set(b, x->row, lb_idx(b, 0));
     lb_set(b, x->rows_left, lb_idx(b, 0));
-    scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
-    x->n0 = loop.head;
+    scope loop = scope_for(e, "n", begin, end, columns_together(x), LOOP_PARALLEL);
+    x->n1 = loop.head;
+    x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
     begin_prefetch(x);
     m_loops(x, 0);
     scope_close(e, loop);
@@ -501,10 +524,25 @@ static void outer_loops(tiles *x, const axis_list *axes, int depth) {
 }
 
 // ---------------------------------------------------------------- entry
-// If a block of A and one of B together exceed the L1 cache, what it still holds of B is used first.
+enum { L1_OF_TILES = 48 << 10 }; // of every CPU with tiles so far
+
+// Bytes of K for so many rows or columns.
+static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->chunk * x->size; }
+
+// If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.
 static bool turns_around(const tiles *x) {
-    enum { L1_OF_TILES = 48 << 10 };
-    return x->t.k.n == 1 && x->steps > 1 && (WIDTH + x->rows) * x->steps * x->chunk * x->size > L1_OF_TILES;
+    return x->t.k.n == 1 && x->steps > 1 && bytes_of(x, WIDTH + x->rows) > L1_OF_TILES;
+}
+
+// Rows of A are apart in memory, which suits the L1 cache, and B is one stream, which suits the L2 cache: a block of
+// A that fits the former is multiplied by all columns that fit a part of the latter.
+static int64_t columns_of_rows(const tiles *x) {
+    int64_t n = dim_value(x->t.e->extent[x->t.c->n]), pairs = n / WIDTH,
+            most = L2_BYTES / 4 / bytes_of(x, WIDTH);
+    if (x->t.k.n != 1 || x->t.m.n != 1 || bytes_of(x, x->rows) > L1_BYTES || most < 2 || !pairs) return WIDTH;
+    if (bytes_of(x, n) <= L2_BYTES / 2) return pairs * WIDTH;
+    int64_t parts = (pairs + most - 1) / most;
+    return (pairs + parts - 1) / parts * WIDTH;
 }
 
 static void declare(tiles *x) {
@@ -518,6 +556,7 @@ static void declare(tiles *x) {
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->turns = turns_around(x);
+    x->wide = columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
