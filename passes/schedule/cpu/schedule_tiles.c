@@ -366,7 +366,7 @@ static void flush(tiles *x) {
 static ins *is_odd_block(tiles *x, ins *m) {
     lbuild *b = &x->t.e->b;
     ins *rows = block_rows(x), *one = lb_idx(b, 1);
-    if (!x->turns || x->region->across || rows->op != L_CONST) return NULL;
+    if (!x->turns || x->region->across || (rows->op != L_CONST && !x->region->overlaps)) return NULL;
     if (x->wide > WIDTH) m = x->n0, rows = lb_idx(b, WIDTH);
     return lb_cmp(b, L_EQ, lb_bin(b, L_AND, emit_int_op(b, X_FLOORDIV, m, rows), one), one);
 }
@@ -467,6 +467,19 @@ static void rest_of_rows(tiles *x, ins *begin, ins *end) {
     scope_close(e, few);
 }
 
+// As many for each block as balanced_rows, at run time; tasks have whole blocks of fixed size.
+static ins *rows_of_a_tile(tiles *x, ins *begin) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    dim *extent = e->extent[x->t.tile_m];
+    if (dim_is_const(extent) || begin->op != L_CONST) return lb_idx(b, x->rows / 2);
+    ins *n = emit_dim(e, extent), *width = lb_idx(b, WIDTH),
+        *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, n, WIDTH - 1), width);
+    blocks = lb_bin(b, L_SMAX, blocks, lb_idx(b, 1));
+    ins *rows = emit_int_op(b, X_FLOORDIV, idx_addk(b, lb_add(b, n, blocks), -1), blocks);
+    return emit_int_op(b, X_FLOORDIV, idx_addk(b, rows, 1), lb_idx(b, 2));
+}
+
 static void row_regions(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
@@ -475,7 +488,7 @@ static void row_regions(tiles *x) {
     const dim *extent = e->extent[x->t.tile_m];
     bool never = extent->max < x->rows, always = extent->min >= x->rows,
          exact = dim_is_const(extent) && dim_value(extent) % x->rows == 0;
-    ins *rows = lb_idx(b, x->rows), *high = lb_idx(b, x->rows / 2);
+    ins *rows = lb_idx(b, x->rows), *high = rows_of_a_tile(x, begin);
     scope full =
         scope_if(e, never || always ? NULL : lb_cmp(b, L_SLE, rows, emit_dim(e, e->extent[x->t.tile_m])));
     if (!never) region_blocks(x, &(region){begin, end, {high, high}, .overlaps = !exact});
