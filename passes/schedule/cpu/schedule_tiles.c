@@ -254,7 +254,7 @@ static void begin_prefetch(tiles *x) {
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
-    enum { MOST = 16, SOME_ROWS = 256 };
+    enum { MOST = 4, SOME_ROWS = 256 };
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
             m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
