@@ -39,6 +39,7 @@ typedef struct target {
     bool f16_convert;        // hardware f16 <-> f32 (F16C, ...)
     bool bf16_convert;       // the emitter converts f32 to bf16 best: by an instruction, or its own code
     bool round_instr;        // hardware floor/ceil/trunc/rint for f32
+    bool scale_instr;        // one instruction multiplies whole vectors of f32 by powers of two
     bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
     bool vnni, avx512, dsp;  // dot4 u8*s8; dsp: SMLAD
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)

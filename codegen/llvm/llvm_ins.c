@@ -177,8 +177,20 @@ static LLVMValueRef emit_bitcast(emit *e, const ins *x) {
     return emit_cast(e, x, LLVMBitCast);
 }
 
+// x86 only (target->scale_instr).
+static LLVMValueRef emit_scaling(emit *e, const ins *x, LLVMValueRef a, LLVMValueRef b) {
+    int lanes = x->type.lanes;
+    LLVMValueRef none = LLVMConstNull(type_of(e, x->type)),
+                 all = const_int(e, lt(lanes == 16 ? LK_I16 : LK_I8, 1), -1),
+                 args[] = {a, b, none, all, const_int(e, lt(LK_I32, 1), 4)}; // rounded as elsewhere
+    if (lanes == 16) return call_target_intrinsic(e, "llvm.x86.avx512.mask.scalef.ps.512", args, 5);
+    return call_target_intrinsic(
+        e, lanes == 8 ? "llvm.x86.avx512.mask.scalef.ps.256" : "llvm.x86.avx512.mask.scalef.ps.128", args, 4);
+}
+
 static LLVMValueRef emit_binary(emit *e, const ins *x) {
     LLVMValueRef a = arg(e, x, 0), b = arg(e, x, 1);
+    if (x->op == L_SCALE) return emit_scaling(e, x, a, b);
     if (is_float(x)) return combine_floats(e, x->op, a, b);
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }

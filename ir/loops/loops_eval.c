@@ -50,6 +50,8 @@ static uint64_t float_bin(lop op, lkind k, uint64_t a, uint64_t b) {
     double x = leval_float(k, a), y = leval_float(k, b);
     if (op == L_FMIN) return x < y ? a : b;
     if (op == L_FMAX) return x > y ? a : b;
+    if (op == L_SCALE)
+        return leval_float_word(k, isnan(y) ? y : ldexp(x, y > 4096 ? 4096 : y < -4096 ? -4096 : (int)y));
     return leval_float_word(k, op == L_ADD ? x + y : op == L_SUB ? x - y : op == L_MUL ? x * y : x / y);
 }
 

@@ -60,12 +60,19 @@ static void check_ints(const verify *v, const ins *x) {
     need(v, x, lkind_is_int(x->type.kind), "no integer");
 }
 
+static void check_scaling(const verify *v, const ins *x) {
+    need(v, x, v->f->target->scale_instr, "the target has no instruction that scales by powers of two");
+    need(v, x, x->type.kind == LK_F32, "not of f32");
+    need(v, x, x->type.lanes >= 4 && x->type.lanes * 32 <= v->f->target->vector_bits, "not one vector");
+}
+
 static void check_floats(const verify *v, const ins *x) {
     all_same(v, x);
     need(v, x, lkind_is_float(x->type.kind), "no float");
     if (x->op == L_FMA) need(v, x, v->f->target->fma, "the target has no fused multiply-add");
     if (lop_class(x->op) == LC_ROUND)
         need(v, x, x->type.kind == LK_F32 || x->type.kind == LK_F64, "neither f32 nor f64");
+    if (x->op == L_SCALE) check_scaling(v, x);
 }
 
 static void check_compare(const verify *v, const ins *x) {

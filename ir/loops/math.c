@@ -143,6 +143,10 @@ typedef struct reduced {
 static reduced exp_reduce(const mctx *m, ins *x, bool with_low) {
     reduced d = {0};
     d.n = round_magic(m, x, mf(m, 0x1.71547652b82fep+0), &d.low);
+    if (m->coarse && !with_low) {
+        d.r = muladd(m, d.n, mf(m, -0x1.62e43p-1), x);
+        return d;
+    }
     ins *a = muladd(m, d.n, mf(m, -PART(m, LN2, 0)), x);
     if (!with_low) {
         d.r = muladd(m, d.n, mf(m, -PART(m, LN2, 1)), a);
@@ -173,7 +177,8 @@ static ins *apply_scale(const mctx *m, scale s, ins *x) { return mul(m, mul(m, x
 // e^r: by Horner's rule when products are not rounded, else as 1 + (r + r^2 p(r)) where the product is
 // smaller.
 static ins *exp_poly(const mctx *m, ins *r) {
-    ins *p = POLY(m, EXP, r), *one = mf(m, 1);
+    static const double coarse[] = {0.500051182, 0.167535332, 0.0412776823}; // error below 5.4e-6
+    ins *p = m->coarse ? poly_of(m, r, coarse, LENGTH(coarse)) : POLY(m, EXP, r), *one = mf(m, 1);
     if (m->fma) return muladd(m, muladd(m, p, r, one), r, one);
     return add(m, muladd(m, mul(m, r, r), p, r), one);
 }
@@ -183,7 +188,21 @@ static double exp_top(const mctx *m, int down) {
 }
 static double exp_bottom(const mctx *m) { return by_width(m, -144.2, -1333.7); }
 
+// Denormal results are 0: an instruction that computes one takes hundreds of cycles, and weights of a softmax
+// often are that small.
+static ins *coarse_exp(const mctx *m, ins *x) {
+    ins *small = less(m, x, mf(m, -87.33)), *zero = mf(m, 0);
+    reduced d = exp_reduce(m, pick(m, small, zero, x), false);
+    return pick(m, small, zero, lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n));
+}
+
+static bool scales(const mctx *m) {
+    const target *t = m->b->target;
+    return !m->f64 && t->scale_instr && m->t.lanes >= 4 && m->t.lanes * 32 <= t->vector_bits;
+}
+
 ins *exp_of_negative(const mctx *m, ins *x) {
+    if (m->coarse && scales(m)) return coarse_exp(m, x);
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
 }

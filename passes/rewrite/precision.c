@@ -1,9 +1,10 @@
 // Reduced precision of products (--precision) on CPUs. In: a program. Out, for bf16: products of f32 temporaries and
-// constants whose operands are rounded to bf16 where they are stored; their sums stay f32. For f16: f32 constants of
+// constants, and attention, whose operands are rounded to bf16 where they are stored; their sums stay f32. For f16: f32 constants of
 // products that are rounded to f16, unless one is out of its range; other operands stay as they are.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "ir/target.h"
+#include "passes/match/attention.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
 #include "passes/rewrite/round_constants.h"
@@ -61,11 +62,20 @@ static void narrow_constants(reduction *r) {
 }
 
 // ---------------------------------------------------------------- bf16
+static void round_operand(reduction *r, const expr *x) {
+    if (x->op != X_READ || x->guard || x->buffer->dtype != DT_F32) return;
+    const buffer *root = buffer_root(x->buffer);
+    if (!r->fixed[root->id]) r->narrow[root->id] = true;
+}
+
 static void examine(reduction *r) {
     contraction c;
+    attention a;
     for (int j = 0; j < r->p->kernels.n; j++) {
-        if (!may_round(r, r->p->kernels.at[j], &c)) continue;
-        r->narrow[buffer_root(c.a->buffer)->id] = true;
+        kernel *k = r->p->kernels.at[j];
+        if (may_round(r, k, &c)) r->narrow[buffer_root(c.a->buffer)->id] = true;
+        else if (attention_match(k, &a))
+            round_operand(r, a.q), round_operand(r, a.key), round_operand(r, a.v);
     }
 }
 

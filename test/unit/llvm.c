@@ -510,6 +510,35 @@ static void check_roundings(const char *cpu) {
 }
 static void test_roundings(void **state) { (void)state, at_all_levels(check_roundings); }
 
+// By powers of two, into denormal numbers, too: rounded once.
+static void check_scaling(const char *cpu, int lanes) {
+    bench *t = begin(NULL, cpu);
+    if (t->target->scale_instr) {
+        ins *from = pointer(t, "a", LK_F32), *by = pointer(t, "b", LK_F32), *to = pointer(t, "c", LK_F32);
+        lbuild *b = body(t);
+        ins *x = lb_load(b, lt(LK_F32, lanes), from, lb_idx(b, 0), 0);
+        ins *n = lb_load(b, lt(LK_F32, lanes), by, lb_idx(b, 0), 0);
+        lb_store(b, to, lb_idx(b, 0), lb_bin(b, L_SCALE, x, n), 0);
+        fn3 *f = finish(t);
+        for (int start = -320; start < 320; start += lanes) {
+            float in[16], power[16], out[16];
+            for (int i = 0; i < lanes; i++)
+                in[i] = 1 + (float)(7 * i + 1) / 128, power[i] = (float)(start + i);
+            in[1] = NAN;
+            f(in, power, out, 0);
+            for (int i = 0; i < lanes; i++) {
+                float want = ldexpf(in[i], start + i);
+                assert_true(i == 1 ? isnan(out[i]) : out[i] == want);
+            }
+        }
+    }
+    arena_destroy(t->arena);
+}
+static void check_scalings(const char *cpu) {
+    for (int lanes = 4; lanes <= 16; lanes *= 2) check_scaling(cpu, lanes);
+}
+static void test_scalings(void **state) { (void)state, at_all_levels(check_scalings); }
+
 static void check_lanes(const char *cpu) {
     bench *t = begin(NULL, cpu);
     ins *pa = pointer(t, "a", LK_I32), *pc = (pointer(t, "b", LK_I32), pointer(t, "c", LK_I32));
@@ -978,6 +1007,7 @@ int main(void) {
         cmocka_unit_test(test_ints),
         cmocka_unit_test(test_conversions),
         cmocka_unit_test(test_roundings),
+        cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_dots),

@@ -253,6 +253,35 @@ static void check_function(expr_op op, bool f64, bool fma, int n) {
     free(x), free(y), free(out), free(one);
 }
 
+// --precision=bf16: within 2^-15, denormal results 0; NaN, infinities and zeros as always.
+static void coarse_exp_is_near(void **state) {
+    (void)state;
+    enum { N = 1 << 16 };
+    static float x[N], y[N], got[N];
+    for (int scales = 0; scales < 2; scales++) {
+        fill(X_EXP, false, N, x, y);
+        for (int j = N / 2; j < N; j++) x[j] = (float)(180 * (j - N / 2.) / (N / 2.) - 90);
+        rig r;
+        open_rig(&r, true, 16);
+        r.target.scale_instr = scales;
+        r.target.precision = PRECISION_BF16, r.target.bf16_products = true;
+        ins *a = lb_load(&r.b, lt(LK_F32, 16), r.ptr[0], r.i, 0);
+        lb_store(&r.b, r.ptr[3], r.i, math_unary(&r.b, X_EXP, a), 0);
+        assert_int_equal(has_instruction(r.f->body, L_SCALE), scales);
+        run_rig(&r, x, y, NULL, got, N);
+        for (int j = 0; j < N; j++) {
+            double want = exp((double)x[j]), most = want * 0x1p-15;
+            if (want < 0x1.02p-126) most = 0x1.02p-126;
+            if (isnan(x[j])) assert_true(isnan(got[j]));
+            else if (want > 0x1.fffp127) assert_true(isinf(got[j]) || fabs(got[j] - want) <= most);
+            else if (!(fabs(got[j] - want) <= most))
+                fail_msg("exp(%a) is %a instead of %a", x[j], got[j], want);
+            if (x[j] == -INFINITY) assert_true(got[j] == 0);
+            if (x[j] == 0) assert_true(got[j] == 1);
+        }
+    }
+}
+
 static void check_functions(bool f64, bool fma, int n) {
     for (expr_op op = 0; op < X_COUNT; op++)
         if (math_ulp_bound(op, LK_F32) >= 0) check_function(op, f64, fma, n);
@@ -679,6 +708,7 @@ int main(void) {
         cmocka_unit_test(f32_functions_without_fma),
         cmocka_unit_test(f64_functions_with_fma),
         cmocka_unit_test(f64_functions_without_fma),
+        cmocka_unit_test(coarse_exp_is_near),
         cmocka_unit_test(loads_are_exact),
         cmocka_unit_test(stores_round_like_dtype),
         cmocka_unit_test(expressions_agree_with_eval),

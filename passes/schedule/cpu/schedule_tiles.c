@@ -1,6 +1,7 @@
 // Contractions with matrix tiles (ir/loops/loops_tiles.h), in blocks of two tiles of rows by two of columns:
 //
-//   for batch axes, for n0 in steps of 32, for outer M axes, for m0 in steps of both tiles' rows:
+//   for batch axes, for n1 in steps of some blocks, for outer M axes, for m0 in steps of both tiles' rows,
+//   for n0 in steps of 32:
 //     for k in steps of a tile's width:
 //       load A[m0 ..][k ..], A[m0 + rows ..][k ..], B[k ..][n0 ..], B[k ..][n0 + 16 ..];  four products
 //     scratch = sums;  write f(scratch)
@@ -9,8 +10,9 @@
 // stores each sum of the block before just before its first product, and the other steps write some rows of that
 // block's results each, between their products.
 //
-// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. Rows that
-// fill no block make a region of their own with tiles of fewer rows.
+// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. A last block
+// that is not full begins earlier and writes only the rows that are left: another pass over B would take longer.
+// If all rows fill no block, tiles have fewer.
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
@@ -25,6 +27,7 @@ enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + colum
 // Rows of a region, begin to end, in blocks of high[0] + high[1] rows; high[1] is NULL if one tile is enough.
 typedef struct region {
     ins *begin, *end, *high[2];
+    bool overlaps;              // the last block begins earlier
     bool across;                // the second tile is the next position of pair_axis
     ins *pair_begin, *pair_end; // positions of that axis
 } region;
@@ -41,9 +44,14 @@ typedef struct tiles {
     ins *row, *rows_left;  // variables: the next row of the previous block to write, and their end
     ins *old_n, **old;     // variables: its column, its counters by axis
     const region *region;  // current
+    ins *skip;             // rows of the block that the one before has written
+    bool turns;            // every other block goes through K backwards
+    ins *back;             // whether this one does, NULL: no block
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
+    int64_t wide;    // columns of all blocks of the same rows that follow each other
+    ins *n1, *n_end; // the first of them and their end
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
     emitter *writer; // with the counters of the previous block
@@ -247,17 +255,24 @@ static void prefetch_lines(tiles *x) {
     lb_set(b, x->ahead, idx_addk(b, at, x->lines * TILE_BYTES));
 }
 
+// Of blocks that follow each other.
+static int64_t columns_together(const tiles *x) {
+    int64_t block = (int64_t)x->columns * COLUMNS;
+    return x->wide > block ? x->wide : block;
+}
+
 static void begin_prefetch(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     if (!x->lines) return;
-    ins *panel = idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), x->columns);
+    ins *panel =
+        idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n1, lb_idx(b, PANEL)), columns_together(x) / COLUMNS);
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
-    enum { MOST = 16, SOME_ROWS = 256 };
+    enum { MOST = 4, SOME_ROWS = 256 };
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
             m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
@@ -308,6 +323,12 @@ static void step(tiles *x, bool first) {
     scope_close(e, mark);
 }
 
+// Position k of K from the end at which the block begins.
+static ins *turned(tiles *x, ins *k, int64_t end) {
+    lbuild *b = &x->t.e->b;
+    return lb_select(b, x->back, lb_sub(b, lb_idx(b, end - x->chunk), k), k);
+}
+
 static void other_steps(tiles *x, int depth, int64_t begin);
 
 // The positions of K from depth on; first: its first step is that of the block.
@@ -321,6 +342,7 @@ static void k_steps(tiles *x, int depth, bool first) {
     }
     scope mark = scope_open(e);
     e->counter[axis] = lb_idx(&e->b, 0);
+    if (x->back) e->counter[axis] = turned(x, e->counter[axis], dim_value(e->extent[axis]));
     if (inner) step(x, true);
     else k_steps(x, depth + 1, true);
     scope_close(e, mark);
@@ -336,6 +358,7 @@ static void other_steps(tiles *x, int depth, int64_t begin) {
     if (begin >= end) return;
     scope loop =
         scope_axis(e, axis, lb_idx(&e->b, begin), lb_idx(&e->b, end), inner ? x->chunk : 1, LOOP_SERIAL);
+    if (x->back) e->counter[axis] = turned(x, loop.head, end);
     if (inner) step(x, false);
     else k_steps(x, depth + 1, false);
     scope_close(e, loop);
@@ -357,7 +380,7 @@ static void block(tiles *x) {
     for (int j = 0; j < e->k->axes.n; j++)
         if (x->old[j] && e->counter[j]) lb_set(b, x->old[j], e->counter[j]);
     lb_set(b, x->old_n, x->n0);
-    lb_set(b, x->row, lb_idx(b, 0));
+    lb_set(b, x->row, x->skip);
     lb_set(b, x->rows_left, block_rows(x));
 }
 
@@ -372,6 +395,26 @@ static void flush(tiles *x) {
 }
 
 // ---------------------------------------------------------------- loops
+// By its position, so that the order of sums depends on no thread.
+static ins *is_odd_block(tiles *x, ins *m) {
+    lbuild *b = &x->t.e->b;
+    ins *rows = block_rows(x), *one = lb_idx(b, 1);
+    if (!x->turns || x->region->across || (rows->op != L_CONST && !x->region->overlaps)) return NULL;
+    if (x->wide > WIDTH) m = x->n0, rows = lb_idx(b, WIDTH);
+    return lb_cmp(b, L_EQ, lb_bin(b, L_AND, emit_int_op(b, X_FLOORDIV, m, rows), one), one);
+}
+
+static void blocks_of_columns(tiles *x, ins *m) {
+    emitter *e = x->t.e;
+    int64_t step = (int64_t)x->columns * COLUMNS;
+    scope loop =
+        columns_together(x) > step ? scope_for(e, "n", x->n1, x->n_end, step, LOOP_SERIAL) : scope_open(e);
+    x->n0 = loop.head ? loop.head : x->n1;
+    x->back = is_odd_block(x, m);
+    block(x);
+    scope_close(e, loop);
+}
+
 static void m_loops(tiles *x, int depth) {
     emitter *e = x->t.e;
     const tiling *t = &x->t;
@@ -389,8 +432,12 @@ static void m_loops(tiles *x, int depth) {
     ins *rows = x->region->across ? x->region->high[0] : block_rows(x);
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
-    e->counter[t->tile_m] = loop;
-    block(x);
+    e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
+    if (x->region->overlaps) {
+        e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
+        x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
+    }
+    blocks_of_columns(x, loop);
     scope_close(e, mark);
     e->counter[t->tile_m] = NULL;
     lb_end(b, loop);
@@ -403,10 +450,11 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->columns = columns, x->last = last;
     lb_set(b, x->row, lb_idx(b, 0));
     lb_set(b, x->rows_left, lb_idx(b, 0));
-    scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
-    x->n0 = loop.head;
+    scope loop = scope_for(e, "n", begin, end, columns_together(x), LOOP_PARALLEL);
+    x->n1 = loop.head;
+    x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
     begin_prefetch(x);
-    if (x->parts) begin_panels(x->parts, &x->t, x->n0, columns, x->chunk);
+    if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -439,18 +487,31 @@ static void rest_of_rows(tiles *x, ins *begin, ins *end) {
     ins *n = lb_sub(b, end, begin);
     if (n->op == L_CONST) {
         ins *low = lb_idx(b, n->i / 2), *high = lb_idx(b, n->i - n->i / 2);
-        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}, false});
-        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}, false});
+        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}});
+        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}});
         return;
     }
     ins *half = lb_bin(b, L_LSHR, n, lb_idx(b, 1));
     scope many = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, TILE_ROWS), n));
-    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}, false});
+    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}});
     scope_close(e, many);
     scope few = scope_if(
         e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
-    region_blocks(x, &(region){begin, end, {n, NULL}, false});
+    region_blocks(x, &(region){begin, end, {n, NULL}});
     scope_close(e, few);
+}
+
+// As many for each block as balanced_rows, at run time; tasks have whole blocks of fixed size.
+static ins *rows_of_a_tile(tiles *x, ins *begin) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    dim *extent = e->extent[x->t.tile_m];
+    if (dim_is_const(extent) || begin->op != L_CONST) return lb_idx(b, x->rows / 2);
+    ins *n = emit_dim(e, extent), *width = lb_idx(b, WIDTH),
+        *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, n, WIDTH - 1), width);
+    blocks = lb_bin(b, L_SMAX, blocks, lb_idx(b, 1));
+    ins *rows = emit_int_op(b, X_FLOORDIV, idx_addk(b, lb_add(b, n, blocks), -1), blocks);
+    return emit_int_op(b, X_FLOORDIV, idx_addk(b, rows, 1), lb_idx(b, 2));
 }
 
 static void row_regions(tiles *x) {
@@ -458,14 +519,16 @@ static void row_regions(tiles *x) {
     lbuild *b = &e->b;
     ins *begin, *end;
     piece_range(e, x->t.tile_m, x->t.row_piece, &begin, &end);
-    ins *n = lb_sub(b, end, begin), *whole = lb_add(b, begin, emit_int_floor(b, n, x->rows));
-    if (!same_index(begin, whole)) {
-        ins *high = lb_idx(b, x->rows / 2);
-        scope some = scope_if(e, whole->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, whole));
-        region_blocks(x, &(region){begin, whole, {high, high}, false});
-        scope_close(e, some);
-    }
-    if (!same_index(whole, end)) rest_of_rows(x, whole, end);
+    const dim *extent = e->extent[x->t.tile_m];
+    bool never = extent->max < x->rows, always = extent->min >= x->rows,
+         exact = dim_is_const(extent) && dim_value(extent) % x->rows == 0;
+    ins *rows = lb_idx(b, x->rows), *high = rows_of_a_tile(x, begin);
+    scope full =
+        scope_if(e, never || always ? NULL : lb_cmp(b, L_SLE, rows, emit_dim(e, e->extent[x->t.tile_m])));
+    if (!never) region_blocks(x, &(region){begin, end, {high, high}, .overlaps = !exact});
+    if (!never && !always) full = scope_else(e, full);
+    if (!always) rest_of_rows(x, begin, end);
+    scope_close(e, full);
 }
 
 // Short rows: two at a time, one position of the axis outside of them each.
@@ -475,8 +538,8 @@ static void pairs_of_rows(tiles *x) {
     ins *begin, *end, *zero = lb_idx(b, 0), *high = emit_dim(e, e->extent[x->t.tile_m]);
     axis_range(e, x->pair_axis, &begin, &end);
     ins *even = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), 2));
-    region two = {zero, high, {high, high}, true, begin, even},
-           one = {zero, high, {high, NULL}, false, even, end};
+    region two = {zero, high, {high, high}, .across = true, .pair_begin = begin, .pair_end = even},
+           one = {zero, high, {high, NULL}, .pair_begin = even, .pair_end = end};
     scope some = scope_if(e, even->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, even));
     region_blocks(x, &two);
     scope_close(e, some);
@@ -508,6 +571,27 @@ static void outer_loops(tiles *x, const axis_list *axes, int depth) {
 }
 
 // ---------------------------------------------------------------- entry
+enum { L1_OF_TILES = 48 << 10 }; // of every CPU with tiles so far
+
+// Bytes of K for so many rows or columns.
+static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->chunk * x->size; }
+
+// If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.
+static bool turns_around(const tiles *x) {
+    return x->t.k.n == 1 && x->steps > 1 && bytes_of(x, WIDTH + x->rows) > L1_OF_TILES;
+}
+
+// Rows of A are apart in memory, which suits the L1 cache, and B is one stream, which suits the L2 cache: a block of
+// A that fits the former is multiplied by all columns that fit a part of the latter.
+static int64_t columns_of_rows(const tiles *x) {
+    int64_t n = dim_value(x->t.e->extent[x->t.c->n]), pairs = n / WIDTH,
+            most = L2_BYTES / 4 / bytes_of(x, WIDTH);
+    if (x->t.k.n != 1 || x->t.m.n != 1 || bytes_of(x, x->rows) > L1_BYTES || most < 2 || !pairs) return WIDTH;
+    if (bytes_of(x, n) <= L2_BYTES / 2) return pairs * WIDTH;
+    int64_t parts = (pairs + most - 1) / most;
+    return (pairs + parts - 1) / parts * WIDTH;
+}
+
 static void declare(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
@@ -518,6 +602,8 @@ static void declare(tiles *x) {
     x->rows_left = lb_var(b, "rows", zero);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
+    x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns
+    x->wide = x->parts ? WIDTH : columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
