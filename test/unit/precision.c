@@ -141,7 +141,8 @@ static target *rounding_target(arena *a, diag *d, int level, fp_mode fp) {
 
 static program *rounded(arena *a, diag *d, const model *m, numbers kind, const target *t) {
     program *p = build(a, d, m, kind);
-    pass_context c = {.program = p, .target = t, .opt = 2};
+    // Winograd's algorithm would keep f32 where there are no tiles, but its sums are not exact.
+    pass_context c = {.program = p, .target = t, .opt = 2, .algorithms = {.winograd = CHOICE_NEVER}};
     run_passes(&c, GOAL_PROGRAM, NULL);
     return p;
 }
