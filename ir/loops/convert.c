@@ -169,8 +169,7 @@ typedef struct rounding {
 static rounding rounding_of(const lbuild *b, const ins *x) {
     double zero = 0;
     if (x->op == L_ADD && x->args[1]->op == L_CONST) zero = x->args[1]->f, x = x->args[0];
-    bool vector = x->type.lanes >= 4 && x->type.lanes * 32 <= b->target->vector_bits;
-    bool fits = x->op == L_RINT && x->type.kind == LK_F32 && b->target->round_to_int && vector;
+    bool fits = x->op == L_RINT && x->type.kind == LK_F32 && rounds_to_int(b->target, x->type.lanes);
     return fits && fabs(zero) <= 1 << 16 && zero == rint(zero) ? (rounding){x->args[0], zero} : (rounding){0};
 }
 
