@@ -321,10 +321,17 @@ static ins *emit_dequantised(emitter *e, const expr *x) {
     return shift ? lb_bin(&e->b, L_ADD, v, number(&e->b, v, shift)) : v;
 }
 
+static bool has_instructions(const emitter *e) {
+    return e->t->fma && e->t->fp != FP_STRICT && rounds_to_int(e->t, e->lanes);
+}
+
+bool emit_saturates(emitter *e, const expr *x) {
+    const requantiser *r = is_byte(x) && has_instructions(e) ? requantiser_of(e, x) : NULL;
+    return r && (x->dtype == DT_U8 || isfinite(r->bound)); // a NaN becomes 0
+}
+
 ins *emit_requantised(emitter *e, expr *x) {
-    if (!e->t->fma || e->t->fp == FP_STRICT || !rounds_to_int(e->t, e->lanes)) return NULL;
+    if (!has_instructions(e)) return NULL;
     if (x->dtype == DT_F32) return emit_dequantised(e, x);
-    const requantiser *r = is_byte(x) ? requantiser_of(e, x) : NULL;
-    bool any_value = r && x->dtype == DT_U8; // a NaN becomes 0
-    return r && (any_value || isfinite(r->bound)) ? emit_quantised(e, x, r) : NULL;
+    return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;
 }

@@ -7,4 +7,6 @@
 // The value of a cast that varies along the vector axis; NULL: it has another form, or the target lacks the
 // instructions.
 ins *emit_requantised(emitter *e, expr *x);
+// Whether that value will be an i32 vector that L_SATU8 or L_SATS8 makes bytes.
+bool emit_saturates(emitter *e, const expr *x);
 #endif

@@ -14,9 +14,11 @@
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
+#include "passes/schedule/common/requantise.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>
+#include <stdlib.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
 enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + column
@@ -42,6 +44,8 @@ typedef struct tiles {
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
+    bool rows_outside;     // of the loop over columns, which runs from n_begin to n_end
+    ins *n_begin, *n_end;
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
     emitter *writer; // with the counters of the previous block
@@ -141,50 +145,112 @@ static void begin_writing(tiles *x) {
     emitter_stage(w, x->t.c->s, x->t.c->n, x->t.lanes, true);
 }
 
-// Writes a row of the previous block.
-static void write_row(tiles *x, ins *row) {
-    emitter *w = x->writer;
-    tiling *t = &x->t;
-    lbuild *b = &w->b;
-    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
-    ins *m = lb_get(b, x->old[t->tile_m]), *n0 = lb_get(b, x->old_n), *y = NULL;
-    if (x->region->across) {
-        ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
-        y = lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
-        m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
-    }
-    m = lb_add(b, m, row);
-    for (int v = 0; v < x->columns; v++) {
-        ins *at = idx_addk(b, idx_mulk(b, row, COLUMNS), (int64_t)v * SCRATCH_COLUMN);
-        scope mark = scope_open(w);
-        w->counter[t->tile_m] = m;
-        if (y) w->counter[x->pair_axis] = y;
-        w->counter[t->c->n] = idx_addk(b, n0, (int64_t)v * COLUMNS);
-        w->active = v == x->columns - 1 ? x->last : NULL;
-        w->state[0] = lb_load(b, type, x->scratch, at, 0);
-        emit_write(w, t->c->w, t->write, NULL);
-        w->active = NULL;
-        scope_close(w, mark);
-    }
+// Bytes of four vectors, each saturated by the same instruction, in order.
+static ins *pack_bytes(lbuild *b, ins *const part[4]) {
+    int in_order[4 * COLUMNS];
+    for (int j = 0; j < 4 * COLUMNS; j++) in_order[j] = j;
+    ins *words[2];
+    for (int j = 0; j < 2; j++)
+        words[j] = lb_shuffle(b, part[2 * j]->args[0], part[2 * j + 1]->args[0], in_order, 2 * COLUMNS);
+    return lb_conv(b, part[0]->op, LK_I8, lb_shuffle(b, words[0], words[1], in_order, 4 * COLUMNS));
 }
 
-// Writes the next n rows, as far as there are any; n NULL: all.
+static ins *half_of(lbuild *b, ins *x, int half) {
+    int mask[2 * COLUMNS];
+    for (int j = 0; j < 2 * COLUMNS; j++) mask[j] = half * 2 * COLUMNS + j;
+    return lb_shuffle(b, x, x, mask, 2 * COLUMNS);
+}
+
+// The counters of a row of the previous block.
+static void set_row(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    const tiling *t = &x->t;
+    lbuild *b = &w->b;
+    ins *m = lb_get(b, x->old[t->tile_m]);
+    if (x->region->across) {
+        ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
+        w->counter[x->pair_axis] =
+            lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
+        m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
+    }
+    w->counter[t->tile_m] = lb_add(b, m, row);
+}
+
+// The counter and the sums of a vector of columns.
+static void set_column(tiles *x, ins *row, int column) {
+    emitter *w = x->writer;
+    const tiling *t = &x->t;
+    lbuild *b = &w->b;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *at = idx_addk(b, idx_mulk(b, row, COLUMNS), (int64_t)column * SCRATCH_COLUMN);
+    w->counter[t->c->n] = idx_addk(b, lb_get(b, x->old_n), (int64_t)column * COLUMNS);
+    w->state[0] = lb_load(b, type, x->scratch, at, 0);
+}
+
+static void write_row(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    scope mark = scope_open(w);
+    set_row(x, row);
+    for (int v = 0; v < x->columns; v++) {
+        scope column = scope_open(w);
+        set_column(x, row, v);
+        w->active = v == x->columns - 1 ? x->last : NULL;
+        emit_write(w, x->t.c->w, x->t.write, NULL);
+        w->active = NULL;
+        scope_close(w, column);
+    }
+    scope_close(w, mark);
+}
+
+// Two rows of saturated bytes: the four vectors are packed at once. The second row is the first one again where
+// the block ends there.
+static void write_two_rows(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    lbuild *b = &w->b;
+    const write *to = x->t.c->w;
+    ins *part[4], *at[2], *last = lb_sub(b, lb_get(b, x->rows_left), lb_idx(b, 1));
+    ins *rows[2] = {row, lb_bin(b, L_SMIN, idx_addk(b, row, 1), last)};
+    for (int j = 0; j < 4; j++) {
+        scope mark = scope_open(w);
+        set_row(x, rows[j / 2]);
+        set_column(x, rows[j / 2], j % 2);
+        if (j % 2 == 0) at[j / 2] = emit_index(w, x->t.write->offset);
+        part[j] = emit_vector(w, to->value);
+        scope_close(w, mark);
+    }
+    ins *bytes = pack_bytes(b, part);
+    for (int j = 0; j < 2; j++) lb_store(b, pointer_of(w, to->to), at[j], half_of(b, bytes, j), 0);
+}
+
+// Whether write_two_rows can write them.
+static bool packs_rows(tiles *x) {
+    const emitter *e = x->t.e;
+    const write *w = x->t.c->w;
+    bool bytes = w->to->dtype == DT_U8 || w->to->dtype == DT_I8;
+    return bytes && e->t->avx512 && write_is_plain(w) && x->columns == 2 && !x->last &&
+           steps_by_one(x->t.write, x->t.c->n) && emit_saturates(x->t.e, w->value);
+}
+
+// Writes the next n rows, an even number, as far as there are any; n NULL: all.
 static void write_rows(tiles *x, ins *n) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     ins *row = lb_get(b, x->row), *end = lb_get(b, x->rows_left);
+    bool two = packs_rows(x);
     if (n) end = lb_bin(b, L_SMIN, lb_add(b, row, n), end);
     begin_writing(x);
-    ins *loop = lb_for(b, "row", row, end, lb_idx(b, 1), LOOP_SERIAL);
+    ins *loop = lb_for(b, "row", row, end, lb_idx(b, two ? 2 : 1), LOOP_SERIAL);
     x->writer->b = *b;
-    write_row(x, loop);
+    if (two) write_two_rows(x, loop);
+    else write_row(x, loop);
     b->block = x->writer->b.block;
     lb_end(b, loop);
     lb_set(b, x->row, lb_bin(b, L_SMAX, row, end));
 }
 
-static int64_t rows_in_a_step(const tiles *x) {
-    return x->steps < 2 ? 2 * TILE_ROWS : (2 * TILE_ROWS + x->steps - 2) / (x->steps - 1);
+// Pairs of rows to write in a step.
+static int64_t pairs_in_a_step(const tiles *x) {
+    return x->steps < 2 ? TILE_ROWS : (TILE_ROWS + x->steps - 2) / (x->steps - 1);
 }
 
 // ---------------------------------------------------------------- a block
@@ -237,6 +303,13 @@ static void begin_prefetch(tiles *x) {
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
+// If B stays in the L1 cache, results are written in the order of memory, and A is read once.
+static bool keeps_columns(const tiles *x) {
+    const tiling *t = &x->t;
+    int64_t n = dim_value(t->e->extent[t->c->n]);
+    return n > WIDTH && n % WIDTH == 0 && n * x->steps * x->chunk * x->size <= atoi(getenv("KEEP")?getenv("KEEP"):"16384");
+}
+
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
     enum { MOST = 16, SOME_ROWS = 256 };
@@ -254,10 +327,9 @@ static void step(tiles *x, bool first) {
     lbuild *b = &e->b;
     scope mark = scope_open(e);
     operands o = operands_of(x);
-    int64_t rows = rows_in_a_step(x);
+    int64_t pairs = pairs_in_a_step(x), written = 0;
     int products = (x->region->high[1] ? 2 : 1) * x->columns, done = 0;
     prefetch_lines(x);
-    bool writes = !first, often = rows >= 2 * products;
     for (int column = 0; column < x->columns; column++)
         for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) {
             int c = accumulator(row, column);
@@ -268,10 +340,10 @@ static void step(tiles *x, bool first) {
                 lb_tile_zero(b, c);
             }
             lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
-            done++;
-            if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
+            int64_t due = pairs * ++done / products;
+            if (!first && due > written) write_rows(x, lb_idx(b, 2 * (due - written)));
+            written = due;
         }
-    if (writes) write_rows(x, lb_idx(b, often ? rows - rows / products * (products - 1) : rows));
     scope_close(e, mark);
 }
 
@@ -339,6 +411,18 @@ static void flush(tiles *x) {
 }
 
 // ---------------------------------------------------------------- loops
+static void blocks_of_columns(tiles *x) {
+    emitter *e = x->t.e;
+    if (!x->rows_outside) {
+        block(x);
+        return;
+    }
+    scope loop = scope_for(e, "n", x->n_begin, x->n_end, WIDTH, LOOP_SERIAL);
+    x->n0 = loop.head;
+    block(x);
+    scope_close(e, loop);
+}
+
 static void m_loops(tiles *x, int depth) {
     emitter *e = x->t.e;
     const tiling *t = &x->t;
@@ -357,7 +441,7 @@ static void m_loops(tiles *x, int depth) {
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
     e->counter[t->tile_m] = loop;
-    block(x);
+    blocks_of_columns(x);
     scope_close(e, mark);
     e->counter[t->tile_m] = NULL;
     lb_end(b, loop);
@@ -370,11 +454,16 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->columns = columns, x->last = last;
     lb_set(b, x->row, lb_idx(b, 0));
     lb_set(b, x->rows_left, lb_idx(b, 0));
-    scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
-    x->n0 = loop.head;
-    begin_prefetch(x);
-    m_loops(x, 0);
-    scope_close(e, loop);
+    if (x->rows_outside) {
+        x->n_begin = begin, x->n_end = end;
+        m_loops(x, 0);
+    } else {
+        scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
+        x->n0 = loop.head;
+        begin_prefetch(x);
+        m_loops(x, 0);
+        scope_close(e, loop);
+    }
     flush(x);
 }
 
@@ -482,6 +571,7 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
+    x->rows_outside = keeps_columns(x);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->old_n = lb_var(b, "old_n", zero);
