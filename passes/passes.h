@@ -52,6 +52,7 @@ void pass_split_attention(pass_context *c);
 
 void pass_widen(pass_context *c);         // temporaries of 16-bit floats become f32
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions
+void pass_pad_channels(pass_context *c);  // few channels padded to groups of K
 void pass_precision(pass_context *c);     // operands of products rounded as --precision allows, on CPUs
 void pass_elide_concats(pass_context *c); // producers write directly into concatenations
 void pass_halos(pass_context *c);         // padding in memory instead of guards

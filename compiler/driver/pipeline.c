@@ -47,6 +47,7 @@ const pass passes[] = {
 
     {"widen", "layout", pass_widen, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"pad-channels", "layout", pass_pad_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"precision", "layout", pass_precision, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"elide-concats", "layout", pass_elide_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},

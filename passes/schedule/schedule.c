@@ -14,6 +14,7 @@
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_interleave.h"
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "passes/schedule/cpu/schedule_transpose.h"
@@ -614,6 +615,11 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
 void nest_stage(emitter *e, const stage *s, bool alone) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
+    interleave planes;
+    if (interleave_find(n, &planes)) {
+        schedule_interleave(&planes, alone);
+        return;
+    }
     if (transposed(n, alone, &otherwise)) return;
     choose_vector(n);
     window_choose(n);

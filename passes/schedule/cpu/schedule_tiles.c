@@ -17,8 +17,8 @@
 #include "passes/schedule/common/requantise.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
 enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + column
@@ -44,7 +44,7 @@ typedef struct tiles {
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
-    bool rows_outside;     // of the loop over columns, which runs from n_begin to n_end
+    bool rows_outside; // of the loop over columns, which runs from n_begin to n_end
     ins *n_begin, *n_end;
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
@@ -307,7 +307,8 @@ static void begin_prefetch(tiles *x) {
 static bool keeps_columns(const tiles *x) {
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]);
-    return n > WIDTH && n % WIDTH == 0 && n * x->steps * x->chunk * x->size <= atoi(getenv("KEEP")?getenv("KEEP"):"16384");
+    return n > WIDTH && n % WIDTH == 0 &&
+           n * x->steps * x->chunk * x->size <= atoi(getenv("KEEP") ? getenv("KEEP") : "16384");
 }
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
