@@ -17,7 +17,6 @@
 #include "passes/schedule/common/requantise.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
@@ -308,7 +307,7 @@ static bool keeps_columns(const tiles *x) {
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]);
     return n > WIDTH && n % WIDTH == 0 &&
-           n * x->steps * x->chunk * x->size <= atoi(getenv("KEEP") ? getenv("KEEP") : "16384");
+           n * x->steps * x->chunk * x->size <= L1_BYTES / 2;
 }
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
