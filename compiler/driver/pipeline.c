@@ -38,6 +38,7 @@ const pass passes[] = {
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"signs", "quantise", pass_signs, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"byte-maxima", "quantise", pass_byte_maxima, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"fold-scales", "quantise", pass_fold_scales, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
 
