@@ -43,6 +43,7 @@ typedef struct tiles {
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
+    bool simple;       // the epilogue reads nothing for each row
     bool rows_outside; // of the loop over columns, which runs from n_begin to n_end
     ins *n_begin, *n_end;
     int64_t lines;   // of the next panels that a step prefetches
@@ -230,13 +231,13 @@ static bool packs_rows(tiles *x) {
            steps_by_one(x->t.write, x->t.c->n) && emit_saturates(x->t.e, w->value);
 }
 
-// Writes the next n rows, an even number, as far as there are any; n NULL: all.
-static void write_rows(tiles *x, ins *n) {
+// Writes the rows before `end`, as far as there are any; NULL: all.
+static void write_rows_before(tiles *x, ins *end) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
-    ins *row = lb_get(b, x->row), *end = lb_get(b, x->rows_left);
+    ins *row = lb_get(b, x->row), *all = lb_get(b, x->rows_left);
     bool two = packs_rows(x);
-    if (n) end = lb_bin(b, L_SMIN, lb_add(b, row, n), end);
+    end = end ? lb_bin(b, L_SMIN, end, all) : all;
     begin_writing(x);
     ins *loop = lb_for(b, "row", row, end, lb_idx(b, two ? 2 : 1), LOOP_SERIAL);
     x->writer->b = *b;
@@ -245,6 +246,12 @@ static void write_rows(tiles *x, ins *n) {
     b->block = x->writer->b.block;
     lb_end(b, loop);
     lb_set(b, x->row, lb_bin(b, L_SMAX, row, end));
+}
+
+// Writes the next n rows, an even number.
+static void write_rows(tiles *x, int64_t n) {
+    lbuild *b = &x->t.e->b;
+    write_rows_before(x, idx_addk(b, lb_get(b, x->row), n));
 }
 
 // Pairs of rows to write in a step.
@@ -302,12 +309,19 @@ static void begin_prefetch(tiles *x) {
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
+static bool reads_rows(const tiles *x) {
+    expr_list all = reads_only(expr_nodes(x->t.e->scratch, x->t.c->w->value));
+    for (int j = 0; j < all.n; j++)
+        for (int m = 0; m < x->t.c->m.n; m++)
+            if (expr_uses_axis(all.at[j], x->t.c->m.at[m])) return true;
+    return false;
+}
+
 // If B stays in the L1 cache, results are written in the order of memory, and A is read once.
 static bool keeps_columns(const tiles *x) {
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]);
-    return n > WIDTH && n % WIDTH == 0 &&
-           n * x->steps * x->chunk * x->size <= L1_BYTES / 2;
+    return n > WIDTH && n % WIDTH == 0 && n * x->steps * x->chunk * x->size <= L1_BYTES / 2;
 }
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
@@ -341,9 +355,33 @@ static void step(tiles *x, bool first) {
             }
             lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
             int64_t due = pairs * ++done / products;
-            if (!first && due > written) write_rows(x, lb_idx(b, 2 * (due - written)));
+            if (!first && due > written) write_rows(x, 2 * (due - written));
             written = due;
         }
+    scope_close(e, mark);
+}
+
+// The only step of a block: the results of a row of tiles are written behind its products, so that the unit works
+// meanwhile. Long chains of arithmetic on other operands fill the processor's window as they are.
+static void only_step(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    scope mark = scope_open(e);
+    operands o = operands_of(x);
+    int rows = x->region->high[1] ? 2 : 1;
+    prefetch_lines(x);
+    for (int row = 0; row < rows; row++) {
+        lb_tile_load(b, TILE_A + row, o.a[row], o.stride_a);
+        for (int column = 0; column < x->columns; column++) {
+            int c = accumulator(row, column);
+            if (!row) lb_tile_load(b, TILE_B + column, o.b[column], o.stride_b);
+            store_sums(x, row, column);
+            lb_tile_zero(b, c);
+            lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
+        }
+        if (row == rows - 1) write_rows_before(x, NULL);
+        else if (x->simple) write_rows_before(x, emit_int_floor(b, x->region->high[0], 2));
+    }
     scope_close(e, mark);
 }
 
@@ -360,7 +398,8 @@ static void k_steps(tiles *x, int depth, bool first) {
     }
     scope mark = scope_open(e);
     e->counter[axis] = lb_idx(&e->b, 0);
-    if (inner) step(x, true);
+    if (inner && x->steps < 2) only_step(x);
+    else if (inner) step(x, true);
     else k_steps(x, depth + 1, true);
     scope_close(e, mark);
     e->counter[axis] = NULL;
@@ -391,7 +430,6 @@ static void block(tiles *x) {
     lbuild *b = &e->b;
     scope mark = scope_open(e);
     k_steps(x, 0, true);
-    if (x->steps < 2) write_rows(x, NULL);
     scope_close(e, mark);
     for (int j = 0; j < e->k->axes.n; j++)
         if (x->old[j] && e->counter[j]) lb_set(b, x->old[j], e->counter[j]);
@@ -406,7 +444,7 @@ static void flush(tiles *x) {
     scope some = scope_if(x->t.e, lb_cmp(b, L_SLT, lb_get(b, x->row), lb_get(b, x->rows_left)));
     for (int column = 0; column < x->columns; column++)
         for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) store_sums(x, row, column);
-    write_rows(x, NULL);
+    write_rows_before(x, NULL);
     scope_close(x->t.e, some);
 }
 
@@ -572,6 +610,7 @@ static void declare(tiles *x) {
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
     x->rows_outside = keeps_columns(x);
+    x->simple = !reads_rows(x);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->old_n = lb_var(b, "old_n", zero);
