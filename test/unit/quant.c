@@ -17,7 +17,8 @@ static void show_message(void *user, const diag_message *m) {
 }
 
 // ---------------------------------------------------------------- models
-typedef enum kind { CONV_INTEGERS, CONV_QDQ, MATMUL_INTEGERS, MATMUL_QDQ } kind;
+// RESIDUAL: the convolution's quantised result and its input, dequantised, are added and quantised.
+typedef enum kind { CONV_INTEGERS, CONV_QDQ, RESIDUAL, MATMUL_INTEGERS, MATMUL_QDQ } kind;
 typedef struct quant_case {
     kind kind;
     dtype x, w;
@@ -63,7 +64,7 @@ static void set_ints(node *n, const char *name, int count, int64_t a, int64_t b,
     node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
 }
 
-static bool is_conv(const quant_case *c) { return c->kind <= CONV_QDQ; }
+static bool is_conv(const quant_case *c) { return c->kind <= RESIDUAL; }
 
 static void set_window(node *n, const quant_case *c) {
     set_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
@@ -112,6 +113,12 @@ static value *qdq_model(graph *g, const quant_case *c, value *xq, value *scale_x
         set_window(y->def, c);
     } else {
         y = apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){x, w}, "m"), bias}, "c");
+    }
+    if (c->kind == RESIDUAL) {
+        value *form[] = {y, scalar(g, "sc", DT_F32, 0.0531),
+                         scalar(g, "zc", c->x, 1 + (double)c->zero_x / 2)};
+        form[0] = apply(g, "QuantizeLinear", 3, form, "cq");
+        y = apply(g, "Add", 2, (value *[]){apply(g, "DequantizeLinear", 3, form, "cf"), x}, "sum");
     }
     y = apply(g, "Relu", 1, &y, "r");
     return apply(g, "QuantizeLinear", 3,
@@ -396,6 +403,18 @@ static const quant_case tiled_convs[] = {
     {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 2, 64, 12, 12, 33, 3, 3, 1, 2, 1, {2, 2, 2, 2}, true},
     {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 3, 64, 1, 9, 48, 1, 3, 1, 1, 1, {0, 1, 0, 1}, true},
     {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 128, 8, 8, 64, 3, 3, 1, 1, 2, {1, 1, 1, 1}, true},
+    // few channels, padded to groups
+    {CONV_QDQ, DT_U8, DT_I8, 123, 0, true, 1, 3, 32, 33, 64, 7, 7, 2, 1, 1, {3, 3, 3, 3}, false},
+    {CONV_QDQ, DT_I8, DT_I8, -5, 0, true, 2, 2, 9, 18, 33, 3, 3, 1, 1, 1, {1, 0, 1, 2}, false},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, false, 1, 6, 8, 20, 17, 3, 5, 1, 1, 1, {1, 2, 1, 2}, true},
+    {CONV_INTEGERS, DT_U8, DT_I8, 9, 3, false, 1, 3, 8, 20, 32, 1, 4, 1, 2, 1, {0, 1, 0, 1}, true},
+    // sums with a residual, in blocks with an odd number of rows, several steps and one
+    {RESIDUAL, DT_U8, DT_I8, 128, 0, true, 1, 64, 7, 7, 64, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {RESIDUAL, DT_U8, DT_I8, 3, 0, true, 1, 64, 14, 14, 64, 1, 1, 1, 1, 1, {0}, true},
+    {RESIDUAL, DT_I8, DT_I8, -7, 0, true, 2, 64, 5, 13, 64, 1, 1, 1, 1, 1, {0}, true},
+    // B in the L1 cache: columns inside of rows
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 64, 14, 14, 128, 1, 1, 1, 1, 1, {0}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 1, 32, 9, 11, 96, 1, 1, 1, 1, 1, {0}, true},
     // no rows, and weights larger than a cache
     {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 1, 128, 0, 8, 1024, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
 };
