@@ -43,9 +43,7 @@ typedef struct tiles {
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all
     ins *n0;
-    bool simple;       // the epilogue reads nothing for each row
-    bool rows_outside; // of the loop over columns, which runs from n_begin to n_end
-    ins *n_begin, *n_end;
+    bool simple;     // the epilogue reads nothing for each row
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
     emitter *writer; // with the counters of the previous block
@@ -254,6 +252,13 @@ static void write_rows(tiles *x, int64_t n) {
     write_rows_before(x, idx_addk(b, lb_get(b, x->row), n));
 }
 
+// Writes those of the first row of tiles, an even number.
+static void write_first_rows(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    ins *row = lb_get(b, x->row), *left = lb_sub(b, x->region->high[0], row);
+    write_rows_before(x, lb_add(b, row, emit_int_floor(b, left, 2)));
+}
+
 // Pairs of rows to write in a step.
 static int64_t pairs_in_a_step(const tiles *x) {
     return x->steps < 2 ? TILE_ROWS : (TILE_ROWS + x->steps - 2) / (x->steps - 1);
@@ -317,13 +322,6 @@ static bool reads_rows(const tiles *x) {
     return false;
 }
 
-// If B stays in the L1 cache, results are written in the order of memory, and A is read once.
-static bool keeps_columns(const tiles *x) {
-    const tiling *t = &x->t;
-    int64_t n = dim_value(t->e->extent[t->c->n]);
-    return n > WIDTH && n % WIDTH == 0 && n * x->steps * x->chunk * x->size <= L1_BYTES / 2;
-}
-
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
     enum { MOST = 16, SOME_ROWS = 256 };
@@ -380,7 +378,7 @@ static void only_step(tiles *x) {
             lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
         }
         if (row == rows - 1) write_rows_before(x, NULL);
-        else if (x->simple) write_rows_before(x, emit_int_floor(b, x->region->high[0], 2));
+        else if (x->simple) write_first_rows(x);
     }
     scope_close(e, mark);
 }
@@ -449,18 +447,6 @@ static void flush(tiles *x) {
 }
 
 // ---------------------------------------------------------------- loops
-static void blocks_of_columns(tiles *x) {
-    emitter *e = x->t.e;
-    if (!x->rows_outside) {
-        block(x);
-        return;
-    }
-    scope loop = scope_for(e, "n", x->n_begin, x->n_end, WIDTH, LOOP_SERIAL);
-    x->n0 = loop.head;
-    block(x);
-    scope_close(e, loop);
-}
-
 static void m_loops(tiles *x, int depth) {
     emitter *e = x->t.e;
     const tiling *t = &x->t;
@@ -479,7 +465,7 @@ static void m_loops(tiles *x, int depth) {
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
     e->counter[t->tile_m] = loop;
-    blocks_of_columns(x);
+    block(x);
     scope_close(e, mark);
     e->counter[t->tile_m] = NULL;
     lb_end(b, loop);
@@ -492,16 +478,11 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->columns = columns, x->last = last;
     lb_set(b, x->row, lb_idx(b, 0));
     lb_set(b, x->rows_left, lb_idx(b, 0));
-    if (x->rows_outside) {
-        x->n_begin = begin, x->n_end = end;
-        m_loops(x, 0);
-    } else {
-        scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
-        x->n0 = loop.head;
-        begin_prefetch(x);
-        m_loops(x, 0);
-        scope_close(e, loop);
-    }
+    scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
+    x->n0 = loop.head;
+    begin_prefetch(x);
+    m_loops(x, 0);
+    scope_close(e, loop);
     flush(x);
 }
 
@@ -609,7 +590,6 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
-    x->rows_outside = keeps_columns(x);
     x->simple = !reads_rows(x);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
