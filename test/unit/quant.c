@@ -481,6 +481,30 @@ static void inner_loops_have_no_floats(void **state) {
     arena_destroy(a);
 }
 
+// A window for each channel: bytes are multiplied and added by one instruction where that takes u8 and s8.
+static void windows_add_products_of_bytes(void **state) {
+    (void)state;
+    static const quant_case c = {CONV_QDQ, DT_U8, DT_I8, 7, 0, true, 1,  48,           9,
+                                 11,       48,    3,     3, 2, 1,    48, {1, 1, 1, 1}, true};
+    check_levels(&c);
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(
+        a, &d,
+        &(target_options){
+            .triple = "x86_64-linux-gnu", .cpu = "x86-64-v4", .features = "+avx512vnni", .fp = FP_DEFAULT});
+    program *p = build(a, &d, &c);
+    run_program_passes(p, t);
+    lmodule *m = lmodule_new(a, "windows", t);
+    loop_look all = {0};
+    for (int i = 0; i < p->kernels.n; i++)
+        look_at_loops(schedule_kernel(m, p->kernels.at[i], t, &d)->f->body, &all);
+    assert_true(all.dots >= 9);
+    arena_destroy(a);
+}
+
 // ---------------------------------------------------------------- weights
 // x float[M, K] times weights of type t in blocks of 32 along K.
 static program *weights_model(arena *a, diag *d, dtype t, int64_t m_size, int64_t k, int64_t n) {
@@ -578,6 +602,7 @@ int main(void) {
         cmocka_unit_test(batches_fill_tiles),
         cmocka_unit_test(convolutions_fill_tiles),
         cmocka_unit_test(inner_loops_have_no_floats),
+        cmocka_unit_test(windows_add_products_of_bytes),
         cmocka_unit_test(packed_weights_stay_packed),
         cmocka_unit_test(packed_panels),
     };
