@@ -35,7 +35,9 @@ static int64_t group_of(const padding *p, const contraction *c) {
     dtype sum = c->s->states.at[0].dtype;
     bool bytes = (a->dtype == DT_U8 || a->dtype == DT_I8) && (b->dtype == DT_U8 || b->dtype == DT_I8);
     if (bytes && sum == DT_I32) return 4;
-    bool pairs = p->t->precision == PRECISION_BF16 && p->t->bf16_products && !p->fixed[buffer_root(a)->id];
+    bool plain = c->term_a == c->a && c->term_b == c->b;
+    bool pairs =
+        plain && p->t->precision == PRECISION_BF16 && p->t->bf16_products && !p->fixed[buffer_root(a)->id];
     return pairs && sum == DT_F32 && a->dtype == DT_F32 && b->dtype == DT_F32 ? 2 : 1;
 }
 

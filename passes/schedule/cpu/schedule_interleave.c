@@ -56,7 +56,7 @@ bool interleave_find(nest *n, interleave *i) {
     const write *w = &n->s->writes.at[0];
     int bits = dtype_bits(w->to->dtype);
     if (!write_is_plain(w) || w->to->role == BUF_LOCAL || !n->writes[0]->affine) return false;
-    if (bits < 8 || bits > 32 || w->to->dtype == DT_BOOL || dtype_class_of(w->to->dtype) == DC_STRING)
+    if (bits < 8 || bits > 16 || w->to->dtype == DT_BOOL || dtype_class_of(w->to->dtype) == DC_STRING)
         return false;
     if (!find_axes(i, n->writes[0]) || !reads_planes(i, w->value)) return false;
     i->lanes = target_lanes(e->t, 32);
