@@ -66,6 +66,12 @@ typedef struct target {
 // Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };
 
+// Whether so many lanes of f32 are whole vectors, or half of one or less, that one instruction each rounds.
+static inline bool rounds_to_int(const target *t, int lanes) {
+    return t->round_to_int && lanes >= 4 &&
+           (lanes * 32 <= t->vector_bits || lanes * 32 % t->vector_bits == 0);
+}
+
 // Vector lanes of elements of that width; 1 without vectors.
 static inline int target_lanes(const target *t, int bits) {
     return t->vector_bits ? t->vector_bits / bits : 1;

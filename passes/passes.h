@@ -42,8 +42,10 @@ void pass_reciprocal(pass_context *c); // division by a value of the row becomes
 void pass_narrow(pass_context *c); // temporaries that are functions of a byte are stored as the byte
 void pass_signs(
     pass_context *c); // operands of integer products get the signedness that the target multiplies
-void pass_products(pass_context *c); // products of dequantised values become integer products
-void pass_tables(pass_context *c);   // functions of one byte become lookup tables
+void pass_products(pass_context *c);    // products of dequantised values become integer products
+void pass_byte_maxima(pass_context *c); // maxima of dequantised bytes become maxima of bytes
+void pass_fold_scales(pass_context *c); // products of constants of channels
+void pass_tables(pass_context *c);      // functions of one byte become lookup tables
 
 void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)
@@ -52,6 +54,7 @@ void pass_split_attention(pass_context *c);
 
 void pass_widen(pass_context *c);         // temporaries of 16-bit floats become f32
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions
+void pass_pad_channels(pass_context *c);  // few channels padded to groups of K
 void pass_precision(pass_context *c);     // operands of products rounded as --precision allows, on CPUs
 void pass_elide_concats(pass_context *c); // producers write directly into concatenations
 void pass_halos(pass_context *c);         // padding in memory instead of guards

@@ -41,6 +41,13 @@ MODELS = {
   a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   v = DequantizeLinear (w, s, z)
   c = MatMul (b, v)   d = QuantizeLinear (c, t, z)   e = DequantizeLinear (d, t, z)   f = Sigmoid (e)
   h = QuantizeLinear (f, r, z)   y = DequantizeLinear (h, r, z)   i = MatMul (y, o) }""",
+    # A quantised image of few channels, and a maximum of bytes.
+    "picture": """g (float[2, 3, 12, 12] x) => (float[2, 8, 6, 6] y)
+<int8[8, 3, 3, 3] w = ?, float[8] o = ?, float r = {0.03125}, float s = {0.0625}, float t = {0.25}, float u = {1.5}, int8 z = {0}> {
+  a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   p = Exp (o)   v = DequantizeLinear <axis = 0> (w, p)
+  c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = QuantizeLinear (c, t, z)   e = DequantizeLinear (d, t, z)
+  f = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (e)   h = QuantizeLinear (f, t, z)
+  y = DequantizeLinear (h, t, z) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)

@@ -59,13 +59,14 @@ LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
 LLVMValueRef slice(emit *e, LLVMValueRef v, int from, int n);
 LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
-LLVMValueRef emit_pure(emit *e, const ins *x);                // llvm_ins.c
-LLVMValueRef emit_memory(emit *e, const ins *x);              // llvm_memory.c
-LLVMValueRef emit_dot(emit *e, const ins *x);                 // llvm_dot.c
-LLVMValueRef emit_tile(emit *e, const ins *x);                // llvm_tile.c
-void emit_function(emit *e, const lfunc *f, LLVMValueRef fn); // llvm_emit.c
-void begin_debug(emit *e);                                    // llvm_debug.c
-void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn);   // fn NULL: nothing is emitted
+LLVMValueRef emit_pure(emit *e, const ins *x);                                   // llvm_ins.c
+LLVMValueRef emit_memory(emit *e, const ins *x);                                 // llvm_memory.c
+LLVMValueRef emit_dot(emit *e, const ins *x);                                    // llvm_dot.c
+LLVMValueRef emit_tile(emit *e, const ins *x);                                   // llvm_tile.c
+LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
+void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c
+void begin_debug(emit *e);                                                       // llvm_debug.c
+void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn); // fn NULL: nothing is emitted
 void end_debug(emit *e);
 void declare_symbols(emit *e); // llvm_module.c
 LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);

@@ -196,10 +196,14 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
 }
 
 // x86 only (target->round_to_int).
-static LLVMValueRef emit_rounded(emit *e, const ins *x) {
-    int lanes = x->type.lanes;
-    LLVMTypeRef type = type_of(e, x->type);
-    LLVMValueRef args[4] = {arg(e, x, 0), LLVMConstNull(type), const_int(e, lt(LK_I16, 1), -1),
+static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
+    int most = target_lanes(e->t, 32);
+    if (lanes > most) {
+        LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);
+        for (int j = 0; j < lanes / most; j++) parts[j] = emit_rounded(e, slice(e, x, j * most, most), most);
+        return concat(e, parts, lanes / most);
+    }
+    LLVMValueRef args[4] = {x, LLVMConstNull(type_of(e, lt(LK_I32, lanes))), const_int(e, lt(LK_I16, 1), -1),
                             const_int(e, lt(LK_I32, 1), 8)}; // to nearest, no exceptions
     if (lanes == 16) return call_target_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
     return call_target_intrinsic(e, lanes == 8 ? "llvm.x86.avx.cvt.ps2dq.256" : "llvm.x86.sse2.cvtps2dq",
@@ -247,7 +251,9 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_RESIZE:
     case LC_TO_FLOAT:
     case LC_TO_INT:
-        if (x->op == L_RINTI) return emit_rounded(e, x);
+        if (x->op == L_RINTI) return emit_rounded(e, arg(e, x, 0), x->type.lanes);
+        if (x->op == L_SATU8 || x->op == L_SATS8)
+            return emit_saturated(e, arg(e, x, 0), x->type.lanes, x->op == L_SATS8);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_PRECISION:
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16) return emit_to_bf16(e, x);

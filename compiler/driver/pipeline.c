@@ -38,6 +38,8 @@ const pass passes[] = {
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"signs", "quantise", pass_signs, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"byte-maxima", "quantise", pass_byte_maxima, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"fold-scales", "quantise", pass_fold_scales, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
 
     {"cblas", "algorithm", pass_cblas, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
@@ -47,6 +49,7 @@ const pass passes[] = {
 
     {"widen", "layout", pass_widen, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"pad-channels", "layout", pass_pad_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"precision", "layout", pass_precision, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"elide-concats", "layout", pass_elide_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},

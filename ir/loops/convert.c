@@ -169,8 +169,7 @@ typedef struct rounding {
 static rounding rounding_of(const lbuild *b, const ins *x) {
     double zero = 0;
     if (x->op == L_ADD && x->args[1]->op == L_CONST) zero = x->args[1]->f, x = x->args[0];
-    bool vector = x->type.lanes >= 4 && x->type.lanes * 32 <= b->target->vector_bits;
-    bool fits = x->op == L_RINT && x->type.kind == LK_F32 && b->target->round_to_int && vector;
+    bool fits = x->op == L_RINT && x->type.kind == LK_F32 && rounds_to_int(b->target, x->type.lanes);
     return fits && fabs(zero) <= 1 << 16 && zero == rint(zero) ? (rounding){x->args[0], zero} : (rounding){0};
 }
 
@@ -282,7 +281,7 @@ static lkind storage_kind(lbuild *b, dtype t) {
     return t == DT_BF16 ? LK_I16 : lkind_of(t);
 }
 
-static ins *to_storage(lbuild *b, dtype t, ins *x) {
+ins *element_code(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return lb_conv(b, L_ZEXT, LK_I8, x);
     if (t == DT_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, x);
     if (is_small_float(t)) // the cast that made a float8 decided on saturation: its infinity stays
@@ -426,7 +425,7 @@ ins *load_element_gather(lbuild *b, dtype t, ins *ptr, ins *indices) {
 }
 
 void store_element(lbuild *b, dtype t, ins *ptr, ins *index, ins *value, int lanes) {
-    ins *code = to_storage(b, t, lb_splat(b, value, lanes));
+    ins *code = element_code(b, t, lb_splat(b, value, lanes));
     if (!packed(t)) lb_store(b, ptr, index, code, 0);
     else if (lanes == 1) store_packed_one(b, t, ptr, index, code);
     else lb_store(b, ptr, byte_index(b, t, index), pack(b, t, code), 0);
@@ -448,7 +447,7 @@ void store_element_n(lbuild *b, dtype t, ins *ptr, ins *index, ins *value, int l
         lb_end(b, some);
         return;
     }
-    ins *code = to_storage(b, t, lb_splat(b, value, lanes));
+    ins *code = element_code(b, t, lb_splat(b, value, lanes));
     if (packed(t)) store_packed_n(b, t, ptr, index, code, lanes, n);
     else lb_storen(b, ptr, index, code, n);
 }
@@ -457,7 +456,7 @@ void store_element_scatter(lbuild *b, dtype t, ins *ptr, ins *indices, ins *valu
     int lanes = indices->type.lanes;
     value = lb_splat(b, value, lanes);
     if (lanes == 1) return store_element(b, t, ptr, indices, value, 1);
-    ins *code = to_storage(b, t, value);
+    ins *code = element_code(b, t, value);
     if (!packed(t)) return lb_scatter(b, ptr, indices, code);
     for (int l = 0; l < lanes; l++) // two may share a byte
         store_packed_one(b, t, ptr, lb_extract(b, indices, l), lb_extract(b, code, l));

@@ -22,6 +22,9 @@ void store_element(lbuild *b, dtype storage, ins *ptr, ins *index, ins *value, i
 void store_element_n(lbuild *b, dtype storage, ins *ptr, ins *index, ins *value, int lanes, ins *n);
 void store_element_scatter(lbuild *b, dtype storage, ins *ptr, ins *indices, ins *value);
 
+// The code of a value in storage; packed types: one to a byte.
+ins *element_code(lbuild *b, dtype storage, ins *value);
+
 // Converts as x_cast of ir/kernel/kernel.h does; x and the result are in compute types.
 ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
 // Parts of it: the code of a small float (I32) to F32 and back, and F64 to F32 rounded to odd, which makes a

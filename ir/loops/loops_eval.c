@@ -143,10 +143,16 @@ static uint64_t int_to_float(lop op, lkind from, lkind to, uint64_t v) {
     return leval_float_word(to, op == L_SITOF ? (double)s : (double)v);
 }
 
+static uint64_t saturated(lop op, int64_t v) {
+    int64_t lo = op == L_SATU8 ? 0 : INT8_MIN, hi = op == L_SATU8 ? UINT8_MAX : INT8_MAX;
+    return leval_fit(LK_I8, (uint64_t)(v < lo ? lo : v > hi ? hi : v));
+}
+
 static uint64_t convert(lop op, lkind from, lkind to, uint64_t v) {
     if (op == L_SEXT) return leval_fit(to, (uint64_t)sign_of(from, v));
     if (op == L_ZEXT) return v;
     if (op == L_ITRUNC) return leval_fit(to, v);
+    if (op == L_SATU8 || op == L_SATS8) return saturated(op, sign_of(from, v));
     if (op == L_SITOF || op == L_UITOF) return int_to_float(op, from, to, v);
     if (lop_class(op) == LC_TO_INT) return float_to_int(op, to, leval_float(from, v));
     return leval_float_word(to, leval_float(from, v));

@@ -95,7 +95,12 @@ static void check_whole_rounding(const verify *v, const ins *x) {
     ltype from = type_of(x, 0);
     need(v, x, v->f->target->round_to_int, "the target has no instruction that rounds to integers");
     need(v, x, from.kind == LK_F32 && x->type.kind == LK_I32, "not from f32 to i32");
-    need(v, x, from.lanes >= 4 && from.lanes * 32 <= v->f->target->vector_bits, "not one vector");
+    need(v, x, rounds_to_int(v->f->target, from.lanes), "no whole vectors");
+}
+
+static void check_saturation(const verify *v, const ins *x) {
+    need(v, x, v->f->target->round_to_int, "the target has no instruction that saturates");
+    need(v, x, type_of(x, 0).kind == LK_I32 && x->type.kind == LK_I8, "not from i32 to i8");
 }
 
 static void check_conversion(const verify *v, const ins *x) {
@@ -107,6 +112,7 @@ static void check_conversion(const verify *v, const ins *x) {
     if (x->op == L_SEXT || x->op == L_ZEXT)
         need(v, x, fi && ti && wider > 0, "not from an integer to a wider one");
     else if (x->op == L_ITRUNC) need(v, x, fi && ti && wider < 0, "not from an integer to a narrower one");
+    else if (x->op == L_SATU8 || x->op == L_SATS8) check_saturation(v, x);
     else if (x->op == L_SITOF || x->op == L_UITOF) need(v, x, fi && tf, "not from integer to float");
     else if (lop_class(x->op) == LC_TO_INT) need(v, x, ff && ti, "not from float to integer");
     else if (x->op == L_FEXT) need(v, x, ff && tf && wider > 0, "not from a float to a wider one");

@@ -14,6 +14,7 @@
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_interleave.h"
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "passes/schedule/cpu/schedule_transpose.h"
@@ -252,6 +253,22 @@ void nest_write(nest *n, write_when when) {
     }
 }
 
+static bool is_byte(const expr *x, dtype t) {
+    return x->op == X_CAST && x->dtype == DT_I32 && x->arg[0]->dtype == t;
+}
+
+// Products of unsigned and signed bytes, widened, are multiplied and added by one instruction: of the four bytes of a
+// widened unsigned one, three are 0.
+static ins *add_byte_product(emitter *e, const state *st, ins *old) {
+    const expr *x = st->step;
+    bool sum = st->op == RED_SUM && st->dtype == DT_I32 && x->op == X_MUL && old->type.lanes == e->lanes;
+    if (!sum || e->lanes < 4 || !e->t->vnni || e->t->arch.dot != DOT_X86) return NULL;
+    for (int j = 0; j < 2; j++)
+        if (is_byte(x->arg[j], DT_U8) && is_byte(x->arg[1 - j], DT_I8))
+            return lb_dot(&e->b, L_DOT4_US, old, emit_vector(e, x->arg[j]), emit_vector(e, x->arg[1 - j]));
+    return NULL;
+}
+
 // A fused multiply-add if the step is a product.
 static ins *next_state(nest *n, const state *st, ins *old) {
     emitter *e = n->e;
@@ -264,7 +281,8 @@ static ins *next_state(nest *n, const state *st, ins *old) {
         if (lanes > 1 && b->type.lanes == 1) b = lb_splat(&e->b, b, lanes);
         return lb_muladd(&e->b, a, b, old);
     }
-    return emit_reduce(e, st->op, st->dtype, old, emit_value(e, st->step));
+    ins *sum = add_byte_product(e, st, old);
+    return sum ? sum : emit_reduce(e, st->op, st->dtype, old, emit_value(e, st->step));
 }
 
 void nest_step(nest *n) {
@@ -615,6 +633,11 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
 void nest_stage(emitter *e, const stage *s, bool alone) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
+    interleave planes;
+    if (interleave_find(n, &planes)) {
+        schedule_interleave(&planes, alone);
+        return;
+    }
     if (transposed(n, alone, &otherwise)) return;
     choose_vector(n);
     window_choose(n);

@@ -17,7 +17,8 @@ static void show_message(void *user, const diag_message *m) {
 }
 
 // ---------------------------------------------------------------- models
-typedef enum kind { CONV_INTEGERS, CONV_QDQ, MATMUL_INTEGERS, MATMUL_QDQ } kind;
+// RESIDUAL: the convolution's quantised result and its input, dequantised, are added and quantised.
+typedef enum kind { CONV_INTEGERS, CONV_QDQ, RESIDUAL, MATMUL_INTEGERS, MATMUL_QDQ } kind;
 typedef struct quant_case {
     kind kind;
     dtype x, w;
@@ -63,7 +64,7 @@ static void set_ints(node *n, const char *name, int count, int64_t a, int64_t b,
     node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
 }
 
-static bool is_conv(const quant_case *c) { return c->kind <= CONV_QDQ; }
+static bool is_conv(const quant_case *c) { return c->kind <= RESIDUAL; }
 
 static void set_window(node *n, const quant_case *c) {
     set_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
@@ -112,6 +113,12 @@ static value *qdq_model(graph *g, const quant_case *c, value *xq, value *scale_x
         set_window(y->def, c);
     } else {
         y = apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){x, w}, "m"), bias}, "c");
+    }
+    if (c->kind == RESIDUAL) {
+        value *form[] = {y, scalar(g, "sc", DT_F32, 0.0531),
+                         scalar(g, "zc", c->x, 1 + (double)c->zero_x / 2)};
+        form[0] = apply(g, "QuantizeLinear", 3, form, "cq");
+        y = apply(g, "Add", 2, (value *[]){apply(g, "DequantizeLinear", 3, form, "cf"), x}, "sum");
     }
     y = apply(g, "Relu", 1, &y, "r");
     return apply(g, "QuantizeLinear", 3,
@@ -399,6 +406,18 @@ static const quant_case tiled_convs[] = {
     {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 2, 64, 12, 12, 33, 3, 3, 1, 2, 1, {2, 2, 2, 2}, true},
     {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 3, 64, 1, 9, 48, 1, 3, 1, 1, 1, {0, 1, 0, 1}, true},
     {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 128, 8, 8, 64, 3, 3, 1, 1, 2, {1, 1, 1, 1}, true},
+    // few channels, padded to groups
+    {CONV_QDQ, DT_U8, DT_I8, 123, 0, true, 1, 3, 32, 33, 64, 7, 7, 2, 1, 1, {3, 3, 3, 3}, false},
+    {CONV_QDQ, DT_I8, DT_I8, -5, 0, true, 2, 2, 9, 18, 33, 3, 3, 1, 1, 1, {1, 0, 1, 2}, false},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, false, 1, 6, 8, 20, 17, 3, 5, 1, 1, 1, {1, 2, 1, 2}, true},
+    {CONV_INTEGERS, DT_U8, DT_I8, 9, 3, false, 1, 3, 8, 20, 32, 1, 4, 1, 2, 1, {0, 1, 0, 1}, true},
+    // sums with a residual, in blocks with an odd number of rows, several steps and one
+    {RESIDUAL, DT_U8, DT_I8, 128, 0, true, 1, 64, 7, 7, 64, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {RESIDUAL, DT_U8, DT_I8, 3, 0, true, 1, 64, 14, 14, 64, 1, 1, 1, 1, 1, {0}, true},
+    {RESIDUAL, DT_I8, DT_I8, -7, 0, true, 2, 64, 5, 13, 64, 1, 1, 1, 1, 1, {0}, true},
+    // B in the L1 cache: columns inside of rows
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 64, 14, 14, 128, 1, 1, 1, 1, 1, {0}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 1, 32, 9, 11, 96, 1, 1, 1, 1, 1, {0}, true},
     // no rows, and weights larger than a cache
     {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 1, 128, 0, 8, 1024, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
 };
@@ -462,6 +481,30 @@ static void inner_loops_have_no_floats(void **state) {
         assert_true(all.dots > 0);
         assert_int_equal(all.floats, 0);
     }
+    arena_destroy(a);
+}
+
+// A window for each channel: bytes are multiplied and added by one instruction where that takes u8 and s8.
+static void windows_add_products_of_bytes(void **state) {
+    (void)state;
+    static const quant_case c = {CONV_QDQ, DT_U8, DT_I8, 7, 0, true, 1,  48,           9,
+                                 11,       48,    3,     3, 2, 1,    48, {1, 1, 1, 1}, true};
+    check_levels(&c);
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(
+        a, &d,
+        &(target_options){
+            .triple = "x86_64-linux-gnu", .cpu = "x86-64-v4", .features = "+avx512vnni", .fp = FP_DEFAULT});
+    program *p = build(a, &d, &c);
+    run_program_passes(p, t);
+    lmodule *m = lmodule_new(a, "windows", t);
+    loop_look all = {0};
+    for (int i = 0; i < p->kernels.n; i++)
+        look_at_loops(schedule_kernel(m, p->kernels.at[i], t, &d)->f->body, &all);
+    assert_true(all.dots >= 9);
     arena_destroy(a);
 }
 
@@ -562,6 +605,7 @@ int main(void) {
         cmocka_unit_test(batches_fill_tiles),
         cmocka_unit_test(convolutions_fill_tiles),
         cmocka_unit_test(inner_loops_have_no_floats),
+        cmocka_unit_test(windows_add_products_of_bytes),
         cmocka_unit_test(packed_weights_stay_packed),
         cmocka_unit_test(packed_panels),
     };

@@ -3,6 +3,7 @@
 #include "passes/schedule/common/emit.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
+#include "passes/schedule/common/requantise.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- set-up
@@ -13,6 +14,8 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
     e->choices = choices_of(t, k);
     e->module = m;
     e->scratch = m->arena;
+    e->requantisers = ARENA_NEW(m->arena, struct requantisers);
+    e->requantisers->list.arena = m->arena;
     e->code = code;
     e->b = lbuild_new(code->f, t, d);
     e->pointer = ARENA_ARRAY(m->arena, ins *, k->program->buffers.n + 1);
@@ -630,6 +633,8 @@ ins *emit_value(emitter *e, expr *x) {
     if (known) return known;
     if (x->op == X_READ) return cache_value(e, x, 0, emit_read(e, x));
     if (x->op == X_CHECK) return cache_value(e, x, 0, emit_check(e, x));
+    ins *quantised = x->op == X_CAST && varies(e, x) ? emit_requantised(e, x) : NULL;
+    if (quantised) return cache_value(e, x, 0, quantised);
     const expr *product = contracted(e, x);
     if (product) return cache_value(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};

@@ -35,13 +35,18 @@ struct emit_log {
     int id, which;
 };
 
+struct requantisers {
+    map list; // passes/schedule/common/requantise.c
+};
+
 typedef struct emitter {
     kernel *k;
     const target *t;
     const choices *choices; // overrides of the cost models
     lbuild b;
     lmodule *module;
-    arena *scratch; // lives as long as the schedule of this kernel
+    struct requantisers *requantisers; // by id of the expression, shared by copies of the emitter
+    arena *scratch;                    // lives as long as the schedule of this kernel
     kernel_code *code;
     ins **pointer;  // by program buffer id
     ins **local;    // by local id: pointer, or variable if rank is 0

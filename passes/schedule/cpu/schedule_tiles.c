@@ -16,6 +16,7 @@
 #include "passes/schedule/cpu/schedule_tiles.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
+#include "passes/schedule/common/requantise.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/schedule/cpu/tile_parts.h"
@@ -52,6 +53,7 @@ typedef struct tiles {
     ins *n0;
     int64_t wide;    // columns of all blocks of the same rows that follow each other
     ins *n1, *n_end; // the first of them and their end
+    bool simple;     // the epilogue reads nothing for each row
     int64_t lines;   // of the next panels that a step prefetches
     ins *ahead;      // variable: bytes from B to the next such line
     emitter *writer; // with the counters of the previous block
@@ -151,50 +153,125 @@ static void begin_writing(tiles *x) {
     emitter_stage(w, x->t.c->s, x->t.c->n, x->t.lanes, true);
 }
 
-// Writes a row of the previous block.
-static void write_row(tiles *x, ins *row) {
-    emitter *w = x->writer;
-    tiling *t = &x->t;
-    lbuild *b = &w->b;
-    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
-    ins *m = lb_get(b, x->old[t->tile_m]), *n0 = lb_get(b, x->old_n), *y = NULL;
-    if (x->region->across) {
-        ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
-        y = lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
-        m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
-    }
-    m = lb_add(b, m, row);
-    for (int v = 0; v < x->columns; v++) {
-        ins *at = idx_addk(b, idx_mulk(b, row, COLUMNS), (int64_t)v * SCRATCH_COLUMN);
-        scope mark = scope_open(w);
-        w->counter[t->tile_m] = m;
-        if (y) w->counter[x->pair_axis] = y;
-        w->counter[t->c->n] = idx_addk(b, n0, (int64_t)v * COLUMNS);
-        w->active = v == x->columns - 1 ? x->last : NULL;
-        w->state[0] = lb_load(b, type, x->scratch, at, 0);
-        emit_write(w, t->c->w, t->write, NULL);
-        w->active = NULL;
-        scope_close(w, mark);
-    }
+// Bytes of four vectors, each saturated by the same instruction, in order.
+static ins *pack_bytes(lbuild *b, ins *const part[4]) {
+    int in_order[4 * COLUMNS];
+    for (int j = 0; j < 4 * COLUMNS; j++) in_order[j] = j;
+    ins *words[2];
+    for (int j = 0; j < 2; j++)
+        words[j] = lb_shuffle(b, part[2 * j]->args[0], part[2 * j + 1]->args[0], in_order, 2 * COLUMNS);
+    return lb_conv(b, part[0]->op, LK_I8, lb_shuffle(b, words[0], words[1], in_order, 4 * COLUMNS));
 }
 
-// Writes the next n rows, as far as there are any; n NULL: all.
-static void write_rows(tiles *x, ins *n) {
+static ins *half_of(lbuild *b, ins *x, int half) {
+    int mask[2 * COLUMNS];
+    for (int j = 0; j < 2 * COLUMNS; j++) mask[j] = half * 2 * COLUMNS + j;
+    return lb_shuffle(b, x, x, mask, 2 * COLUMNS);
+}
+
+// The counters of a row of the previous block.
+static void set_row(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    const tiling *t = &x->t;
+    lbuild *b = &w->b;
+    ins *m = lb_get(b, x->old[t->tile_m]);
+    if (x->region->across) {
+        ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
+        w->counter[x->pair_axis] =
+            lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
+        m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
+    }
+    w->counter[t->tile_m] = lb_add(b, m, row);
+}
+
+// The counter and the sums of a vector of columns.
+static void set_column(tiles *x, ins *row, int column) {
+    emitter *w = x->writer;
+    const tiling *t = &x->t;
+    lbuild *b = &w->b;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *at = idx_addk(b, idx_mulk(b, row, COLUMNS), (int64_t)column * SCRATCH_COLUMN);
+    w->counter[t->c->n] = idx_addk(b, lb_get(b, x->old_n), (int64_t)column * COLUMNS);
+    w->state[0] = lb_load(b, type, x->scratch, at, 0);
+}
+
+static void write_row(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    scope mark = scope_open(w);
+    set_row(x, row);
+    for (int v = 0; v < x->columns; v++) {
+        scope column = scope_open(w);
+        set_column(x, row, v);
+        w->active = v == x->columns - 1 ? x->last : NULL;
+        emit_write(w, x->t.c->w, x->t.write, NULL);
+        w->active = NULL;
+        scope_close(w, column);
+    }
+    scope_close(w, mark);
+}
+
+// Two rows of saturated bytes: the four vectors are packed at once. The second row is the first one again where
+// the block ends there.
+static void write_two_rows(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    lbuild *b = &w->b;
+    const write *to = x->t.c->w;
+    ins *part[4], *at[2], *last = lb_sub(b, lb_get(b, x->rows_left), lb_idx(b, 1));
+    ins *rows[2] = {row, lb_bin(b, L_SMIN, idx_addk(b, row, 1), last)};
+    for (int j = 0; j < 4; j++) {
+        scope mark = scope_open(w);
+        set_row(x, rows[j / 2]);
+        set_column(x, rows[j / 2], j % 2);
+        if (j % 2 == 0) at[j / 2] = emit_index(w, x->t.write->offset);
+        part[j] = emit_vector(w, to->value);
+        scope_close(w, mark);
+    }
+    ins *bytes = pack_bytes(b, part);
+    for (int j = 0; j < 2; j++) lb_store(b, pointer_of(w, to->to), at[j], half_of(b, bytes, j), 0);
+}
+
+// Whether write_two_rows can write them.
+static bool packs_rows(tiles *x) {
+    const emitter *e = x->t.e;
+    const write *w = x->t.c->w;
+    bool bytes = w->to->dtype == DT_U8 || w->to->dtype == DT_I8;
+    return bytes && e->t->avx512 && write_is_plain(w) && x->columns == 2 && !x->last &&
+           steps_by_one(x->t.write, x->t.c->n) && emit_saturates(x->t.e, w->value);
+}
+
+// Writes the rows before `end`, as far as there are any; NULL: all.
+static void write_rows_before(tiles *x, ins *end) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
-    ins *row = lb_get(b, x->row), *end = lb_get(b, x->rows_left);
-    if (n) end = lb_bin(b, L_SMIN, lb_add(b, row, n), end);
+    ins *row = lb_get(b, x->row), *all = lb_get(b, x->rows_left);
+    bool two = packs_rows(x);
+    end = end ? lb_bin(b, L_SMIN, end, all) : all;
     begin_writing(x);
-    ins *loop = lb_for(b, "row", row, end, lb_idx(b, 1), LOOP_SERIAL);
+    ins *loop = lb_for(b, "row", row, end, lb_idx(b, two ? 2 : 1), LOOP_SERIAL);
     x->writer->b = *b;
-    write_row(x, loop);
+    if (two) write_two_rows(x, loop);
+    else write_row(x, loop);
     b->block = x->writer->b.block;
     lb_end(b, loop);
     lb_set(b, x->row, lb_bin(b, L_SMAX, row, end));
 }
 
-static int64_t rows_in_a_step(const tiles *x) {
-    return x->steps < 2 ? 2 * TILE_ROWS : (2 * TILE_ROWS + x->steps - 2) / (x->steps - 1);
+// Writes the next n rows, an even number.
+static void write_rows(tiles *x, int64_t n) {
+    lbuild *b = &x->t.e->b;
+    write_rows_before(x, idx_addk(b, lb_get(b, x->row), n));
+}
+
+// Writes those of the first row of tiles, an even number.
+static void write_first_rows(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    ins *row = lb_get(b, x->row), *left = lb_sub(b, x->region->high[0], row);
+    write_rows_before(x, lb_add(b, row, emit_int_floor(b, left, 2)));
+}
+
+// Pairs of rows to write in a step.
+static int64_t pairs_in_a_step(const tiles *x) {
+    return x->steps < 2 ? TILE_ROWS : (TILE_ROWS + x->steps - 2) / (x->steps - 1);
 }
 
 // ---------------------------------------------------------------- a block
@@ -270,6 +347,14 @@ static void begin_prefetch(tiles *x) {
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
+static bool reads_rows(const tiles *x) {
+    expr_list all = reads_only(expr_nodes(x->t.e->scratch, x->t.c->w->value));
+    for (int j = 0; j < all.n; j++)
+        for (int m = 0; m < x->t.c->m.n; m++)
+            if (expr_uses_axis(all.at[j], x->t.c->m.at[m])) return true;
+    return false;
+}
+
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
     enum { MOST = 4, SOME_ROWS = 256 };
@@ -299,10 +384,9 @@ static void step(tiles *x, bool first) {
     scope mark = scope_open(e);
     operands o = operands_of(x);
     part_products of = products_of(x);
-    int64_t rows = rows_in_a_step(x);
-    int nrows = x->region->high[1] ? 2 : 1, products = of.n * nrows * x->columns, done = 0;
+    int64_t pairs = pairs_in_a_step(x), written = 0;
+    int nrows = x->region->high[1] ? 2 : 1, products = of.n * nrows * x->columns;
     prefetch_lines(x);
-    bool writes = !first, often = rows >= 2 * products;
     for (int j = 0; j < products; j++) {
         int turn = j / (nrows * x->columns), column = j / nrows % x->columns, row = j % nrows;
         int c = accumulator(row, column), pa = of.part_a[turn], pb = of.part_b[turn];
@@ -315,11 +399,35 @@ static void step(tiles *x, bool first) {
             lb_tile_zero(b, c);
         }
         lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
-        done++;
         if (x->parts) split_next_pairs(x->parts, &x->t, pairs_in_turn(x, products));
-        if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
+        int64_t due = pairs * (j + 1) / products;
+        if (!first && due > written) write_rows(x, 2 * (due - written));
+        written = due;
     }
-    if (writes) write_rows(x, lb_idx(b, often ? rows - rows / products * (products - 1) : rows));
+    scope_close(e, mark);
+}
+
+// The only step of a block: the results of a row of tiles are written behind its products, so that the unit works
+// meanwhile. Long chains of arithmetic on other operands fill the processor's window as they are.
+static void only_step(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    scope mark = scope_open(e);
+    operands o = operands_of(x);
+    int rows = x->region->high[1] ? 2 : 1;
+    prefetch_lines(x);
+    for (int row = 0; row < rows; row++) {
+        lb_tile_load(b, TILE_A + row, o.a[0][row], o.stride_a);
+        for (int column = 0; column < x->columns; column++) {
+            int c = accumulator(row, column);
+            if (!row) lb_tile_load(b, TILE_B + column, o.b[0][column], o.stride_b);
+            store_sums(x, row, column);
+            lb_tile_zero(b, c);
+            lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
+        }
+        if (row == rows - 1) write_rows_before(x, NULL);
+        else if (x->simple) write_first_rows(x);
+    }
     scope_close(e, mark);
 }
 
@@ -343,7 +451,8 @@ static void k_steps(tiles *x, int depth, bool first) {
     scope mark = scope_open(e);
     e->counter[axis] = lb_idx(&e->b, 0);
     if (x->back) e->counter[axis] = turned(x, e->counter[axis], dim_value(e->extent[axis]));
-    if (inner) step(x, true);
+    if (inner && x->steps < 2 && !x->parts) only_step(x);
+    else if (inner) step(x, true);
     else k_steps(x, depth + 1, true);
     scope_close(e, mark);
     e->counter[axis] = NULL;
@@ -375,7 +484,7 @@ static void block(tiles *x) {
     lbuild *b = &e->b;
     scope mark = scope_open(e);
     k_steps(x, 0, true);
-    if (x->steps < 2) write_rows(x, NULL);
+    if (x->parts && x->steps < 2) write_rows_before(x, NULL);
     scope_close(e, mark);
     for (int j = 0; j < e->k->axes.n; j++)
         if (x->old[j] && e->counter[j]) lb_set(b, x->old[j], e->counter[j]);
@@ -390,7 +499,7 @@ static void flush(tiles *x) {
     scope some = scope_if(x->t.e, lb_cmp(b, L_SLT, lb_get(b, x->row), lb_get(b, x->rows_left)));
     for (int column = 0; column < x->columns; column++)
         for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) store_sums(x, row, column);
-    write_rows(x, NULL);
+    write_rows_before(x, NULL);
     scope_close(x->t.e, some);
 }
 
@@ -600,6 +709,7 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
+    x->simple = !reads_rows(x);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns

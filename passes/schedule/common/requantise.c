@@ -1,0 +1,337 @@
+// Quantisation in few instructions. In: casts to bytes of rounded quotients, and casts of such bytes to floats.
+// Out: their values with the same bits.
+//
+//   byte(rint(v / d) + zero)           rinti(v * c + v * c'), added to zero and clamped as integers,
+//                                      where c + c' is 1 / d to twice the precision
+//   float(byte(rint(v / d) + zero))    clamped, and rounded by adding 1.5 * 2^23 and subtracting it again
+//   byte(rint((a * s + b * t) / d) + zero), a and b bytes
+//                                      rinti(a * A + (b * B + C)), a residual sum between quantised tensors
+//
+// That these agree with correctly rounded quotients is not assumed but checked for the constants at hand. Both
+// sides of the first form are monotonic in v, so it suffices to compare them on both sides of each of the 255
+// steps of the result. The third has 65,536 pairs of operands, of which those near a step decide.
+#include "passes/schedule/common/requantise.h"
+#include "ir/target.h"
+#include <float.h>
+#include <math.h>
+
+typedef struct factor {
+    expr *byte;    // what is read, or a quantised value
+    int offset;    // added to it
+    int least;     // of the 256 values that its emitted form has
+    int shift;     // from these to the byte plus offset
+    float scale;   // its factor in the sum
+    float product; // in the sum of products
+} factor;
+
+typedef struct requantiser {
+    expr *value;         // v
+    float divisor;       // d; 1: none
+    float inverse, rest; // c and c'
+    int zero, least;     // added to the rounded quotient, and the least of 256 bytes
+    double bound;        // of |v|, infinite if not known
+    bool is_sum;         // of two bytes, not a quotient alone
+    factor a, b;
+    float constant; // C
+} requantiser;
+
+enum { BYTES = 256 };
+
+// ---------------------------------------------------------------- bounds
+static double constant_bound(const buffer *b) {
+    enum { MOST = 1 << 16 };
+    if (b->role != BUF_CONST || b->dtype != DT_F32 || b->data->count > MOST) return INFINITY;
+    double most = 0;
+    for (int64_t j = 0; j < b->data->count; j++) most = fmax(most, fabs(constant_float(b->data, j)));
+    return most;
+}
+
+static double int_bound(dtype t) { return ldexp(1, dtype_bits(t)); }
+
+// Of the magnitude of a float, where every operand has one; NaN counts as infinite.
+static double bound_of(const expr *x) {
+    double a = INFINITY, b = INFINITY;
+    if (x->op == X_CONST) return isfinite(x->f) ? fabs(x->f) : INFINITY;
+    if (x->op == X_CAST) return dtype_is_int(x->arg[0]->dtype) ? int_bound(x->arg[0]->dtype) : INFINITY;
+    if (x->op == X_READ) return x->guard ? INFINITY : constant_bound(x->buffer);
+    if (expr_op_class(x->op) != XC_ARITHMETIC) return INFINITY;
+    a = bound_of(x->arg[0]);
+    if (x->op == X_NEG || x->op == X_ABS) return a;
+    if (x->op == X_DIV && x->arg[1]->op == X_CONST && x->arg[1]->f != 0) return a / fabs(x->arg[1]->f);
+    b = bound_of(x->arg[1]);
+    if (x->op == X_MUL) return isfinite(a) && isfinite(b) ? a * b : INFINITY;
+    if (x->op == X_ADD || x->op == X_SUB) return a + b;
+    return x->op == X_MIN || x->op == X_MAX ? fmax(a, b) : INFINITY;
+}
+
+// ---------------------------------------------------------------- forms
+static bool is_byte(const expr *x) { return x->dtype == DT_U8 || x->dtype == DT_I8; }
+
+// The constant operand of a commutative operation is put last.
+static expr *other_operand(const expr *x, const expr **c) {
+    for (int j = 0; j < 2; j++)
+        if (x->arg[j]->op == X_CONST) {
+            *c = x->arg[j];
+            return x->arg[1 - j];
+        }
+    return NULL;
+}
+
+// A number that is far from denormal and infinite ones.
+static bool is_ordinary(double v) { return fabs(v) >= 0x1p-60 && fabs(v) <= 0x1p60; }
+
+static bool take_quotient(requantiser *r, const expr *x) {
+    const expr *c = NULL;
+    if (x->op != X_CAST || !is_byte(x) || x->arg[0]->dtype != DT_F32) return false;
+    *r = (requantiser){.least = x->dtype == DT_I8 ? -BYTES / 2 : 0, .divisor = 1, .inverse = 1};
+    x = x->arg[0];
+    if (x->op == X_ADD) {
+        x = other_operand(x, &c);
+        if (!x || fabs(c->f) > BYTES || c->f != rint(c->f)) return false;
+        r->zero = (int)c->f;
+    }
+    if (x->op != X_RINT) return false;
+    r->value = x->arg[0];
+    if (r->value->op != X_DIV || r->value->arg[1]->op != X_CONST) return true;
+    r->divisor = (float)r->value->arg[1]->f;
+    r->value = r->value->arg[0];
+    return r->divisor > 0 && is_ordinary(r->divisor);
+}
+
+// float(int32(byte) + offset)
+static bool take_byte(factor *f, const expr *x) {
+    const expr *c = NULL;
+    if (x->op != X_CAST || x->dtype != DT_F32) return false;
+    x = x->arg[0];
+    f->offset = 0;
+    if (x->dtype == DT_I32 && (x->op == X_ADD || (x->op == X_SUB && x->arg[1]->op == X_CONST))) {
+        bool less = x->op == X_SUB;
+        x = other_operand(x, &c);
+        if (!x || c->i < -BYTES || c->i > BYTES) return false;
+        f->offset = less ? -(int)c->i : (int)c->i;
+    }
+    if (x->op == X_CAST && x->dtype == DT_I32) x = x->arg[0];
+    f->byte = (expr *)x;
+    return is_byte(x);
+}
+
+static bool take_product(factor *f, const expr *x) {
+    const expr *c = NULL;
+    if (x->op != X_MUL || !(x = other_operand(x, &c)) || !is_ordinary(c->f)) return false;
+    f->scale = (float)c->f;
+    return take_byte(f, x);
+}
+
+// ---------------------------------------------------------------- one operand
+static float quotient(const requantiser *r, float v) { return fmaf(v, r->inverse, v * r->rest); }
+
+// The least v whose exact quotient rounds to at least n.
+static float first_of(const requantiser *r, int n) {
+    float v = (float)((n - 0.5) * (double)r->divisor);
+    while (rintf(v / r->divisor) >= (float)n) v = nextafterf(v, -INFINITY);
+    while (rintf(v / r->divisor) < (float)n) v = nextafterf(v, INFINITY);
+    return v;
+}
+
+static bool has_same_steps(const requantiser *r) {
+    for (int j = 1; j < BYTES; j++) {
+        int n = r->least - r->zero + j;
+        float v = first_of(r, n);
+        if (!(rintf(quotient(r, v)) >= (float)n) ||
+            !(rintf(quotient(r, nextafterf(v, -INFINITY))) < (float)n))
+            return false;
+    }
+    return true;
+}
+
+static bool find_inverse(requantiser *r) {
+    if (r->divisor == 1) return true;
+    r->inverse = 1 / r->divisor;
+    r->rest = 0;
+    if (has_same_steps(r)) return true;
+    r->rest = (float)(1 / (double)r->divisor - (double)r->inverse);
+    return has_same_steps(r);
+}
+
+// ---------------------------------------------------------------- sums of two bytes
+// Operands whose sum is near a step, and what it rounds to.
+typedef struct near_step {
+    float a, b, rounded;
+} near_step;
+typedef VEC(near_step) near_steps;
+
+static float limited(const requantiser *r, float v) {
+    float lo = (float)(r->least - r->zero), hi = lo + BYTES - 1;
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+static float rounded_sum(const requantiser *r, int a, int b) {
+    float x = (float)(a + r->a.shift) * r->a.scale, y = (float)(b + r->b.shift) * r->b.scale, sum = x + y;
+    return limited(r, rintf(sum / r->divisor));
+}
+
+static near_steps find_near_steps(arena *scratch, const requantiser *r) {
+    near_steps all = {0};
+    double p = (double)r->a.scale / (double)r->divisor, q = (double)r->b.scale / (double)r->divisor;
+    double largest = 2 * BYTES * (fabs(p) + fabs(q)), near = largest * 0x1p-18;
+    for (int a = r->a.least; a < r->a.least + BYTES; a++)
+        for (int b = r->b.least; b < r->b.least + BYTES; b++) {
+            double v = (a + r->a.shift) * p + (b + r->b.shift) * q;
+            if (fabs(fabs(v - rint(v)) - 0.5) > near) continue;
+            near_step s = {(float)a, (float)b, rounded_sum(r, a, b)};
+            VEC_PUSH(scratch, &all, s);
+        }
+    return all;
+}
+
+static bool agrees(const requantiser *r, const near_steps *all) {
+    for (int j = 0; j < all->n; j++) {
+        const near_step *s = &all->at[j];
+        float sum = fmaf(s->a, r->a.product, fmaf(s->b, r->b.product, r->constant));
+        if (limited(r, rintf(sum)) != s->rounded) return false;
+    }
+    return true;
+}
+
+static float moved(double v, int steps) {
+    float f = (float)v;
+    for (; steps > 0; steps--) f = nextafterf(f, INFINITY);
+    for (; steps < 0; steps++) f = nextafterf(f, -INFINITY);
+    return f;
+}
+
+// Constants near the exact ones, all of them within a few units in the last place. 0, 1, -1, 2, -2 ...
+static int nth_step(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; }
+
+static bool find_products(arena *scratch, requantiser *r) {
+    enum { TRIED = 7 };
+    near_steps all = find_near_steps(scratch, r);
+    double p = (double)r->a.scale / (double)r->divisor, q = (double)r->b.scale / (double)r->divisor;
+    double constant = r->a.shift * p + r->b.shift * q, step = 0x1p-20 * (fabs(p) + fabs(q));
+    for (int i = 0; i < TRIED; i++)
+        for (int j = 0; j < TRIED; j++)
+            for (int k = 0; k < 3 * TRIED; k++) {
+                r->a.product = moved(p, nth_step(i)), r->b.product = moved(q, nth_step(j));
+                r->constant = (float)(constant + nth_step(k) * step);
+                if (agrees(r, &all)) return true;
+            }
+    return false;
+}
+
+static requantiser *requantiser_of(emitter *e, const expr *x);
+
+// The form in which the byte is emitted: as it is read, or without its zero point if it is quantised here.
+static void set_form(emitter *e, factor *f) {
+    const requantiser *inner = requantiser_of(e, f->byte);
+    bool quantised = inner && isfinite(inner->bound);
+    f->least = f->byte->dtype == DT_I8 ? -BYTES / 2 : 0;
+    f->shift = f->offset;
+    if (quantised) f->least -= inner->zero, f->shift += inner->zero;
+}
+
+static void find_sum(emitter *e, requantiser *r) {
+    const expr *v = r->value;
+    if (v->op != X_ADD || !take_product(&r->a, v->arg[0]) || !take_product(&r->b, v->arg[1])) return;
+    if (r->a.byte->op == X_READ) { // the operand that is computed is added last
+        factor f = r->a;
+        r->a = r->b, r->b = f;
+    }
+    set_form(e, &r->a), set_form(e, &r->b);
+    r->is_sum = find_products(e->scratch, r);
+}
+
+static requantiser *requantiser_of(emitter *e, const expr *x) {
+    requantiser *known = map_get_number(&e->requantisers->list, (uint64_t)x->id), r;
+    if (!known) {
+        known = ARENA_NEW(e->module->arena, requantiser); // without a value: none
+        if (take_quotient(&r, x)) {
+            r.bound = bound_of(r.value);
+            find_sum(e, &r);
+            if (r.is_sum || find_inverse(&r)) *known = r;
+        }
+        map_put_number(&e->requantisers->list, (uint64_t)x->id, known);
+    }
+    return known->value ? known : NULL;
+}
+
+// ---------------------------------------------------------------- instructions
+static ins *number(lbuild *b, const ins *like, double v) {
+    return lb_float(b, lt(LK_F32, like->type.lanes), v);
+}
+
+static ins *fused(lbuild *b, ins *x, ins *y, ins *z) {
+    return lb_op(b, L_FMA, x->type, 3, (ins *[]){x, y, z});
+}
+
+static ins *clamped(emitter *e, const requantiser *r, ins *v, double scale, double more) {
+    lbuild *b = &e->b;
+    double lo = r->least - r->zero, hi = lo + BYTES - 1;
+    v = lb_bin(b, L_FMAX, v, number(b, v, (lo - more) * scale)); // NaN becomes the least
+    return lb_bin(b, L_FMIN, number(b, v, (hi + more) * scale), v);
+}
+
+static ins *whole_quotient(emitter *e, const requantiser *r);
+
+static ins *emit_byte(emitter *e, const factor *f) {
+    const requantiser *inner = requantiser_of(e, f->byte);
+    if (inner && isfinite(inner->bound)) return whole_quotient(e, inner);
+    ins *v = emit_vector(e, f->byte);
+    v = lb_conv(&e->b, f->byte->dtype == DT_I8 ? L_SEXT : L_ZEXT, LK_I32, v);
+    return lb_conv(&e->b, L_SITOF, LK_F32, v);
+}
+
+// The quotient before it is rounded.
+static ins *emit_quotient(emitter *e, const requantiser *r) {
+    enum { WHOLE_MOST = 1 << 30 };
+    lbuild *b = &e->b;
+    if (r->is_sum) {
+        ins *y = emit_byte(e, &r->b), *x = emit_byte(e, &r->a);
+        y = fused(b, y, number(b, y, r->b.product), number(b, y, r->constant));
+        return fused(b, x, number(b, x, r->a.product), y);
+    }
+    ins *v = emit_vector(e, r->value);
+    if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) v = clamped(e, r, v, r->divisor, 1);
+    if (r->rest != 0)
+        return fused(b, v, number(b, v, r->inverse), lb_bin(b, L_MUL, v, number(b, v, r->rest)));
+    return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, number(b, v, r->inverse));
+}
+
+// Rounded and clamped, as a float; never -0.
+static ins *whole_quotient(emitter *e, const requantiser *r) {
+    lbuild *b = &e->b;
+    ins *v = clamped(e, r, emit_quotient(e, r), 1, 0),
+        *ones = number(b, v, 0x1.8p23); // whose last place is 1
+    return lb_bin(b, L_SUB, lb_bin(b, L_ADD, v, ones), ones);
+}
+
+static ins *emit_quantised(emitter *e, const expr *x, const requantiser *r) {
+    lbuild *b = &e->b;
+    ins *v = lb_conv(b, L_RINTI, LK_I32, emit_quotient(e, r));
+    if (r->zero) v = lb_bin(b, L_ADD, v, lb_int(b, v->type, r->zero));
+    return lb_conv(b, x->dtype == DT_I8 ? L_SATS8 : L_SATU8, LK_I8, v);
+}
+
+static ins *emit_dequantised(emitter *e, const expr *x) {
+    factor f;
+    if (!take_byte(&f, x) || entry_of(e, f.byte)->value) return NULL;
+    const requantiser *r = requantiser_of(e, f.byte);
+    if (!r || !isfinite(r->bound)) return NULL;
+    ins *v = whole_quotient(e, r);
+    int shift = r->zero + f.offset;
+    return shift ? lb_bin(&e->b, L_ADD, v, number(&e->b, v, shift)) : v;
+}
+
+static bool has_instructions(const emitter *e) {
+    return e->t->fma && e->t->fp != FP_STRICT && rounds_to_int(e->t, e->lanes);
+}
+
+bool emit_saturates(emitter *e, const expr *x) {
+    const requantiser *r = is_byte(x) && has_instructions(e) ? requantiser_of(e, x) : NULL;
+    return r && (x->dtype == DT_U8 || isfinite(r->bound)); // a NaN becomes 0
+}
+
+ins *emit_requantised(emitter *e, expr *x) {
+    if (!has_instructions(e)) return NULL;
+    if (x->dtype == DT_F32) return emit_dequantised(e, x);
+    return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;
+}

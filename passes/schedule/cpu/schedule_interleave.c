@@ -1,0 +1,149 @@
+// Interleaving of planes in registers. With L lanes and, say, 4 planes:
+//
+//   for other axes, for x0 in steps of L:
+//     plane[c] = f(c, x0 .. x0 + L)                         for c < 4
+//     write[4 * x0 .. 4 * (x0 + L)] = plane[0][0], plane[1][0], plane[2][0], plane[3][0], plane[0][1] ...
+#include "passes/schedule/cpu/schedule_interleave.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+
+enum { MOST_PLANES = 8, MOST_LANES = 256 };
+
+// ---------------------------------------------------------------- recognition
+static bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+static int planes_of(const emitter *e, int axis) {
+    const dim *n = e->extent[axis];
+    bool fits = dim_is_const(n) && dim_value(n) > 1 && dim_value(n) <= MOST_PLANES;
+    return fits && is_power_of_two(dim_value(n)) ? (int)dim_value(n) : 0;
+}
+
+static bool find_axes(interleave *i, const access *to) {
+    const nest *n = i->n;
+    i->channel = i->x = -1;
+    for (int j = 0; j < n->nparallel; j++)
+        if (steps_by_one(to, n->parallel[j])) i->channel = n->parallel[j];
+    i->planes = i->channel < 0 ? 0 : planes_of(n->e, i->channel);
+    for (int j = 0; j < n->nparallel && i->planes; j++)
+        if (expr_is_int(to->coef[n->parallel[j]], i->planes)) i->x = n->parallel[j];
+    return i->x >= 0;
+}
+
+static bool guard_uses(const expr *x, int axis) { return x->guard && expr_uses_axis(x->guard, axis); }
+
+// Reads are contiguous along x, at least one of them and not along the planes, or invariant.
+static bool reads_planes(const interleave *i, expr *value) {
+    emitter *e = i->n->e;
+    expr_list all = expr_nodes(e->scratch, value);
+    bool any = false;
+    for (int j = 0; j < all.n; j++) {
+        expr *x = all.at[j];
+        if (x->op == X_CHECK) return false;
+        if (x->op != X_READ) continue;
+        const access *a = entry_of(e, x)->read;
+        if (!a || !a->affine || guard_uses(x, i->x) || steps_by_one(a, i->channel)) return false;
+        if (!steps_by_one(a, i->x) && !expr_is_int(a->coef[i->x], 0)) return false;
+        any |= steps_by_one(a, i->x);
+    }
+    return any;
+}
+
+bool interleave_find(nest *n, interleave *i) {
+    *i = (interleave){.n = n};
+    emitter *e = n->e;
+    if (n->s->states.n || n->ninner || n->s->writes.n != 1 || n->nparallel < 2 || !e->t->vector_bits)
+        return false;
+    const write *w = &n->s->writes.at[0];
+    int bits = dtype_bits(w->to->dtype);
+    if (!write_is_plain(w) || w->to->role == BUF_LOCAL || !n->writes[0]->affine) return false;
+    if (bits < 8 || bits > 16 || w->to->dtype == DT_BOOL || dtype_class_of(w->to->dtype) == DC_STRING)
+        return false;
+    if (!find_axes(i, n->writes[0]) || !reads_planes(i, w->value)) return false;
+    i->lanes = target_lanes(e->t, 32);
+    return i->lanes * i->planes <= MOST_LANES;
+}
+
+// ---------------------------------------------------------------- building
+// Lanes of n vectors in turn: v[0][0], v[1][0] ... v[n - 1][0], v[0][1] ...
+static ins *zip(lbuild *b, ins *const *v, int n) {
+    ins *part[2][MOST_PLANES / 2];
+    int mask[MOST_LANES];
+    if (n == 1) return v[0];
+    for (int j = 0; j < n; j++) part[j % 2][j / 2] = v[j];
+    ins *even = zip(b, part[0], n / 2), *odd = zip(b, part[1], n / 2);
+    int lanes = even->type.lanes;
+    for (int j = 0; j < 2 * lanes; j++) mask[j] = j / 2 + (j % 2 ? lanes : 0);
+    return lb_shuffle(b, even, odd, mask, 2 * lanes);
+}
+
+// Lanes from x0 on; left: how many of them exist, NULL: all.
+static void one_vector(interleave *i, ins *x0, ins *left) {
+    emitter *e = i->n->e;
+    lbuild *b = &e->b;
+    const write *w = &i->n->s->writes.at[0];
+    ins *plane[MOST_PLANES], *at = NULL;
+    e->counter[i->x] = x0, e->active = left;
+    for (int c = 0; c < i->planes; c++) {
+        scope mark = scope_open(e);
+        e->counter[i->channel] = lb_idx(b, c);
+        if (c == 0) at = emit_index(e, i->n->writes[0]->offset);
+        plane[c] = element_code(b, w->to->dtype, emit_vector(e, w->value));
+        scope_close(e, mark);
+    }
+    e->counter[i->x] = e->counter[i->channel] = NULL, e->active = NULL;
+    ins *all = zip(b, plane, i->planes), *p = pointer_of(e, w->to);
+    if (left) lb_storen(b, p, at, all, idx_mulk(b, left, i->planes));
+    else lb_store(b, p, at, all, 0);
+}
+
+static void along_x(interleave *i) {
+    emitter *e = i->n->e;
+    lbuild *b = &e->b;
+    ins *end = emit_dim(e, e->extent[i->x]), *whole = emit_int_floor(b, end, i->lanes);
+    scope loop = scope_for(e, "x", lb_idx(b, 0), whole, i->lanes, LOOP_SERIAL);
+    one_vector(i, loop.head, NULL);
+    scope_close(e, loop);
+    if (same_index(whole, end)) return;
+    ins *left = lb_sub(b, end, whole);
+    scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+    one_vector(i, whole, left);
+    scope_close(e, some);
+}
+
+static void other_loops(interleave *i, int depth) {
+    emitter *e = i->n->e;
+    if (depth == i->n->nparallel) {
+        along_x(i);
+        return;
+    }
+    int a = i->n->parallel[depth];
+    if (a == i->x || a == i->channel) {
+        other_loops(i, depth + 1);
+        return;
+    }
+    scope loop = scope_parallel(e, a);
+    other_loops(i, depth + 1);
+    scope_close(e, loop);
+}
+
+// The longest other axis has the tasks.
+static void choose_task_axis(const interleave *i) {
+    emitter *e = i->n->e;
+    int best = -1;
+    for (int j = 0; j < i->n->nparallel; j++) {
+        int a = i->n->parallel[j];
+        if (a == i->x || a == i->channel) continue;
+        if (best < 0 || dim_less(e->extent[best], e->extent[a]) == TRI_YES) best = a;
+    }
+    if (best >= 0) emitter_tasks(e, best, e->extent[best]);
+}
+
+void schedule_interleave(interleave *i, bool alone) {
+    emitter *e = i->n->e;
+    if (alone) choose_task_axis(i);
+    scope mark = scope_open(e);
+    emitter_stage(e, i->n->s, i->x, i->lanes, false);
+    other_loops(i, 0);
+    emitter_stage(e, i->n->s, -1, 1, false);
+    scope_close(e, mark);
+}
