@@ -596,17 +596,17 @@ static void rest_of_rows(tiles *x, ins *begin, ins *end) {
     ins *n = lb_sub(b, end, begin);
     if (n->op == L_CONST) {
         ins *low = lb_idx(b, n->i / 2), *high = lb_idx(b, n->i - n->i / 2);
-        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}});
-        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}});
+        if (n->i > TILE_ROWS) region_blocks(x, &(region){.begin = begin, .end = end, .high = {high, low}});
+        else if (n->i > 0) region_blocks(x, &(region){.begin = begin, .end = end, .high = {n, NULL}});
         return;
     }
     ins *half = lb_bin(b, L_LSHR, n, lb_idx(b, 1));
     scope many = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, TILE_ROWS), n));
-    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}});
+    region_blocks(x, &(region){.begin = begin, .end = end, .high = {lb_sub(b, n, half), half}});
     scope_close(e, many);
     scope few = scope_if(
         e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
-    region_blocks(x, &(region){begin, end, {n, NULL}});
+    region_blocks(x, &(region){.begin = begin, .end = end, .high = {n, NULL}});
     scope_close(e, few);
 }
 
