@@ -1,10 +1,8 @@
 // TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: the attributes' lists of nodes and leaves
 // become constant tables, read by two kernels:
 //
-//   leaf[n, t]: node = root[t]; for depth: node = x[n, feature[node]] <= value[node] ? yes[node] : no[node]
+//   leaf[n, t]: the leaf that row n of X reaches in tree t (tree_walk.c, tree_bits.c)
 //   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
-//
-// Forests of small trees are walked by bits instead (tree_bits.c). The successor of a leaf is the leaf itself, so that all trees can be walked to the depth of the deepest.
 #include "ir/ops/ml/tree.h"
 #include <float.h>
 #include <math.h>
@@ -276,9 +274,7 @@ static void check_features(const forest *f) {
     if (!f->root.n) infer_error(f->n, "there are no trees");
 }
 
-// ---------------------------------------------------------------- kernels
-expr *tree_value(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
-
+// ---------------------------------------------------------------- tests
 // Whether the test of mode m is true.
 static expr *test(kernel *k, branch m, expr *v, expr *limit) {
     switch (m) {
@@ -294,94 +290,54 @@ static expr *test(kernel *k, branch m, expr *v, expr *limit) {
     return x_int(k, DT_BOOL, 0);
 }
 
-// Only distinguishes the modes that occur.
-expr *tree_test(const tables *s, kernel *k, expr *node, expr *v) {
-    expr *limit = tree_value(k, s->value, node), *result = NULL;
-    bool used[BRANCHES] = {false}, missing = false;
-    for (int i = 0; i < s->f->mode.n; i++) {
-        if (s->f->row.at[i] < 0) used[s->f->mode.at[i]] = true;
-        missing |= s->f->missing.at[i] != 0;
+tree_modes tree_modes_of(const forest *f) {
+    tree_modes m = {{false}, false};
+    for (int i = 0; i < f->mode.n; i++) {
+        if (f->row.at[i] >= 0) continue;
+        m.used[f->mode.at[i]] = true;
+        m.missing |= f->missing.at[i] != 0;
     }
-    for (int m = 0; m < BRANCHES; m++) {
-        if (!used[m]) continue;
-        expr *one = test(k, (branch)m, v, limit);
-        expr *is = x_bin(k, X_EQ, tree_value(k, s->mode, node), x_i64(k, m));
-        result = result ? x_select(k, is, one, result) : one;
+    return m;
+}
+
+expr *tree_test(kernel *k, const tree_modes *m, expr *mode, expr *missing, expr *v, expr *limit) {
+    expr *result = NULL;
+    for (int j = 0; j < BRANCHES; j++) {
+        if (!m->used[j]) continue;
+        expr *one = test(k, (branch)j, v, limit);
+        result = result ? x_select(k, x_bin(k, X_EQ, mode, x_int(k, mode->dtype, j)), one, result) : one;
     }
-    if (!result) return x_int(k, DT_BOOL, 1);
-    if (!missing) return result;
-    expr *tracks = x_bin(k, X_NE, tree_value(k, s->missing, node), x_i64(k, 0));
+    if (!result) return x_int(k, DT_BOOL, 0);
+    if (!m->missing) return result;
+    expr *tracks = x_bin(k, X_NE, missing, x_int(k, missing->dtype, 0));
     return x_bin(k, X_OR, result, x_and(k, x_un(k, X_ISNAN, v), tracks));
 }
 
-// The trees are sorted by depth. A group is walked to the depth of its last tree.
-static int end_of_group(const forest *f, int first) {
-    enum { GROUPS = 4, UNIT = 16 };
-    int size = (f->root.n / GROUPS + UNIT - 1) / UNIT * UNIT, end = first + (size ? size : UNIT);
-    return end + UNIT > f->root.n ? f->root.n : end;
-}
-
-// leaf[n, t] for t in [first, end).
-static void walk_trees(const tables *s, const node *n, buffer *leaf, int first, int end) {
-    lowering *l = s->l;
-    const forest *f = s->f;
-    dims *d = l->program->dims;
-    kernel *k = lower_kernel(l, n, "leaf");
-    stage *st = kernel_stage(k);
-    expr *row = stage_own_axis(k, st, AXIS_PARALLEL, "i", leaf->dims[0]),
-         *tree = stage_own_axis(k, st, AXIS_PARALLEL, "t", dim_const(d, end - first));
-    int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth_of.at[end - 1]));
-    stage_axis(k, st, step);
-    expr *root = x_read(k, ml_ints(l, "root", f->root.at + first, end - first), &tree);
-    expr *place = stage_state(k, st, DT_I64, root);
-    expr *v = ml_read(k, s->x, row, tree_value(k, s->feature, place), s->t);
-    expr *next =
-        x_select(k, tree_test(s, k, place, v), tree_value(k, s->yes, place), tree_value(k, s->no, place));
-    stage_step(st, 0, next, NULL);
-    expr *at[] = {row, x_add(k, tree, x_i64(k, first))};
-    stage_write(k, st, leaf, at, tree_value(k, s->row, place));
-}
-
-// leaf[n, t]: the row of the leaf that row n of X reaches in tree t; or leaf[t, n], if *turned.
-static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool *turned) {
+// ---------------------------------------------------------------- scores
+static tree_leaves find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct) {
     if (f->wide) t = DT_F64;
-    tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
-    int64_t count = f->feature.n, most = 0;
-    s.feature = ml_ints(l, "feature", f->feature.at, count);
-    s.yes = ml_ints(l, "yes", f->yes.at, count);
-    s.no = ml_ints(l, "no", f->no.at, count);
-    s.missing = ml_ints(l, "missing", f->missing.at, count);
-    s.mode = ml_ints(l, "mode", f->mode.at, count);
-    s.row = ml_ints(l, "row", f->row.at, count);
-    s.value = ml_floats(l, "value", t, f->value.at, count, 0);
     dim *rows, *features;
+    int64_t most = 0;
     ml_matrix(n, &rows, &features);
-    for (int i = 0; i < count; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
+    for (int i = 0; i < f->feature.n; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
     lower_check(l, n, dim_lt(dim_const(features->table, most), features),
                 "X has fewer features than the trees test");
-    *turned = tree_bits_pay(l, f, rows);
-    if (*turned) return tree_bits_leaves(l, n, f, t, rows, features);
-    buffer *leaf =
-        lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(l->program->dims, f->root.n)});
-    for (int first = 0, end; first < f->root.n; first = end) {
-        end = end_of_group(f, first);
-        walk_trees(&s, n, leaf, first, end);
-    }
-    return leaf;
+    bool bits = tree_bits_pay(l, f, rows);
+    return bits ? tree_bits_leaves(l, n, f, t, direct) : tree_walk_leaves(l, n, f, t, direct);
 }
 
 // The weights of all leaves for all targets; `none` where a leaf has no entry.
-static buffer *dense_weights(lowering *l, const forest *f, dtype t, double none) {
-    int64_t count = (f->rows ? f->rows : 1) * f->targets;
-    double *all = ARENA_ARRAY(f->arena, double, count);
-    bool *given = ARENA_ARRAY(f->arena, bool, count);
+static double *leaf_weights(const forest *f, double none) {
+    int64_t count = f->rows * f->targets;
+    double *all = ARENA_ARRAY(f->arena, double, count + 1);
+    bool *given = ARENA_ARRAY(f->arena, bool, count + 1);
     for (int64_t i = 0; i < count; i++) all[i] = none;
     for (int i = 0; i < f->target.n; i++) {
         int64_t at = f->entry_row.at[i] * f->targets + f->target.at[i];
         all[at] = given[at] && none == 0 ? all[at] + f->weight.at[i] : f->weight.at[i];
         given[at] = true;
     }
-    return ml_floats(l, "weight", t, all, count, f->targets);
+    return all;
 }
 
 // Whether each leaf has at most one target, so that two lists are sufficient.
@@ -408,22 +364,34 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
     return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
 }
 
+// The weight of a place for the only target.
+static expr *direct_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, const tree_leaves *v,
+                           expr *place) {
+    double *of_row = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
+    for (int64_t i = 0; i < v->places; i++) of_place[i] = v->row[i] < 0 ? 0 : of_row[v->row[i]];
+    return x_read(k, ml_floats(l, "weight", t, of_place, v->places, 0), &place);
+}
+
+static expr *weight_of(lowering *l, const forest *f, kernel *k, dtype t, double none, const tree_leaves *v,
+                       expr *leaf, expr *target) {
+    if (v->direct) return direct_weight(l, f, k, t, none, v, leaf);
+    if (is_single(f)) return single_weight(l, f, k, t, none, leaf, target);
+    buffer *all = ml_floats(l, "weight", t, leaf_weights(f, none), f->rows * f->targets, f->targets);
+    return x_read(k, all, (expr *[]){leaf, target});
+}
+
 // score[n, j] of all targets, including base values.
 static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
     dtype t = scores->dtype;
-    bool turned;
-    buffer *leaf = find_leaves(l, n, f, t, &turned);
     double most = t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
     double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
+    tree_leaves leaves = find_leaves(l, n, f, t, f->targets == 1);
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
-    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", leaf->dims[!turned]), *weight;
-    expr *row = x_read(k, leaf, turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
-    row = x_cast(k, row, DT_I64, false);
-    row = x_bin(k, X_MAX, x_bin(k, X_MIN, row, x_i64(k, f->rows - 1)), x_i64(k, 0));
-    if (is_single(f)) weight = single_weight(l, f, k, t, none, row, at[1]);
-    else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});
+    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", dim_const(l->program->dims, f->root.n));
+    expr *leaf = x_read(k, leaves.leaf, leaves.turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
+    expr *weight = weight_of(l, f, k, t, none, &leaves, x_cast(k, leaf, DT_I64, false), at[1]);
     reduce_op op = how == MINIMUM ? RED_MIN : how == MAXIMUM ? RED_MAX : RED_SUM;
     expr *v = stage_reduce(k, s, op, weight);
     // A target without a leaf has score 0.

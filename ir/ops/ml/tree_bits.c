@@ -65,8 +65,8 @@ bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows) {
 
 // ---------------------------------------------------------------- tables
 typedef struct bit_tables {
-    tables t;
-    buffer *mask, *row;
+    buffer *feature, *value, *missing, *mode, *mask;
+    int64_t *row; // by place
     dtype bits;
 } bit_tables;
 
@@ -90,35 +90,34 @@ static void fill_tree(const small_trees *s, int t, int64_t *node, uint64_t *mask
     }
 }
 
-static const int64_t *picked(arena *a, const int64_t *from, const int64_t *node, int64_t n) {
-    int64_t *to = ARENA_ARRAY(a, int64_t, n);
-    for (int64_t j = 0; j < n; j++) to[j] = from[node[j]];
-    return to;
+static buffer *int_table(lowering *l, const char *name, dtype t, const int64_t *v, int64_t n) {
+    constant *c = constant_new(l->program->arena, t, 1, &n);
+    for (int64_t j = 0; j < n; j++) dtype_store_int(t, (void *)c->data, j, v[j]);
+    return program_constant(l->program, name, c);
 }
 
-static buffer *mask_table(lowering *l, dtype t, const uint64_t *mask, int64_t n) {
-    constant *c = constant_new(l->program->arena, t, 1, &n);
-    for (int64_t j = 0; j < n; j++) dtype_store_int(t, (void *)c->data, j, (int64_t)mask[j]);
-    return program_constant(l->program, "mask", c);
+static buffer *picked(lowering *l, const char *name, const int64_t *from, const int64_t *node, int64_t n) {
+    int64_t *to = ARENA_ARRAY(l->program->arena, int64_t, n + 1);
+    for (int64_t j = 0; j < n; j++) to[j] = from[node[j]];
+    return int_table(l, name, DT_I32, to, n);
 }
 
 static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
     const forest *f = s->f;
     arena *a = f->arena;
-    int64_t n = f->root.n * s->nodes, leaves = f->root.n * s->leaves, *node = ARENA_ARRAY(a, int64_t, n + 1),
-            *row = ARENA_ARRAY(a, int64_t, leaves + 1);
+    int64_t n = f->root.n * s->nodes, leaves = f->root.n * s->leaves, *node = ARENA_ARRAY(a, int64_t, n + 1);
     uint64_t *mask = ARENA_ARRAY(a, uint64_t, n + 1);
-    memset(mask, 0xff, (size_t)n * sizeof *mask);
-    for (int j = 0; j < f->root.n; j++) fill_tree(s, j, node, mask, row);
     double *value = ARENA_ARRAY(a, double, n + 1);
+    bit_tables b = {.row = ARENA_ARRAY(a, int64_t, leaves + 1), .bits = s->leaves > 32 ? DT_I64 : DT_I32};
+    for (int64_t j = 0; j < leaves; j++) b.row[j] = -1;
+    memset(mask, 0xff, (size_t)n * sizeof *mask);
+    for (int j = 0; j < f->root.n; j++) fill_tree(s, j, node, mask, b.row);
     for (int64_t j = 0; j < n; j++) value[j] = f->value.at[node[j]];
-    bit_tables b = {.t = {.l = l, .f = f, .t = t}, .bits = s->leaves > 32 ? DT_I64 : DT_I32};
-    b.t.feature = ml_ints(l, "feature", picked(a, f->feature.at, node, n), n);
-    b.t.missing = ml_ints(l, "missing", picked(a, f->missing.at, node, n), n);
-    b.t.mode = ml_ints(l, "mode", picked(a, f->mode.at, node, n), n);
-    b.t.value = ml_floats(l, "value", t, value, n, 0);
-    b.mask = mask_table(l, b.bits, mask, n);
-    b.row = ml_ints(l, "row", row, leaves);
+    b.feature = picked(l, "feature", f->feature.at, node, n);
+    b.missing = picked(l, "missing", f->missing.at, node, n);
+    b.mode = picked(l, "mode", f->mode.at, node, n);
+    b.value = ml_floats(l, "value", t, value, n, 0);
+    b.mask = int_table(l, "mask", b.bits, (const int64_t *)mask, n);
     return b;
 }
 
@@ -142,10 +141,15 @@ static expr *trailing_zeros(kernel *k, expr *bits) {
     return x_cast(k, x_sub(k, exponent, x_int(k, code->dtype, wide ? 1023 : 127)), DT_I64, false);
 }
 
-buffer *tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, dim *rows, dim *features) {
+static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
+
+tree_leaves tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct) {
     small_trees s;
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
     are_small(f, &s);
     bit_tables b = make_tables(l, &s, t);
+    tree_modes modes = tree_modes_of(f);
     dims *d = l->program->dims;
     buffer *x = feature_rows(l, n, lower_in(l, n, 0), t, rows, features);
     buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows});
@@ -156,10 +160,16 @@ buffer *tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, d
     stage_axis(k, st, step);
     expr *left = stage_state(k, st, b.bits, x_int(k, b.bits, -1));
     expr *node = x_add(k, x_mul(k, at[0], x_i64(k, s.nodes)), x_axis(k, step));
-    expr *v = x_read(k, x, (expr *[]){tree_value(k, b.t.feature, node), at[1]});
-    expr *rest = x_bin(k, X_AND, left, tree_value(k, b.mask, node));
-    stage_step(st, 0, x_select(k, tree_test(&b.t, k, node, v), left, rest), NULL);
+    expr *feature = x_cast(k, element(k, b.feature, node), DT_I64, false);
+    expr *v = x_read(k, x, (expr *[]){feature, at[1]});
+    expr *passes = tree_test(k, &modes, element(k, b.mode, node), element(k, b.missing, node), v,
+                             element(k, b.value, node));
+    expr *rest = x_bin(k, X_AND, left, element(k, b.mask, node));
+    stage_step(st, 0, x_select(k, passes, left, rest), NULL);
     expr *place = x_add(k, x_mul(k, at[0], x_i64(k, s.leaves)), trailing_zeros(k, left));
-    stage_write(k, st, leaf, at, x_cast(k, tree_value(k, b.row, place), DT_I32, false));
-    return leaf;
+    int64_t places = f->root.n * s.leaves;
+    expr *row = direct ? x_cast(k, place, DT_I32, false)
+                       : element(k, int_table(l, "row", DT_I32, b.row, places), place);
+    stage_write(k, st, leaf, at, row);
+    return (tree_leaves){leaf, true, direct, b.row, places};
 }

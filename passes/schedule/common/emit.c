@@ -263,7 +263,7 @@ scope scope_parallel(emitter *e, int axis) {
 
 static ins **slot(emitter *e, int id, int which) {
     struct emit_entry *s = &e->entries[id];
-    return which == 0 ? &s->value : which == 1 ? &s->index : &s->vindex;
+    return which == 0 ? &s->value : which == 1 ? &s->index : which == 2 ? &s->vindex : &s->narrow;
 }
 static void drop_values(emitter *e, int mark) {
     while (e->log.n > mark) {
@@ -428,7 +428,9 @@ ins *pointer_of(emitter *e, const buffer *b) {
 // Inactive lanes read element 0: their own index may be out of bounds.
 static ins *active_indices(emitter *e, ins *at) {
     if (!e->active) return at;
-    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, e->active, at->type.lanes));
+    ins *n = e->active;
+    if (n->type.kind != at->type.kind) n = lb_conv(&e->b, L_ITRUNC, at->type.kind, n);
+    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, n, at->type.lanes));
     return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
 }
 
@@ -462,7 +464,82 @@ static ins *load_repeated(emitter *e, access *a) {
     return lb_shuffle(b, loaded, loaded, mask, e->lanes);
 }
 
+// ---- Indices of 32 bits, of which a vector holds twice as many
+
+// Whether the offsets that the varying indices add up to are known to fit.
+static bool fits_narrow(const emitter *e, const access *a, const bool *varying) {
+    const buffer *b = a->buffer;
+    int64_t stride = 1, reach = 0; // stride 0: too large, or not known
+    if (!a->index || index_kind(e) != LK_I64 || dtype_bits(b->dtype) < 32 || b->dtype == DT_C128) return false;
+    for (int j = b->rank - 1; j >= 0; j--) {
+        int64_t most = b->dims[j]->max;
+        bool fits = stride && most <= (INT32_MAX - reach) / stride;
+        if (varying[j] && !fits) return false;
+        if (varying[j]) reach += most * stride;
+        stride = fits && dim_is_const(b->dims[j]) ? stride * most : 0;
+    }
+    return true;
+}
+
+static bool has_lanes(const expr *x) { return x->op == X_STATE || x->op == X_OTHER; }
+bool emit_gathers_narrow(emitter *e, const expr *x, int axis) {
+    bool varying[MAX_RANK];
+    access *a = entry_of(e, x)->read;
+    if (!a || (a->coef[axis] && expr_is_int(a->coef[axis], 1))) return false;
+    for (int j = 0; j < x->buffer->rank; j++)
+        varying[j] = expr_uses_axis(x->index[j], axis) || expr_any(x->index[j], has_lanes);
+    return fits_narrow(e, a, varying);
+}
+
+static bool is_modular(const expr *x) {
+    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
+}
+
+// An int64 expression modulo 2^32; scalar if x does not vary.
+static ins *narrow_of(emitter *e, expr *x) {
+    lbuild *b = &e->b;
+    if (!varies(e, x)) {
+        ins *v = index_of(e, x, false);
+        return lb_conv(b, L_ITRUNC, LK_I32, v);
+    }
+    ins *v = entry_of(e, x)->narrow;
+    if (v) return v;
+    if (x->op == X_AXIS) {
+        ins *base = lb_conv(b, L_ITRUNC, LK_I32, index_of(e, x, false));
+        v = lb_add(b, lb_splat(b, base, e->lanes), lb_iota(b, lt(LK_I32, e->lanes)));
+    } else if (is_modular(x)) {
+        ins *p = splat_to(e, narrow_of(e, x->arg[0]), true), *q = splat_to(e, narrow_of(e, x->arg[1]), true);
+        v = index_operation(e, x, p, q);
+    } else if (x->op == X_CAST && x->arg[0]->dtype == DT_I32) {
+        v = emit_value(e, x->arg[0]);
+    } else {
+        v = lb_conv(b, L_ITRUNC, LK_I32, splat_to(e, index_of(e, x, true), true));
+    }
+    return cache_value(e, x, 3, v);
+}
+
+static ins *load_gathered_narrow(emitter *e, const access *a, const bool *varying) {
+    lbuild *b = &e->b;
+    const buffer *buf = a->buffer;
+    ins *base = lb_idx(b, 0), *at = lb_int(b, lt(LK_I32, e->lanes), 0);
+    dim *stride = buf->dims[-1];
+    for (int j = buf->rank - 1; j >= 0; j--) {
+        if (varying[j]) {
+            ins *i = narrow_of(e, a->index[j]);
+            at = lb_add(b, at, lb_mul(b, i, lb_int(b, i->type, dim_value(stride))));
+        } else {
+            base = lb_add(b, base, lb_mul(b, index_of(e, a->index[j], false), emit_dim(e, stride)));
+        }
+        stride = dim_mul(stride, buf->dims[j]);
+    }
+    ins *p = lb_offset(b, pointer_of(e, buf), base, dtype_bits(buf->dtype) / 8);
+    return load_element_gather(b, buf->dtype, p, active_indices(e, at));
+}
+
 static ins *load_gathered(emitter *e, access *a) {
+    bool varying[MAX_RANK];
+    for (int j = 0; a->index && j < a->buffer->rank; j++) varying[j] = varies(e, a->index[j]);
+    if (fits_narrow(e, a, varying)) return load_gathered_narrow(e, a, varying);
     ins *at = active_indices(e, index_of(e, a->offset, true));
     return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
 }

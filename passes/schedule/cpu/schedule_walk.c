@@ -1,0 +1,60 @@
+// Scans that follow references: each step reads at positions that the state says, and does the same at every position
+// of the scan (the walk through a tree). Once a step changes no lane's state, no later one does:
+//
+//   for depth: state[lanes] = step(state)       loop: next[lanes] = step(state); until next == state, or depth times
+//
+// A step waits for the loads of the one before, so several vectors of lanes walk side by side.
+#include "passes/schedule/common/nest.h"
+
+static bool is_state(const expr *x) { return x->op == X_STATE; }
+
+static bool reads_by_state(const expr *x) {
+    if (x->op != X_READ) return false;
+    for (int j = 0; j < x->buffer->rank; j++)
+        if (expr_any(x->index[j], is_state)) return true;
+    return false;
+}
+
+bool nest_is_walk(const nest *n) {
+    if (n->ninner != 1 || n->e->k->axes.at[n->inner[0]].kind != AXIS_SCAN || !n->s->states.n) return false;
+    bool follows = false;
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        if (st->op != RED_CUSTOM || dtype_is_float(st->dtype) || st->dtype == DT_C128) return false;
+        if (expr_uses_axis(st->step, n->inner[0])) return false;
+        follows |= expr_any(st->step, reads_by_state);
+    }
+    return follows && stage_writes_at_end(n->s);
+}
+
+int walk_vectors(const nest *n) {
+    enum { MOST = 4 };
+    int most = n->e->t->vector_regs / (4 * n->s->states.n);
+    return most > MOST ? MOST : most;
+}
+
+static ins *any_changed(nest *n, ins *const *old) {
+    lbuild *b = &n->e->b;
+    ins *any = NULL;
+    for (int j = 0; j < n->s->states.n; j++) {
+        ins *one = lb_cmp(b, L_NE, lb_get(b, n->vars[j]), old[j]);
+        any = any ? lb_bin(b, L_OR, any, one) : one;
+    }
+    return any->type.lanes > 1 ? lb_hreduce(b, L_HOR, any) : any;
+}
+
+void walk_loop(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *old[64], *extent = emit_dim(e, e->extent[n->inner[0]]), *steps = lb_var(b, "steps", lb_idx(b, 0));
+    emit_hoist_stage(e, n->s, n->writes);
+    scope mark = scope_open(e);
+    mark.head = lb_loop(b);
+    ins *now = lb_get(b, steps);
+    lb_break(b, lb_cmp(b, L_SLE, extent, now));
+    for (int j = 0; j < n->s->states.n; j++) old[j] = lb_get(b, n->vars[j]);
+    nest_step(n);
+    lb_set(b, steps, idx_addk(b, now, 1));
+    lb_break(b, lb_cmp(b, L_EQ, any_changed(n, old), lb_int(b, lt(LK_I1, 1), 0)));
+    scope_close(e, mark);
+}
