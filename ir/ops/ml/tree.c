@@ -314,7 +314,7 @@ expr *tree_test(kernel *k, const tree_modes *m, expr *mode, expr *missing, expr 
 }
 
 // ---------------------------------------------------------------- scores
-static tree_leaves find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct) {
+static tree_leaves find_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct) {
     if (f->wide) t = DT_F64;
     dim *rows, *features;
     int64_t most = 0;

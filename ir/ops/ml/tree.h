@@ -44,5 +44,5 @@ tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype 
 
 // The walk by bits (tree_bits.c), and whether it is the faster one.
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows);
-tree_leaves tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct);
+tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct);
 #endif

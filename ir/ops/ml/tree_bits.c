@@ -8,6 +8,7 @@
 //
 // All nodes are tested, but without branches or gathers, for a vector of rows at a time: X is transposed.
 #include "ir/ops/ml/tree.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct small_trees {
@@ -122,12 +123,39 @@ static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
 }
 
 // ---------------------------------------------------------------- kernels
-static buffer *feature_rows(lowering *l, const node *n, buffer *x, dtype t, dim *rows, dim *features) {
-    buffer *to = lower_temp(l, n, "features", t, 2, (dim *[]){features, rows});
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "features", to, &k, at);
-    stage_write(k, s, to, at, ml_read(k, x, at[1], at[0], t));
+// The infinity that passes all tests that NaN passes; 0: there is none.
+static double infinity_of(const forest *f) {
+    double found = 0;
+    for (int i = 0; i < f->mode.n; i++) {
+        if (f->row.at[i] >= 0 || !f->missing.at[i]) continue;
+        bool below = f->mode.at[i] == LEQ || f->mode.at[i] == LT;
+        bool above = f->mode.at[i] == GTE || f->mode.at[i] == GT;
+        double own = below ? -INFINITY : INFINITY;
+        if (!(below || above) || !isfinite(f->value.at[i]) || (found != 0 && found != own)) return 0;
+        found = own;
+    }
+    return found;
+}
+
+// X transposed. If an infinity can stand for NaN, there is a second copy with it, which the tests read that NaN passes.
+static buffer *feature_rows(lowering *l, const node *n, forest *f, dtype t) {
+    dim *rows, *features;
+    double infinity = infinity_of(f);
+    ml_matrix(n, &rows, &features);
+    bool twice = infinity != 0 && dim_is_const(features);
+    int64_t count = twice ? dim_value(features) : 0;
+    buffer *to = lower_temp(l, n, "features", t, 2, (dim *[]){twice ? dim_mulk(features, 2) : features, rows});
+    kernel *k = lower_kernel(l, n, "features");
+    stage *s = kernel_stage(k);
+    expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", features),
+         *i = stage_own_axis(k, s, AXIS_PARALLEL, "i", rows);
+    expr *v = ml_read(k, lower_in(l, n, 0), i, j, t);
+    stage_write(k, s, to, (expr *[]){j, i}, v);
+    if (!twice) return to;
+    expr *filled = x_select(k, x_un(k, X_ISNAN, v), x_float(k, t, infinity), v);
+    stage_write(k, s, to, (expr *[]){x_add(k, j, x_i64(k, count)), i}, filled);
+    for (int at = 0; at < f->mode.n; at++)
+        if (f->missing.at[at]) f->feature.at[at] += count, f->missing.at[at] = 0;
     return to;
 }
 
@@ -143,15 +171,15 @@ static expr *trailing_zeros(kernel *k, expr *bits) {
 
 static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
 
-tree_leaves tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct) {
+tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct) {
     small_trees s;
+    buffer *x = feature_rows(l, n, f, t);
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
     are_small(f, &s);
     bit_tables b = make_tables(l, &s, t);
     tree_modes modes = tree_modes_of(f);
     dims *d = l->program->dims;
-    buffer *x = feature_rows(l, n, lower_in(l, n, 0), t, rows, features);
     buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows});
     kernel *k;
     expr *at[2];
