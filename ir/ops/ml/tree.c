@@ -1,10 +1,6 @@
 // TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: the attributes' lists of nodes and leaves
-// become constant tables, read by two kernels:
-//
-//   leaf[n, t]: the leaf that row n of X reaches in tree t (tree_walk.c, tree_bits.c)
-//   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
+// become a forest, whose scores tree_scores.c computes.
 #include "ir/ops/ml/tree.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -252,7 +248,8 @@ static void read_ensemble(forest *f) {
         f->no.at[i] = successor(f, features.n, &no, &no_leaf, i);
     }
     for (int i = 0; i < targets.n; i++) {
-        f->row.at[add_node(f, 0, LEQ, 0, false)] = i;
+        int leaf = add_node(f, 0, LEQ, 0, false); // may move f->row.at
+        f->row.at[leaf] = i;
         add_entry(f, i, whole(&targets, i), number(&weights, i, 0));
     }
     for (int i = 0, next = 0; i < features.n; i++)
@@ -274,136 +271,7 @@ static void check_features(const forest *f) {
     if (!f->root.n) infer_error(f->n, "there are no trees");
 }
 
-// ---------------------------------------------------------------- tests
-// Whether the test of mode m is true.
-static expr *test(kernel *k, branch m, expr *v, expr *limit) {
-    switch (m) {
-    case LEQ: return x_bin(k, X_LE, v, limit);
-    case LT: return x_lt(k, v, limit);
-    case GTE: return x_bin(k, X_LE, limit, v);
-    case GT: return x_lt(k, limit, v);
-    case EQ: return x_bin(k, X_EQ, v, limit);
-    case NEQ: return x_bin(k, X_NE, v, limit);
-    case MEMBER:
-    case BRANCHES: break;
-    }
-    return x_int(k, DT_BOOL, 0);
-}
-
-tree_modes tree_modes_of(const forest *f) {
-    tree_modes m = {{false}, false};
-    for (int i = 0; i < f->mode.n; i++) {
-        if (f->row.at[i] >= 0) continue;
-        m.used[f->mode.at[i]] = true;
-        m.missing |= f->missing.at[i] != 0;
-    }
-    return m;
-}
-
-expr *tree_test(kernel *k, const tree_modes *m, expr *mode, expr *missing, expr *v, expr *limit) {
-    expr *result = NULL;
-    for (int j = 0; j < BRANCHES; j++) {
-        if (!m->used[j]) continue;
-        expr *one = test(k, (branch)j, v, limit);
-        result = result ? x_select(k, x_bin(k, X_EQ, mode, x_int(k, mode->dtype, j)), one, result) : one;
-    }
-    if (!result) return x_int(k, DT_BOOL, 0);
-    if (!m->missing) return result;
-    expr *tracks = x_bin(k, X_NE, missing, x_int(k, missing->dtype, 0));
-    return x_bin(k, X_OR, result, x_and(k, x_un(k, X_ISNAN, v), tracks));
-}
-
-// ---------------------------------------------------------------- scores
-static tree_leaves find_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct) {
-    if (f->wide) t = DT_F64;
-    dim *rows, *features;
-    int64_t most = 0;
-    ml_matrix(n, &rows, &features);
-    for (int i = 0; i < f->feature.n; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
-    lower_check(l, n, dim_lt(dim_const(features->table, most), features),
-                "X has fewer features than the trees test");
-    bool bits = tree_bits_pay(l, f, rows);
-    return bits ? tree_bits_leaves(l, n, f, t, direct) : tree_walk_leaves(l, n, f, t, direct);
-}
-
-// The weights of all leaves for all targets; `none` where a leaf has no entry.
-static double *leaf_weights(const forest *f, double none) {
-    int64_t count = f->rows * f->targets;
-    double *all = ARENA_ARRAY(f->arena, double, count + 1);
-    bool *given = ARENA_ARRAY(f->arena, bool, count + 1);
-    for (int64_t i = 0; i < count; i++) all[i] = none;
-    for (int i = 0; i < f->target.n; i++) {
-        int64_t at = f->entry_row.at[i] * f->targets + f->target.at[i];
-        all[at] = given[at] && none == 0 ? all[at] + f->weight.at[i] : f->weight.at[i];
-        given[at] = true;
-    }
-    return all;
-}
-
-// Whether each leaf has at most one target, so that two lists are sufficient.
-static bool is_single(const forest *f) {
-    bool *seen = ARENA_ARRAY(f->arena, bool, f->rows + 1);
-    for (int i = 0; i < f->entry_row.n; i++) {
-        if (seen[f->entry_row.at[i]]) return false;
-        seen[f->entry_row.at[i]] = true;
-    }
-    return true;
-}
-
-static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, expr *row,
-                           expr *target) {
-    int64_t count = f->rows ? f->rows : 1, *targets = ARENA_ARRAY(f->arena, int64_t, count);
-    double *weights = ARENA_ARRAY(f->arena, double, count);
-    for (int64_t i = 0; i < count; i++) targets[i] = -1;
-    for (int i = 0; i < f->target.n; i++) {
-        targets[f->entry_row.at[i]] = f->target.at[i];
-        weights[f->entry_row.at[i]] = f->weight.at[i];
-    }
-    expr *weight = x_read(k, ml_floats(l, "weight", t, weights, count, 0), &row);
-    expr *own = x_read(k, ml_ints(l, "target", targets, count), &row);
-    return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
-}
-
-// The weight of a place for the only target.
-static expr *direct_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, const tree_leaves *v,
-                           expr *place) {
-    double *of_row = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
-    for (int64_t i = 0; i < v->places; i++) of_place[i] = v->row[i] < 0 ? 0 : of_row[v->row[i]];
-    return x_read(k, ml_floats(l, "weight", t, of_place, v->places, 0), &place);
-}
-
-static expr *weight_of(lowering *l, const forest *f, kernel *k, dtype t, double none, const tree_leaves *v,
-                       expr *leaf, expr *target) {
-    if (v->direct) return direct_weight(l, f, k, t, none, v, leaf);
-    if (is_single(f)) return single_weight(l, f, k, t, none, leaf, target);
-    buffer *all = ml_floats(l, "weight", t, leaf_weights(f, none), f->rows * f->targets, f->targets);
-    return x_read(k, all, (expr *[]){leaf, target});
-}
-
-// score[n, j] of all targets, including base values.
-static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
-    dtype t = scores->dtype;
-    double most = t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
-    double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
-    tree_leaves leaves = find_leaves(l, n, f, t, f->targets == 1);
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
-    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", dim_const(l->program->dims, f->root.n));
-    expr *leaf = x_read(k, leaves.leaf, leaves.turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
-    expr *weight = weight_of(l, f, k, t, none, &leaves, x_cast(k, leaf, DT_I64, false), at[1]);
-    reduce_op op = how == MINIMUM ? RED_MIN : how == MAXIMUM ? RED_MAX : RED_SUM;
-    expr *v = stage_reduce(k, s, op, weight);
-    // A target without a leaf has score 0.
-    if (none != 0) v = x_select(k, x_bin(k, X_EQ, v, x_float(k, t, none)), x_float(k, t, 0), v);
-    if (how == AVERAGE) v = x_div(k, v, x_float(k, t, f->root.n));
-    if (f->base) {
-        expr *which = f->nbase == 1 ? x_i64(k, 0) : at[1];
-        v = x_add(k, v, x_read(k, ml_floats(l, "base", t, f->base, f->nbase, 0), &which));
-    }
-    stage_write(k, s, scores, at, v);
-}
-
+// ---------------------------------------------------------------- the operators
 static forest new_forest(const node *n, int64_t targets) {
     if (targets < 1 || targets > 1 << 20) infer_error(n, "there are %lld targets", (long long)targets);
     return (forest){.arena = infer_arena(n), .n = n, .targets = targets};
@@ -454,7 +322,7 @@ static void regressor_lower(lowering *l, node *n) {
     forest f = regression_forest(n);
     buffer *out = lower_out(l, n, 0);
     buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, out->dims);
-    add_scores(l, n, &f, aggregate_of(n), raw);
+    tree_scores(l, n, &f, aggregate_of(n), raw);
     ml_apply(l, n, transform_of(n), raw, out);
 }
 
@@ -517,7 +385,7 @@ static void classifier_lower(lowering *l, node *n) {
     ml_matrix(n, &rows, &features);
     dims *t = l->program->dims;
     buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, (dim *[]){rows, dim_const(t, f.targets)});
-    add_scores(l, n, &f, SUM, raw);
+    tree_scores(l, n, &f, SUM, raw);
     ml_transform how = ml_transform_of(n);
     if (!c.pair) {
         ml_apply(l, n, how, raw, out);

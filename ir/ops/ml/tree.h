@@ -39,10 +39,21 @@ typedef struct tree_leaves {
     int64_t places;
 } tree_leaves;
 
-// The walk from node to node (tree_walk.c).
-tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct);
+// The rows of X with which they are concerned: `count` of them from `first`.
+typedef struct tree_rows {
+    dim *first, *count;
+} tree_rows;
 
-// The walk by bits (tree_bits.c), and whether it is the faster one.
+// The walk from node to node (tree_walk.c).
+tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype t, tree_rows rows,
+                             bool direct);
+
+// The walk by bits (tree_bits.c), and whether it is the faster one. It is not possible for trees with -1 leaves: more
+// than 64, or nodes with several parents. Features of f may be numbered anew.
+int64_t tree_bits_leaf_count(const forest *f, int tree);
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows);
-tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct);
+tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct);
+
+// scores[n, j] of all targets, including base values (tree_scores.c).
+void tree_scores(lowering *l, const node *n, const forest *f, aggregate how, buffer *scores);
 #endif

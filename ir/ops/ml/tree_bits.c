@@ -42,22 +42,27 @@ static void list_nodes(const forest *f, int t, int *nodes, int *count) {
     }
 }
 
-static bool are_small(const forest *f, small_trees *s) {
+int64_t tree_bits_leaf_count(const forest *f, int tree) {
     int nodes[MOST_NODES], count;
+    list_nodes(f, tree, nodes, &count);
+    int leaves = (count + 1) / 2;
+    return count < 0 || leaves > MOST_LEAVES ? -1 : leaves;
+}
+
+static bool are_small(const forest *f, small_trees *s) {
     *s = (small_trees){.f = f};
     for (int t = 0; t < f->root.n; t++) {
-        list_nodes(f, t, nodes, &count);
-        if (count < 0) return false;
-        int64_t leaves = (count + 1) / 2;
+        int64_t leaves = tree_bits_leaf_count(f, t);
+        if (leaves < 0) return false;
         if (leaves > s->leaves) s->leaves = leaves;
     }
     s->nodes = s->leaves - 1;
-    return s->leaves <= MOST_LEAVES;
+    return true;
 }
 
-// Cycles of a node's test for a vector, and of a step of the walk for an element.
+// Relative times of a node's test for a vector, and of a step of the walk for an element.
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows) {
-    enum { TEST = 7, STEP = 8, FEW = 4 };
+    enum { TEST = 3, STEP = 2, FEW = 4 };
     small_trees s;
     if ((dim_is_const(rows) && dim_value(rows) < FEW) || !are_small(f, &s)) return false;
     int64_t lanes = l->program->module->vector_bits / (s.leaves > 32 || f->wide ? 64 : 32);
@@ -137,25 +142,34 @@ static double infinity_of(const forest *f) {
     return found;
 }
 
+// Features of tests that NaN passes are `count` further on. The lists belong to other parts of the forest as well.
+static void number_anew(forest *f, int64_t count) {
+    int n = f->mode.n;
+    int64_t *feature = ARENA_ARRAY(f->arena, int64_t, n), *missing = ARENA_ARRAY(f->arena, int64_t, n);
+    for (int at = 0; at < n; at++) feature[at] = f->feature.at[at] + (f->missing.at[at] ? count : 0);
+    f->feature.at = feature;
+    f->missing.at = missing;
+}
+
 // X transposed. If an infinity can stand for NaN, there is a second copy with it, which the tests read that NaN passes.
-static buffer *feature_rows(lowering *l, const node *n, forest *f, dtype t) {
-    dim *rows, *features;
+static buffer *feature_rows(lowering *l, const node *n, forest *f, dtype t, tree_rows rows) {
+    dim *all, *features;
     double infinity = infinity_of(f);
-    ml_matrix(n, &rows, &features);
+    ml_matrix(n, &all, &features);
     bool twice = infinity != 0 && dim_is_const(features);
     int64_t count = twice ? dim_value(features) : 0;
-    buffer *to = lower_temp(l, n, "features", t, 2, (dim *[]){twice ? dim_mulk(features, 2) : features, rows});
+    buffer *to =
+        lower_temp(l, n, "features", t, 2, (dim *[]){twice ? dim_mulk(features, 2) : features, rows.count});
     kernel *k = lower_kernel(l, n, "features");
     stage *s = kernel_stage(k);
     expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", features),
-         *i = stage_own_axis(k, s, AXIS_PARALLEL, "i", rows);
-    expr *v = ml_read(k, lower_in(l, n, 0), i, j, t);
+         *i = stage_own_axis(k, s, AXIS_PARALLEL, "i", rows.count);
+    expr *v = ml_read(k, lower_in(l, n, 0), x_add(k, x_dim(k, rows.first), i), j, t);
     stage_write(k, s, to, (expr *[]){j, i}, v);
     if (!twice) return to;
     expr *filled = x_select(k, x_un(k, X_ISNAN, v), x_float(k, t, infinity), v);
     stage_write(k, s, to, (expr *[]){x_add(k, j, x_i64(k, count)), i}, filled);
-    for (int at = 0; at < f->mode.n; at++)
-        if (f->missing.at[at]) f->feature.at[at] += count, f->missing.at[at] = 0;
+    number_anew(f, count);
     return to;
 }
 
@@ -171,16 +185,14 @@ static expr *trailing_zeros(kernel *k, expr *bits) {
 
 static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
 
-tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, bool direct) {
+tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct) {
     small_trees s;
-    buffer *x = feature_rows(l, n, f, t);
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
+    buffer *x = feature_rows(l, n, f, t, rows);
     are_small(f, &s);
     bit_tables b = make_tables(l, &s, t);
     tree_modes modes = tree_modes_of(f);
     dims *d = l->program->dims;
-    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows});
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows.count});
     kernel *k;
     expr *at[2];
     stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);

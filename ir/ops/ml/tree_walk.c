@@ -141,8 +141,7 @@ static expr *next_place(kernel *k, const walk *w, expr *row, expr *place) {
     expr *v = ml_read(k, w->x, row, feature, w->t);
     expr *passes = tree_test(k, &w->s->modes, field(k, word, at->mode, at->child),
                              field(k, word, at->missing, at->mode), v, element(k, w->value, slot));
-    expr *child = w->child ? element(k, w->child, slot)
-                           : x_bin(k, X_SHR, word, x_int(k, DT_I32, at->child));
+    expr *child = w->child ? element(k, w->child, slot) : x_bin(k, X_SHR, word, x_int(k, DT_I32, at->child));
     return x_add(k, child, x_cast(k, passes, DT_I32, false));
 }
 
@@ -163,26 +162,26 @@ static buffer *root_table(lowering *l, const slots *s, int n) {
     return int_table(l, "root", root, n);
 }
 
-tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype t, bool direct) {
+tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype t, tree_rows rows,
+                             bool direct) {
     slots s = make_slots(f);
     walk w = make_walk(l, &s, lower_in(l, n, 0), t);
     dims *d = l->program->dims;
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
     int block = block_of(f->root.n), blocks = (f->root.n + block - 1) / block, trees = blocks * block;
     int64_t *row = ARENA_ARRAY(f->arena, int64_t, s.node.n + 1);
     for (int i = 0; i < s.node.n; i++) row[i] = f->row.at[s.node.at[i]];
-    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){rows, dim_const(d, trees)});
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){rows.count, dim_const(d, trees)});
     kernel *k = lower_kernel(l, n, "leaf");
     stage *st = kernel_stage(k);
     expr *b = stage_own_axis(k, st, AXIS_PARALLEL, "b", dim_const(d, blocks)),
-         *i = stage_own_axis(k, st, AXIS_PARALLEL, "i", rows),
+         *i = stage_own_axis(k, st, AXIS_PARALLEL, "i", rows.count),
          *tree = stage_own_axis(k, st, AXIS_PARALLEL, "t", dim_const(d, block));
     stage_axis(k, st, kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth)));
     tree = x_add(k, x_mul(k, b, x_i64(k, block)), tree);
     expr *place = stage_state(k, st, DT_I32, element(k, root_table(l, &s, trees), tree));
-    stage_step(st, 0, next_place(k, &w, i, place), NULL);
-    expr *value = direct ? place : element(k, int_table(l, "row", row, s.node.n), x_cast(k, place, DT_I64, false));
+    stage_step(st, 0, next_place(k, &w, x_add(k, x_dim(k, rows.first), i), place), NULL);
+    expr *value =
+        direct ? place : element(k, int_table(l, "row", row, s.node.n), x_cast(k, place, DT_I64, false));
     stage_write(k, st, leaf, (expr *[]){i, tree}, value);
     return (tree_leaves){leaf, false, direct, row, s.node.n};
 }

@@ -281,14 +281,14 @@ void scope_close(emitter *e, scope s) {
     if (s.axis >= 0) e->counter[s.axis] = NULL;
     if (s.head) lb_end(&e->b, s.head);
 }
-static ins *cache_value(emitter *e, const expr *x, int which, ins *v) {
+ins *emit_cache(emitter *e, const expr *x, int which, ins *v) {
     entry_of(e, x);
     *slot(e, x->id, which) = v;
     VEC_PUSH(e->scratch, &e->log, (struct emit_log){x->id, which});
     return v;
 }
 
-void use_value(emitter *e, const expr *x, ins *v) { cache_value(e, x, 0, v); }
+void use_value(emitter *e, const expr *x, ins *v) { emit_cache(e, x, 0, v); }
 
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
@@ -318,18 +318,18 @@ void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_
     for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
 }
 
-static bool varies(emitter *e, const expr *x) {
+bool emit_varies(emitter *e, const expr *x) {
     if (e->lanes == 1) return false;
     struct emit_entry *s = entry_of(e, x);
     if (s->varies) return s->varies == 2;
     bool v = false;
     if (x->op == X_AXIS) v = x->axis == e->vaxis;
     if (x->op == X_STATE || x->op == X_OTHER) v = e->state_varies;
-    for (int j = 0; j < expr_arity(x->op); j++) v |= varies(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++) v |= emit_varies(e, x->arg[j]);
     if (x->op == X_READ) {
-        v |= varies(e, s->read ? s->read->offset : x);
+        v |= emit_varies(e, s->read ? s->read->offset : x);
         v |= e->variables_vary && emit_is_variable(e, x->buffer);
-        if (x->guard) v |= varies(e, x->guard) || varies(e, x->fill);
+        if (x->guard) v |= emit_varies(e, x->guard) || emit_varies(e, x->fill);
     }
     entry_of(e, x)->varies = v ? 2 : 1;
     return v;
@@ -368,7 +368,7 @@ static ins *to_index(emitter *e, ins *v) {
 // vector: one index per lane, else the index of lane 0.
 static ins *index_of(emitter *e, expr *x, bool vector) {
     lbuild *b = &e->b;
-    vector = vector && varies(e, x);
+    vector = vector && emit_varies(e, x);
     struct emit_entry *s = entry_of(e, x);
     ins *known = vector ? s->vindex : s->index, *v;
     if (known) return known;
@@ -388,16 +388,17 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
     } else {
         int lanes = e->lanes;
         // Lane 0 alone cannot be taken from a varying value.
-        if (!vector && varies(e, x))
+        if (!vector && emit_varies(e, x))
             diag_defect(b->diag, e->k->loc, "kernel %s: an index varies, but its access does not",
                         e->k->name);
         v = to_index(e, emit_value(e, x));
         if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
     }
-    return cache_value(e, x, vector ? 2 : 1, v);
+    return emit_cache(e, x, vector ? 2 : 1, v);
 }
 
 ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
+ins *emit_lane_indices(emitter *e, expr *x) { return lb_splat(&e->b, index_of(e, x, true), e->lanes); }
 
 // ---------------------------------------------------------------- reads
 static ins *splat_to(emitter *e, ins *v, bool vector) {
@@ -426,7 +427,7 @@ ins *pointer_of(emitter *e, const buffer *b) {
 }
 
 // Inactive lanes read element 0: their own index may be out of bounds.
-static ins *active_indices(emitter *e, ins *at) {
+ins *emit_active_indices(emitter *e, ins *at) {
     if (!e->active) return at;
     ins *n = e->active;
     if (n->type.kind != at->type.kind) n = lb_conv(&e->b, L_ITRUNC, at->type.kind, n);
@@ -464,83 +465,10 @@ static ins *load_repeated(emitter *e, access *a) {
     return lb_shuffle(b, loaded, loaded, mask, e->lanes);
 }
 
-// ---- Indices of 32 bits, of which a vector holds twice as many
-
-// Whether the offsets that the varying indices add up to are known to fit.
-static bool fits_narrow(const emitter *e, const access *a, const bool *varying) {
-    const buffer *b = a->buffer;
-    int64_t stride = 1, reach = 0; // stride 0: too large, or not known
-    if (!a->index || index_kind(e) != LK_I64 || dtype_bits(b->dtype) < 32 || b->dtype == DT_C128) return false;
-    for (int j = b->rank - 1; j >= 0; j--) {
-        int64_t most = b->dims[j]->max;
-        bool fits = stride && most <= (INT32_MAX - reach) / stride;
-        if (varying[j] && !fits) return false;
-        if (varying[j]) reach += most * stride;
-        stride = fits && dim_is_const(b->dims[j]) ? stride * most : 0;
-    }
-    return true;
-}
-
-static bool has_lanes(const expr *x) { return x->op == X_STATE || x->op == X_OTHER; }
-bool emit_gathers_narrow(emitter *e, const expr *x, int axis) {
-    bool varying[MAX_RANK];
-    access *a = entry_of(e, x)->read;
-    if (!a || (a->coef[axis] && expr_is_int(a->coef[axis], 1))) return false;
-    for (int j = 0; j < x->buffer->rank; j++)
-        varying[j] = expr_uses_axis(x->index[j], axis) || expr_any(x->index[j], has_lanes);
-    return fits_narrow(e, a, varying);
-}
-
-static bool is_modular(const expr *x) {
-    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
-}
-
-// An int64 expression modulo 2^32; scalar if x does not vary.
-static ins *narrow_of(emitter *e, expr *x) {
-    lbuild *b = &e->b;
-    if (!varies(e, x)) {
-        ins *v = index_of(e, x, false);
-        return lb_conv(b, L_ITRUNC, LK_I32, v);
-    }
-    ins *v = entry_of(e, x)->narrow;
-    if (v) return v;
-    if (x->op == X_AXIS) {
-        ins *base = lb_conv(b, L_ITRUNC, LK_I32, index_of(e, x, false));
-        v = lb_add(b, lb_splat(b, base, e->lanes), lb_iota(b, lt(LK_I32, e->lanes)));
-    } else if (is_modular(x)) {
-        ins *p = splat_to(e, narrow_of(e, x->arg[0]), true), *q = splat_to(e, narrow_of(e, x->arg[1]), true);
-        v = index_operation(e, x, p, q);
-    } else if (x->op == X_CAST && x->arg[0]->dtype == DT_I32) {
-        v = emit_value(e, x->arg[0]);
-    } else {
-        v = lb_conv(b, L_ITRUNC, LK_I32, splat_to(e, index_of(e, x, true), true));
-    }
-    return cache_value(e, x, 3, v);
-}
-
-static ins *load_gathered_narrow(emitter *e, const access *a, const bool *varying) {
-    lbuild *b = &e->b;
-    const buffer *buf = a->buffer;
-    ins *base = lb_idx(b, 0), *at = lb_int(b, lt(LK_I32, e->lanes), 0);
-    dim *stride = buf->dims[-1];
-    for (int j = buf->rank - 1; j >= 0; j--) {
-        if (varying[j]) {
-            ins *i = narrow_of(e, a->index[j]);
-            at = lb_add(b, at, lb_mul(b, i, lb_int(b, i->type, dim_value(stride))));
-        } else {
-            base = lb_add(b, base, lb_mul(b, index_of(e, a->index[j], false), emit_dim(e, stride)));
-        }
-        stride = dim_mul(stride, buf->dims[j]);
-    }
-    ins *p = lb_offset(b, pointer_of(e, buf), base, dtype_bits(buf->dtype) / 8);
-    return load_element_gather(b, buf->dtype, p, active_indices(e, at));
-}
-
 static ins *load_gathered(emitter *e, access *a) {
-    bool varying[MAX_RANK];
-    for (int j = 0; a->index && j < a->buffer->rank; j++) varying[j] = varies(e, a->index[j]);
-    if (fits_narrow(e, a, varying)) return load_gathered_narrow(e, a, varying);
-    ins *at = active_indices(e, index_of(e, a->offset, true));
+    ins *narrow = emit_narrow_gather(e, a);
+    if (narrow) return narrow;
+    ins *at = emit_active_indices(e, index_of(e, a->offset, true));
     return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
 }
 static ins *load_neighbours(emitter *e, access *a) {
@@ -618,7 +546,7 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
 static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
     ins *at = splat_to(e, index_of(e, a->offset, true), true);
-    at = active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
+    at = emit_active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
     return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
 }
 
@@ -634,7 +562,7 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
     if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
     scope branch = scope_if(e, all);
-    lb_set(b, result, splat_to(e, load_access(e, a, vector && varies(e, a->offset)), vector));
+    lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
     if (guard->type.lanes > 1) {
         scope_else(e, branch);
         bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
@@ -651,7 +579,7 @@ static ins *emit_read(emitter *e, expr *x) {
         a = access_make(e, x->buffer, x->index);
         entry_of(e, x)->read = a;
     }
-    bool vector = varies(e, x);
+    bool vector = emit_varies(e, x);
     return x->guard ? read_guarded(e, x, a, vector) : load_access(e, a, vector);
 }
 
@@ -705,10 +633,10 @@ ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_AXIS || x->op == X_DIM) return index_to_value(e, x);
     ins *known = entry_of(e, x)->value;
     if (known) return known;
-    if (x->op == X_READ) return cache_value(e, x, 0, emit_read(e, x));
-    if (x->op == X_CHECK) return cache_value(e, x, 0, emit_check(e, x));
+    if (x->op == X_READ) return emit_cache(e, x, 0, emit_read(e, x));
+    if (x->op == X_CHECK) return emit_cache(e, x, 0, emit_check(e, x));
     const expr *product = contracted(e, x);
-    if (product) return cache_value(e, x, 0, emit_contracted(e, x, product));
+    if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
     bool vector = false;
     for (int j = 0; j < expr_arity(x->op); j++) {
@@ -718,7 +646,7 @@ ins *emit_value(emitter *e, expr *x) {
     // A scalar condition of a select between vectors stays a scalar.
     for (int j = 0; vector && j < expr_arity(x->op); j++)
         if (!(x->op == X_SELECT && j == 0)) arg[j] = splat_to(e, arg[j], true);
-    return cache_value(e, x, 0, expr_apply(&e->b, x, arg));
+    return emit_cache(e, x, 0, expr_apply(&e->b, x, arg));
 }
 
 ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->lanes > 1); }
@@ -798,7 +726,7 @@ static bool is_safe_read(emitter *e, const expr *x) {
 // Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within
 // them stay one instruction.
 static void hoist_scalar(emitter *e, expr *x, bool hoistable) {
-    if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
+    if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !emit_varies(e, x)) emit_value(e, x);
 }
 
 static bool hoist_node(emitter *e, expr *x) {
@@ -808,13 +736,13 @@ static bool hoist_node(emitter *e, expr *x) {
     if (x->op == X_AXIS) hoistable = e->counter[x->axis] != NULL;
     for (int j = 0; j < expr_arity(x->op); j++) hoistable &= own[j] = hoist_node(e, x->arg[j]);
     for (int j = 0; j < expr_arity(x->op); j++)
-        if (!hoistable || varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
+        if (!hoistable || emit_varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
         if (entry_of(e, x)->read) hoist_node(e, entry_of(e, x)->read->offset);
         if (x->guard) hoist_scalar(e, x->guard, hoist_node(e, x->guard)), hoist_node(e, x->fill);
         hoistable = is_safe_read(e, x);
-        if (hoistable && !varies(e, x)) emit_value(e, x);
-    } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
+        if (hoistable && !emit_varies(e, x)) emit_value(e, x);
+    } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !emit_varies(e, x)) {
         emit_index(e, x);
     }
     s = entry_of(e, x);
@@ -830,7 +758,7 @@ void emit_hoist(emitter *e, expr *x) {
 
 bool emit_is_invariant(emitter *e, expr *x) {
     e->visit++;
-    return hoist_node(e, x) && !varies(e, x);
+    return hoist_node(e, x) && !emit_varies(e, x);
 }
 
 void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {

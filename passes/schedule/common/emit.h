@@ -11,7 +11,7 @@
 // set for the axes in which the offset is linear, whatever the rest of it depends on.
 typedef struct access {
     buffer *buffer;
-    expr *offset; // in elements of the physical storage
+    expr *offset;       // in elements of the physical storage
     expr *const *index; // logical; NULL: not as the offset is
     bool affine;
     expr *base, **coef; // by kernel axis
@@ -111,6 +111,12 @@ ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform a
 ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
 ins *emit_dim(emitter *e, dim *d);                 // index kind
+ins *emit_lane_indices(emitter *e, expr *x);       // one per lane
+bool emit_varies(emitter *e, const expr *x);       // along the vector axis
+ins *emit_active_indices(emitter *e, ins *at);     // 0 for inactive lanes
+ins *emit_cache(emitter *e, const expr *x, int which, ins *v); // v, valid until the scope closes: 3: narrow
+// The elements at indices of 32 bits; NULL: the indices are not known to fit.
+ins *emit_narrow_gather(emitter *e, const access *a);
 // Whether gathers of the read use indices of 32 bits, if lanes are positions of that axis, or states.
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis);
 // value NULL: w->value is computed here, inside the guard.
