@@ -50,6 +50,7 @@ tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype 
 
 // The walk by bits (tree_bits.c), and whether it is the faster one. It is not possible for trees with -1 leaves: more
 // than 64, or nodes with several parents. Features of f may be numbered anew.
+enum { TREE_BITS_ROWS = 4 }; // fewer do not pay
 int64_t tree_bits_leaf_count(const forest *f, int tree);
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows);
 tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct);

@@ -62,9 +62,9 @@ static bool are_small(const forest *f, small_trees *s) {
 
 // Relative times of a node's test for a vector, and of a step of the walk for an element.
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows) {
-    enum { TEST = 3, STEP = 2, FEW = 4 };
+    enum { TEST = 3, STEP = 2 };
     small_trees s;
-    if ((dim_is_const(rows) && dim_value(rows) < FEW) || !are_small(f, &s)) return false;
+    if ((dim_is_const(rows) && dim_value(rows) < TREE_BITS_ROWS) || !are_small(f, &s)) return false;
     int64_t lanes = l->program->module->vector_bits / (s.leaves > 32 || f->wide ? 64 : 32);
     return lanes > 1 && s.nodes * TEST < STEP * f->depth * lanes;
 }

@@ -83,9 +83,9 @@ static int group_of(const forest *f, int t) {
 
 // Groups of few trees join the next one. All trees that are not walked by bits are one part, the last. rows: that may
 // be walked by bits; NULL: none.
-static parts make_parts(const lowering *l, const forest *f, const dim *rows) {
+static parts *make_parts(const lowering *l, const forest *f, const dim *rows) {
     part group[GROUPS], walked = empty_part(f);
-    parts all = {.n = 0};
+    parts *all = ARENA_NEW(f->arena, parts);
     for (int g = 0; g < GROUPS; g++) group[g] = empty_part(f);
     for (int t = 0; t < f->root.n; t++) add_tree(&group[group_of(f, t)], f, t);
     for (int g = 0; g < GROUPS; g++) {
@@ -94,10 +94,10 @@ static parts make_parts(const lowering *l, const forest *f, const dim *rows) {
              bits = rows && !few && own->root.n && tree_bits_pay(l, own, rows);
         part *to = few ? &group[g + 1] : &walked;
         group[g].by_bits = true;
-        if (bits) all.at[all.n++] = group[g];
+        if (bits) all->at[all->n++] = group[g];
         for (int t = 0; !bits && t < own->root.n; t++) add_tree(to, own, t);
     }
-    if (walked.f.root.n) all.at[all.n++] = walked;
+    if (walked.f.root.n) all->at[all->n++] = walked;
     return all;
 }
 
@@ -222,11 +222,16 @@ void tree_scores(lowering *l, const node *n, const forest *f, aggregate how, buf
     dim *rows, *features, *zero = dim_const(l->program->dims, 0);
     ml_matrix(n, &rows, &features);
     check_width(l, n, f, features);
-    int64_t unit = l->program->module->vector_bits / 16; // two vectors
-    bool known = dim_is_const(rows) || !unit;
-    dim *whole = known ? rows : dim_mulk(dim_floordiv(rows, dim_const(rows->table, unit)), unit);
-    parts fast = make_parts(l, f, whole), walks = make_parts(l, f, NULL);
-    bool split = !known && fast.at[0].by_bits;
-    score_rows(&s, &fast, (tree_rows){zero, split ? whole : rows});
-    if (split) score_rows(&s, &walks, (tree_rows){whole, dim_mod(rows, dim_const(rows->table, unit))});
+    int64_t lanes = l->program->module->vector_bits / 32;
+    if (dim_is_const(rows) || !lanes) {
+        score_rows(&s, make_parts(l, f, rows), (tree_rows){zero, rows});
+        return;
+    }
+    // Few rows after the last full vector are walked.
+    dim *rest = dim_mod(rows, dim_const(rows->table, lanes)), *few = dim_const(rows->table, TREE_BITS_ROWS);
+    dim *walked = dim_select(dim_lt(rest, few), rest, zero), *whole = dim_sub(rows, walked);
+    parts *fast = make_parts(l, f, whole);
+    bool split = fast->at[0].by_bits;
+    score_rows(&s, fast, (tree_rows){zero, split ? whole : rows});
+    if (split) score_rows(&s, make_parts(l, f, NULL), (tree_rows){whole, walked});
 }
