@@ -123,9 +123,47 @@ static uint64_t node_key(const node *n, int64_t tree, int64_t number) {
     return (uint64_t)tree << 32 | (uint64_t)number;
 }
 
-static int find_node(const forest *f, const map *places, int64_t tree, int64_t number) {
-    intptr_t place = (intptr_t)map_get_number(places, node_key(f->n, tree, number));
-    if (!place) infer_error(f->n, "tree %lld has no node %lld", (long long)tree, (long long)number);
+// Where the nodes are. Exporters list tree by tree, with numbers from 0, so that a tree's first node says where they are;
+// other lists need a map of all nodes.
+typedef struct node_places {
+    numbers trees, ids;
+    bool ordered;
+    map first, all; // by tree, and by tree and number: position + 1
+} node_places;
+
+static bool is_ordered(forest *f, node_places *p) {
+    for (int i = 0; i < p->trees.n; i++) {
+        int64_t tree = whole(&p->trees, i), id = whole(&p->ids, i);
+        node_key(f->n, tree, id);
+        if (id == 0 && !map_get_number(&p->first, (uint64_t)tree))
+            map_put_number(&p->first, (uint64_t)tree, (void *)(intptr_t)(i + 1));
+        else if (!i || tree != whole(&p->trees, i - 1) || id != whole(&p->ids, i - 1) + 1) return false;
+    }
+    return true;
+}
+
+static node_places place_nodes(forest *f) {
+    const node *n = f->n;
+    node_places p = {.trees = list_of(n, "nodes_treeids"), .ids = list_of(n, "nodes_nodeids")};
+    p.first.arena = p.all.arena = f->arena;
+    need_length(n, "nodes_nodeids", p.ids.n, p.trees.n);
+    p.ordered = is_ordered(f, &p);
+    for (int i = 0; !p.ordered && i < p.trees.n; i++) {
+        int64_t tree = whole(&p.trees, i);
+        uint64_t key = node_key(n, tree, whole(&p.ids, i));
+        if (map_get_number(&p.all, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
+        map_put_number(&p.all, key, (void *)(intptr_t)(i + 1));
+    }
+    return p;
+}
+
+static int find_node(const forest *f, const node_places *p, int64_t tree, int64_t number) {
+    uint64_t key = node_key(f->n, tree, number);
+    int64_t place = p->ordered ? (intptr_t)map_get_number(&p->first, (uint64_t)tree)
+                               : (intptr_t)map_get_number(&p->all, key);
+    if (p->ordered && place) place += number;
+    if (!place || place > p->trees.n || whole(&p->trees, (int)place - 1) != tree)
+        infer_error(f->n, "tree %lld has no node %lld", (long long)tree, (long long)number);
     return (int)place - 1;
 }
 
@@ -137,34 +175,31 @@ static branch branch_of(const node *n, const char *name) {
     infer_error(n, "attribute nodes_modes holds '%s'", name);
 }
 
-static void read_nodes(forest *f, map *places) {
+static void read_nodes(forest *f, const node_places *p) {
     const node *n = f->n;
-    numbers trees = list_of(n, "nodes_treeids"), ids = list_of(n, "nodes_nodeids"), missing;
+    numbers missing = list_of(n, "nodes_missing_value_tracks_true");
     numbers features = list_of(n, "nodes_featureids"), values = either_of(n, "nodes_values");
-    missing = list_of(n, "nodes_missing_value_tracks_true");
     const attr *modes = node_attr(n, "nodes_modes");
     if (!modes || modes->kind != ATTR_STRINGS) infer_error(n, "attribute nodes_modes is missing");
     f->wide = values.tensor && values.tensor->elem == DT_F64;
-    need_length(n, "nodes_treeids", trees.n, modes->n);
-    need_length(n, "nodes_nodeids", ids.n, modes->n);
+    need_length(n, "nodes_treeids", p->trees.n, modes->n);
     need_length(n, "nodes_featureids", features.n, modes->n);
     map seen = {.arena = f->arena};
     for (int i = 0; i < modes->n; i++) {
-        int64_t tree = whole(&trees, i);
-        uint64_t key = node_key(n, tree, whole(&ids, i));
-        if (map_get_number(places, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
-        map_put_number(places, key, (void *)(intptr_t)(i + 1));
         bool leaf = strcmp(modes->strings[i], "LEAF") == 0;
         add_node(f, leaf ? 0 : whole(&features, i), leaf ? LEQ : branch_of(n, modes->strings[i]),
                  leaf ? 0 : number(&values, i, 0), number(&missing, i, 0) != 0);
         if (leaf) f->row.at[i] = f->rows++;
-        if (map_get_number(&seen, (uint64_t)tree)) continue;
-        map_put_number(&seen, (uint64_t)tree, f);
+        uint64_t tree = (uint64_t)whole(&p->trees, i);
+        if (map_get_number(p->ordered ? &p->first : &seen, tree) !=
+            (p->ordered ? (void *)(intptr_t)(i + 1) : NULL))
+            continue;
+        if (!p->ordered) map_put_number(&seen, tree, f);
         VEC_PUSH(f->arena, &f->root, (int64_t)i);
     }
 }
 
-static void link_nodes(forest *f, const map *places) {
+static void link_nodes(forest *f, const node_places *places) {
     numbers trees = list_of(f->n, "nodes_treeids"), yes = list_of(f->n, "nodes_truenodeids");
     numbers no = list_of(f->n, "nodes_falsenodeids");
     need_length(f->n, "nodes_truenodeids", yes.n, f->feature.n);
@@ -179,7 +214,7 @@ static void link_nodes(forest *f, const map *places) {
 // `what` is "target" or "class".
 static void read_listed(forest *f, const char *what, const char *ids_name) {
     const node *n = f->n;
-    map places = {.arena = f->arena};
+    node_places places = place_nodes(f);
     read_nodes(f, &places);
     link_nodes(f, &places);
     numbers trees = list_of(n, arena_printf(f->arena, "%s_treeids", what));
