@@ -23,7 +23,7 @@ from peers import Compiled, difference, ort_session
 
 FEATURES = 30
 DIFFERENT = 64  # rows, for calls with one
-TL2CGEN_NODES = 100000  # a C compiler takes minutes for more
+TL2CGEN_NODES = 40000  # a C compiler takes minutes for more
 RANDOM = {"500 of 31 leaves": (500, 31), "500 of 64 leaves": (500, 64), "100 of 1000 leaves": (100, 1000)}
 
 

@@ -398,7 +398,6 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
 }
 
 ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
-ins *emit_lane_indices(emitter *e, expr *x) { return lb_splat(&e->b, index_of(e, x, true), e->lanes); }
 
 // ---------------------------------------------------------------- reads
 static ins *splat_to(emitter *e, ins *v, bool vector) {

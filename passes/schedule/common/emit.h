@@ -111,7 +111,6 @@ ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform a
 ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
 ins *emit_dim(emitter *e, dim *d);                 // index kind
-ins *emit_lane_indices(emitter *e, expr *x);       // one per lane
 bool emit_varies(emitter *e, const expr *x);       // along the vector axis
 ins *emit_active_indices(emitter *e, ins *at);     // 0 for inactive lanes
 ins *emit_cache(emitter *e, const expr *x, int which, ins *v); // v, valid until the scope closes: 3: narrow

@@ -3,8 +3,27 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 
-// Whether the offsets that the varying indices add up to are known to fit.
-static bool fits_narrow(const emitter *e, const access *a, const bool *varying) {
+static bool is_modular(const expr *x) {
+    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
+}
+
+static bool has_lanes(const expr *x) { return x->op == X_STATE || x->op == X_OTHER; }
+
+// Whether x differs from lane to lane; before the lanes are chosen: if they are positions of that axis (-1: they are).
+static bool differs(emitter *e, const expr *x, int axis) {
+    if (axis < 0) return emit_varies(e, x);
+    return expr_uses_axis(x, axis) || expr_any((expr *)x, has_lanes);
+}
+
+// Whether x can be computed from values of 32 bits, modulo 2^32.
+static bool is_narrow(emitter *e, const expr *x, int axis) {
+    if (!differs(e, x, axis) || x->op == X_AXIS) return true;
+    if (is_modular(x)) return is_narrow(e, x->arg[0], axis) && is_narrow(e, x->arg[1], axis);
+    return x->op == X_CAST && x->dtype == DT_I64 && x->arg[0]->dtype == DT_I32;
+}
+
+// Whether the offsets that the varying indices add up to are narrow and known to fit.
+static bool fits_narrow(emitter *e, const access *a, int axis, bool *varying) {
     const buffer *b = a->buffer;
     int64_t stride = 1, reach = 0; // stride 0: too large, or not known
     if (!a->index || lindex_kind(e->t) != LK_I64 || dtype_bits(b->dtype) < 32 || b->dtype == DT_C128)
@@ -12,28 +31,21 @@ static bool fits_narrow(const emitter *e, const access *a, const bool *varying) 
     for (int j = b->rank - 1; j >= 0; j--) {
         int64_t most = b->dims[j]->max;
         bool fits = stride && most <= (INT32_MAX - reach) / stride;
-        if (varying[j] && !fits) return false;
+        varying[j] = differs(e, a->index[j], axis);
+        if (varying[j] && !(fits && is_narrow(e, a->index[j], axis))) return false;
         if (varying[j]) reach += most * stride;
         stride = fits && dim_is_const(b->dims[j]) ? stride * most : 0;
     }
     return true;
 }
 
-static bool has_lanes(const expr *x) { return x->op == X_STATE || x->op == X_OTHER; }
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis) {
     bool varying[MAX_RANK];
-    access *a = entry_of(e, x)->read;
-    if (!a || (a->coef[axis] && expr_is_int(a->coef[axis], 1))) return false;
-    for (int j = 0; j < x->buffer->rank; j++)
-        varying[j] = expr_uses_axis(x->index[j], axis) || expr_any(x->index[j], has_lanes);
-    return fits_narrow(e, a, varying);
+    const access *a = entry_of(e, x)->read;
+    return a && !steps_by_one(a, axis) && fits_narrow(e, a, axis, varying);
 }
 
-static bool is_modular(const expr *x) {
-    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
-}
-
-// An int64 expression modulo 2^32; scalar if x does not vary.
+// A narrow expression modulo 2^32; scalar if x does not vary.
 static ins *narrow_of(emitter *e, expr *x) {
     lbuild *b = &e->b;
     if (!emit_varies(e, x)) {
@@ -49,10 +61,8 @@ static ins *narrow_of(emitter *e, expr *x) {
         ins *p = lb_splat(b, narrow_of(e, x->arg[0]), e->lanes),
             *q = lb_splat(b, narrow_of(e, x->arg[1]), e->lanes);
         v = lb_bin(b, x->op == X_ADD ? L_ADD : x->op == X_SUB ? L_SUB : L_MUL, p, q);
-    } else if (x->op == X_CAST && x->arg[0]->dtype == DT_I32) {
-        v = emit_value(e, x->arg[0]);
     } else {
-        v = lb_conv(b, L_ITRUNC, LK_I32, emit_lane_indices(e, x));
+        v = emit_value(e, x->arg[0]);
     }
     return emit_cache(e, x, 3, v);
 }
@@ -61,8 +71,7 @@ ins *emit_narrow_gather(emitter *e, const access *a) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     bool varying[MAX_RANK];
-    for (int j = 0; a->index && j < buf->rank; j++) varying[j] = emit_varies(e, a->index[j]);
-    if (!fits_narrow(e, a, varying)) return NULL;
+    if (!fits_narrow(e, a, -1, varying)) return NULL;
     ins *base = lb_idx(b, 0), *at = lb_int(b, lt(LK_I32, e->lanes), 0);
     dim *stride = buf->dims[-1];
     for (int j = buf->rank - 1; j >= 0; j--) {
