@@ -357,8 +357,8 @@ static void inner_loops(nest *n, int depth) {
         blocked_sum(n);
         return;
     }
-    if (nest_is_walk(n)) {
-        walk_loop(n);
+    if (nest_iterates(n)) {
+        iterate(n);
         return;
     }
     scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);

@@ -59,7 +59,7 @@ static bool fits(const nest *n, int vectors) {
 
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
-    if (nest_is_walk(n) && is_simple(n)) {
+    if (nest_walks(n) && is_simple(n)) {
         int most = walk_vectors(n);
         while (most > 1 && !fits(n, most)) most /= 2;
         return most > 1 ? most : 1;

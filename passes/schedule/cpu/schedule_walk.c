@@ -1,10 +1,20 @@
-// Scans that follow references: each step reads at positions that the state says, and does the same at every position
-// of the scan (the walk through a tree). Once a step changes no lane's state, no later one does:
+// Iterations: scans that do the same at every position. Once a step changes no lane's state, no later one does:
 //
-//   for depth: state[lanes] = step(state)       loop: next[lanes] = step(state); until next == state, or depth times
+//   for n times: state[lanes] = step(state)       loop: next[lanes] = step(state); until next == state, or n times
 //
-// A step waits for the loads of the one before, so several vectors of lanes walk side by side.
+// A walk reads at positions that the state says (the nodes of a tree). Its steps wait for the loads of the one
+// before, so several vectors of lanes walk side by side.
 #include "passes/schedule/common/nest.h"
+
+bool nest_iterates(const nest *n) {
+    if (n->ninner != 1 || n->e->k->axes.at[n->inner[0]].kind != AXIS_SCAN || !n->s->states.n) return false;
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        if (st->op != RED_CUSTOM || st->dtype == DT_C128 || expr_uses_axis(st->step, n->inner[0]))
+            return false;
+    }
+    return stage_writes_at_end(n->s);
+}
 
 static bool is_state(const expr *x) { return x->op == X_STATE; }
 
@@ -15,16 +25,10 @@ static bool reads_by_state(const expr *x) {
     return false;
 }
 
-bool nest_is_walk(const nest *n) {
-    if (n->ninner != 1 || n->e->k->axes.at[n->inner[0]].kind != AXIS_SCAN || !n->s->states.n) return false;
-    bool follows = false;
-    for (int j = 0; j < n->s->states.n; j++) {
-        const state *st = &n->s->states.at[j];
-        if (st->op != RED_CUSTOM || dtype_is_float(st->dtype) || st->dtype == DT_C128) return false;
-        if (expr_uses_axis(st->step, n->inner[0])) return false;
-        follows |= expr_any(st->step, reads_by_state);
-    }
-    return follows && stage_writes_at_end(n->s);
+bool nest_walks(const nest *n) {
+    bool walks = false;
+    for (int j = 0; j < n->s->states.n; j++) walks |= expr_any(n->s->states.at[j].step, reads_by_state);
+    return walks && nest_iterates(n);
 }
 
 int walk_vectors(const nest *n) {
@@ -33,17 +37,24 @@ int walk_vectors(const nest *n) {
     return most > MOST ? MOST : most;
 }
 
+// Floats compare as bits: 0 differs from -0.
+static ins *bits_of(lbuild *b, ins *v) {
+    if (!lkind_is_float(v->type.kind)) return v;
+    int bits = lkind_bits(v->type.kind);
+    return lb_conv(b, L_BITCAST, bits == 64 ? LK_I64 : bits == 32 ? LK_I32 : LK_I16, v);
+}
+
 static ins *any_changed(nest *n, ins *const *old) {
     lbuild *b = &n->e->b;
     ins *any = NULL;
     for (int j = 0; j < n->s->states.n; j++) {
-        ins *one = lb_cmp(b, L_NE, lb_get(b, n->vars[j]), old[j]);
+        ins *one = lb_cmp(b, L_NE, bits_of(b, lb_get(b, n->vars[j])), bits_of(b, old[j]));
         any = any ? lb_bin(b, L_OR, any, one) : one;
     }
     return any->type.lanes > 1 ? lb_hreduce(b, L_HOR, any) : any;
 }
 
-void walk_loop(nest *n) {
+void iterate(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *old[64], *extent = emit_dim(e, e->extent[n->inner[0]]), *steps = lb_var(b, "steps", lb_idx(b, 0));
