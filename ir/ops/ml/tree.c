@@ -16,6 +16,12 @@ static int add_node(forest *f, int64_t feature, branch mode, double value, bool 
     return f->feature.n - 1;
 }
 
+int64_t tree_empty_leaf(forest *f) {
+    int at = add_node(f, 0, LEQ, 0, false);
+    f->row.at[at] = f->rows++;
+    return at;
+}
+
 static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
     if (target < 0 || target >= f->targets)
         infer_error(f->n, "a leaf refers to target %lld of %lld", (long long)target, (long long)f->targets);

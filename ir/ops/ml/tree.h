@@ -21,6 +21,8 @@ typedef struct forest {
     int nbase;
 } forest;
 
+// A new leaf without entries; returns its node.
+int64_t tree_empty_leaf(forest *f);
 // The tests that occur in a forest: modes of inner nodes, and whether NaN may pass one.
 typedef struct tree_modes {
     bool used[BRANCHES], missing;
@@ -56,5 +58,5 @@ bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows);
 tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct);
 
 // scores[n, j] of all targets, including base values (tree_scores.c).
-void tree_scores(lowering *l, const node *n, const forest *f, aggregate how, buffer *scores);
+void tree_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores);
 #endif

@@ -101,6 +101,67 @@ static parts *make_parts(const lowering *l, const forest *f, const dim *rows) {
     return all;
 }
 
+// ---------------------------------------------------------------- targets of trees
+enum { NO_TARGET = -1, SEVERAL = -2 };
+
+static int64_t both_targets(int64_t a, int64_t b) {
+    return a == NO_TARGET || a == b ? b : b == NO_TARGET ? a : SEVERAL;
+}
+
+// Per row of the leaves their target.
+static int64_t *row_targets(const forest *f) {
+    int64_t *target = ARENA_ARRAY(f->arena, int64_t, f->rows + 1);
+    for (int64_t i = 0; i < f->rows; i++) target[i] = NO_TARGET;
+    for (int i = 0; i < f->target.n; i++)
+        target[f->entry_row.at[i]] = both_targets(target[f->entry_row.at[i]], f->target.at[i]);
+    return target;
+}
+
+// Per tree the target of its leaves.
+static int64_t *tree_targets(const forest *f) {
+    int64_t *of_row = row_targets(f), *target = ARENA_ARRAY(f->arena, int64_t, f->root.n + 1);
+    int *seen = ARENA_ARRAY(f->arena, int, f->row.n + 1),
+        *stack = ARENA_ARRAY(f->arena, int, 2 * f->row.n + 2);
+    for (int t = 0; t < f->root.n; t++) {
+        int top = 0;
+        target[t] = NO_TARGET;
+        stack[top++] = (int)f->root.at[t];
+        while (top) {
+            int at = stack[--top];
+            if (seen[at] == t + 1) continue;
+            seen[at] = t + 1;
+            if (f->row.at[at] >= 0) target[t] = both_targets(target[t], of_row[f->row.at[at]]);
+            else stack[top++] = (int)f->yes.at[at], stack[top++] = (int)f->no.at[at];
+        }
+    }
+    return target;
+}
+
+// If each tree has a single target, as in boosting for several classes: sorts the trees by target, with trees of an empty
+// leaf where a target has fewer, and returns how many each has. Otherwise 0.
+static int sort_by_target(forest *f, int64_t empty) {
+    int64_t *target = tree_targets(f), each = 0, *count = ARENA_ARRAY(f->arena, int64_t, f->targets + 1);
+    for (int t = 0; t < f->root.n; t++) {
+        if (target[t] < 0) return 0;
+        if (++count[target[t]] > each) each = count[target[t]];
+    }
+    if (each * f->targets > f->root.n + f->root.n / 2) return 0;
+    forest sorted = *f;
+    memset(&sorted.root, 0, sizeof sorted.root);
+    memset(&sorted.depth_of, 0, sizeof sorted.depth_of);
+    for (int64_t t = 0; t < each * f->targets; t++) {
+        VEC_PUSH(f->arena, &sorted.root, empty);
+        VEC_PUSH(f->arena, &sorted.depth_of, (int64_t)0);
+    }
+    for (int t = f->root.n - 1; t >= 0; t--) {
+        int64_t at = target[t] * each + --count[target[t]];
+        sorted.root.at[at] = f->root.at[t], sorted.depth_of.at[at] = f->depth_of.at[t];
+    }
+    *f = sorted;
+    return (int)each;
+}
+
+// ---------------------------------------------------------------- weights
 // The weights of all leaves for all targets; `none` where a leaf has no entry.
 static double *leaf_weights(const forest *f, double none) {
     int64_t count = f->rows * f->targets;
@@ -139,11 +200,15 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
     return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
 }
 
-// The weight of a place for the only target.
+// The weight of a place for the only target that it has.
 static expr *direct_weight(lowering *l, const forest *f, kernel *k, dtype t, double none,
                            const tree_leaves *v, expr *place) {
-    double *of_row = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
-    for (int64_t i = 0; i < v->places; i++) of_place[i] = v->row[i] < 0 ? 0 : of_row[v->row[i]];
+    double *all = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
+    int64_t *target = row_targets(f);
+    for (int64_t i = 0; i < v->places; i++) {
+        int64_t row = v->row[i];
+        of_place[i] = row < 0 ? 0 : all[row * f->targets + (target[row] > 0 ? target[row] : 0)];
+    }
     return x_read(k, ml_floats(l, "weight", t, of_place, v->places, 0), &place);
 }
 
@@ -160,6 +225,7 @@ typedef struct scoring {
     lowering *l;
     const node *n;
     const forest *f; // all trees
+    int64_t empty;   // a leaf without entries
     aggregate how;
     buffer *scores;
     double none;
@@ -183,7 +249,8 @@ static buffer *add_part(const scoring *s, part *p, tree_rows rows, buffer *befor
     dims *d = l->program->dims;
     dtype t = s->scores->dtype;
     dim *targets = s->scores->dims[1], *sizes[] = {rows.count, targets};
-    bool direct = s->f->targets == 1;
+    int each = sort_by_target(&p->f, s->empty);
+    bool direct = each > 0;
     tree_leaves leaves = p->by_bits ? tree_bits_leaves(l, s->n, &p->f, p->f.wide ? DT_F64 : t, rows, direct)
                                     : tree_walk_leaves(l, s->n, &p->f, p->f.wide ? DT_F64 : t, rows, direct);
     buffer *to = last ? s->scores : lower_temp(l, s->n, "part", t, 2, sizes);
@@ -191,7 +258,8 @@ static buffer *add_part(const scoring *s, part *p, tree_rows rows, buffer *befor
     stage *st = kernel_stage(k);
     expr *at[2];
     for (int j = 0; j < 2; j++) at[j] = stage_own_axis(k, st, AXIS_PARALLEL, j ? "j" : "i", sizes[j]);
-    expr *tree = stage_own_axis(k, st, AXIS_REDUCE, "t", dim_const(d, p->f.root.n));
+    expr *tree = stage_own_axis(k, st, AXIS_REDUCE, "t", dim_const(d, each ? each : p->f.root.n));
+    if (each) tree = x_add(k, x_mul(k, at[1], x_i64(k, each)), tree);
     expr *leaf = x_read(k, leaves.leaf, leaves.turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
     expr *weight = weight_of(l, s->f, k, t, s->none, &leaves, x_cast(k, leaf, DT_I64, false), at[1]);
     reduce_op op = s->how == MINIMUM ? RED_MIN : s->how == MAXIMUM ? RED_MAX : RED_SUM;
@@ -215,10 +283,11 @@ static void check_width(lowering *l, const node *n, const forest *f, dim *featur
                 "X has fewer features than the trees test");
 }
 
-void tree_scores(lowering *l, const node *n, const forest *f, aggregate how, buffer *scores) {
+void tree_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
     double most = scores->dtype == DT_F64 ? DBL_MAX : (double)FLT_MAX;
     double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
-    scoring s = {.l = l, .n = n, .f = f, .how = how, .scores = scores, .none = none};
+    scoring s = {
+        .l = l, .n = n, .f = f, .empty = tree_empty_leaf(f), .how = how, .scores = scores, .none = none};
     dim *rows, *features, *zero = dim_const(l->program->dims, 0);
     ml_matrix(n, &rows, &features);
     check_width(l, n, f, features);
