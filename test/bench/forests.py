@@ -3,7 +3,8 @@
 usage: forests.py ONNXC [--seconds S] [FOREST]...     prints a line of docs/performance.md for each forest and number of rows
 
 Random trees grow by splitting a random leaf, as LightGBM's do, until they have so many leaves: they are deeper than balanced
-ones. The trained forests (LightGBM, XGBoost, scikit-learn) are measured where these packages, onnxmltools and skl2onnx are installed.
+ones. The trained forests (LightGBM, XGBoost, scikit-learn) are measured where these packages, onnxmltools and skl2onnx are installed;
+lleaves 1.3 needs llvmlite before 0.45.
 A single row is another one in each call, so that no branch predictor learns the way through the trees. Times are the first quartile of the
 thread's CPU time, in turns; the columns after onnxc's are ratios of onnxc's time to the others'. "Difference" is the largest
 from ONNX Runtime's answers, relative to the largest.
