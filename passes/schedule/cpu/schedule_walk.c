@@ -57,6 +57,7 @@ static ins *any_changed(nest *n, ins *const *old) {
 void iterate(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
+    if (nest_walks(n) && e->t->avx512 && !e->t->gathers) e->code->f->half_vectors = true;
     ins *old[64], *extent = emit_dim(e, e->extent[n->inner[0]]), *steps = lb_var(b, "steps", lb_idx(b, 0));
     emit_hoist_stage(e, n->s, n->writes);
     scope mark = scope_open(e);
