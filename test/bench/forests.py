@@ -24,7 +24,7 @@ from peers import Compiled, difference, ort_session
 
 FEATURES = 30
 DIFFERENT = 64  # rows, for calls with one
-TL2CGEN_NODES = 40000  # a C compiler takes minutes for more
+TL2CGEN_NODES, LLEAVES_NODES = 40000, 150000  # their compilers take minutes for more
 RANDOM = {"500 of 31 leaves": (500, 31), "500 of 64 leaves": (500, 64), "100 of 1000 leaves": (100, 1000)}
 
 
@@ -223,7 +223,7 @@ def bench(onnxc, name, rows, model, text, tree_model, seconds):
         right = [session.run(None, {source: x})[0] for x in batches]
         ours, answers, compile_seconds = onnxc_runs(onnxc, path, folder, batches)
         engines = {"onnxc": ours, "ort": [lambda x=x: session.run(None, {source: x}) for x in batches]}
-        if text and installed("lleaves"):
+        if text and installed("lleaves") and node_count(model) < LLEAVES_NODES:
             engines["lleaves"] = lleaves_runs(text, folder, batches)
         if text and not tree_model and installed("treelite"):
             import treelite
