@@ -45,6 +45,7 @@ typedef struct target {
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool no_divider;         // no instruction for integer division
     bool no_wide_product;    // no instruction for 64-bit products
+    bool gathers;            // fast vector gathers of 32 and 64 bits
     bool masked;             // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     int masked_least;        // bits of the narrowest elements that have them
     bool hosted, freestanding, little_endian;

@@ -173,9 +173,46 @@ static LLVMValueRef lane_address(emit *e, const ins *x, lkind k, int i) {
                        LLVMBuildMul(e->b, at, index_const(e, kind_bytes(e, k)), ""));
 }
 
-// Lane by lane: on a Cascade Lake server AVX-512's gathers took twice as long.
+// Lanes first to first + n of v.
+static LLVMValueRef some_lanes(emit *e, LLVMValueRef v, int first, int n) {
+    LLVMValueRef mask[64], poison = LLVMGetPoison(LLVMTypeOf(v));
+    for (int i = 0; i < n; i++) mask[i] = LLVMConstInt(e->kinds[LK_I32], (unsigned)(first + i), 0);
+    return LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(mask, (unsigned)n), "");
+}
+
+static LLVMValueRef joined(emit *e, LLVMValueRef a, LLVMValueRef b) {
+    LLVMValueRef mask[2 * 64];
+    unsigned n = 2 * LLVMGetVectorSize(LLVMTypeOf(a));
+    for (unsigned i = 0; i < n; i++) mask[i] = LLVMConstInt(e->kinds[LK_I32], i, 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(mask, n), "");
+}
+
+// LLVM keeps 32-bit indices only in vectors of a legal width.
+static LLVMValueRef gather_lanes(emit *e, const ins *x, int first, int n) {
+    lkind k = x->type.kind;
+    int most = e->t->vector_bits / kind_bits(e, k);
+    if (n > most) {
+        LLVMValueRef low = gather_lanes(e, x, first, n / 2);
+        return joined(e, low, gather_lanes(e, x, first + n / 2, n / 2));
+    }
+    LLVMValueRef at = value_of(e, x->args[1]);
+    if (n < x->type.lanes) at = some_lanes(e, at, first, n);
+    LLVMTypeRef type = type_of(e, lt(k, n));
+    LLVMValueRef p = LLVMBuildGEP2(e->b, e->kinds[k], value_of(e, x->args[0]), &at, 1, "");
+    LLVMTypeRef types[2] = {type, LLVMTypeOf(p)};
+    LLVMValueRef args[4] = {p, const_int(e, lt(LK_I32, 1), kind_bytes(e, k)),
+                            LLVMConstAllOnes(type_of(e, lt(LK_I1, n))), LLVMGetPoison(type)};
+    return call_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
+static bool has_gather(const emit *e, const ins *x) {
+    int lanes = x->type.lanes;
+    return e->t->gathers && kind_bits(e, x->type.kind) >= 32 && lanes >= 4 && !(lanes & (lanes - 1));
+}
+
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    if (has_gather(e, x)) return gather_lanes(e, x, 0, x->type.lanes);
     LLVMValueRef v = LLVMGetPoison(type_of(e, x->type));
     for (int i = 0; i < x->type.lanes; i++) {
         LLVMValueRef one = load_at(e, lane_address(e, x, x->type.kind, i), lt(x->type.kind, 1), 0);

@@ -48,13 +48,15 @@ static void set_flag(emit *e, LLVMValueRef fn, const char *name, uint64_t value)
     LLVMAddAttributeAtIndex(fn, (unsigned)LLVMAttributeFunctionIndex, enum_attribute(e, name, value));
 }
 
-// Without "min-legal-vector-width", because LLVM would then split 512-bit vectors.
+// "min-legal-vector-width" lets LLVM split wider vectors.
 static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     const target *t = f->target;
     set_flag(e, fn, "nounwind", 0);
     set_text(fn, "target-cpu", t->cpu);
     if (t->features && *t->features) set_text(fn, "target-features", t->features);
     set_text(fn, "no-builtins", "");
+    if (f->half_vectors)
+        set_text(fn, "prefer-vector-width", "256"), set_text(fn, "min-legal-vector-width", "0");
     if (t->size_level) set_flag(e, fn, "optsize", 0);
     if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
     if (f->kernel) set_flag(e, fn, "noinline", 0);

@@ -22,7 +22,7 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 }
 
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, N };
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, N };
     static const char *const names[N] = {"sse2",
                                          "sse4.1",
                                          "fma",
@@ -33,7 +33,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
                                          "avxvnni",
                                          "amx-tile,+amx-int8",
                                          "amx-tile,+amx-bf16",
-                                         "avx512bf16,+avx512vl"};
+                                         "avx512bf16,+avx512vl",
+                                         "avx512fp16"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     if (!has[SSE2]) {
@@ -52,6 +53,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->round_to_int = true;
     t->scale_instr = t->avx512;
     t->masked = has[AVX2];
+    // Microcode makes gathers slow on CPUs before these (Gather Data Sampling, CVE-2022-40982).
+    t->gathers = t->avx512 && (has[AVXVNNI] || has[AMX8] || has[FP16]);
     t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
     bool tiles = t->avx512 && t->ptr_bits == 64 && !t->freestanding; // the runtime asks the system for them
     t->amx_int8 = has[AMX8] && tiles;

@@ -106,8 +106,21 @@ static void add_constant(printer *p, const constant *c) {
 
 static void add_graph(printer *p, const graph *g);
 
+// Long lists are data.
+static bool show_list(printer *p, const attr *a) {
+    enum { LONG_LIST = 1000 };
+    if (!p->see || a->n < LONG_LIST || a->kind == ATTR_GRAPHS) return false;
+    text_printf(&p->out, "%s[%d]", attr_list_words[a->kind], a->n);
+    if (a->kind == ATTR_INTS) p->see(p->user, a->ints, (size_t)a->n * sizeof *a->ints);
+    if (a->kind == ATTR_FLOATS) p->see(p->user, a->floats, (size_t)a->n * sizeof *a->floats);
+    for (int i = 0; a->kind == ATTR_STRINGS && i < a->n; i++)
+        p->see(p->user, a->strings[i], strlen(a->strings[i]) + 1);
+    return true;
+}
+
 static void add_attr_list(printer *p, const attr *a) {
     if (a->n == 0) text_printf(&p->out, "%s ", attr_list_words[a->kind]);
+    if (show_list(p, a)) return;
     add(p, "[");
     for (int i = 0; i < a->n; i++) {
         if (i) add(p, ", ");

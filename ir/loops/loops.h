@@ -130,6 +130,7 @@ typedef struct lfunc {
     VEC(lparam) params;
     lblock *body; // NULL: declared only
     bool exported, noalias, strict_fp, kernel;
+    bool half_vectors; // of half the width: their lanes are cheaper to reach
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
     const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind

@@ -59,6 +59,14 @@ static void examine_costs(value_terms *l, const expr *e) {
     l->one_chain &= chain;
 }
 
+// Index arithmetic is not free if it calls functions: buckets of relative positions are logarithms.
+static void examine_index(value_terms *l, const expr *e) {
+    enum { CALL = 12 };
+    if (l->wanted[e->id] || !l->varies[e->id] || expr_op_cost(e->op) < CALL) return;
+    l->c.work += expr_op_cost(e->op);
+    l->c.moves = l->one_chain = false;
+}
+
 static void want_operands(value_terms *l, const expr *e) {
     for (int j = 0; j < expr_arity(e->op); j++) l->wanted[e->arg[j]->id] = 1;
     if (e->op == X_READ && e->guard) l->wanted[e->fill->id] = 1;
@@ -86,7 +94,10 @@ cost cost_of(const kernel *k, const write *w) {
     for (int j = 0; j < all.n; j++) examine_varies(&l, all.at[j]);
     l.wanted[w->value->id] = 1;
     for (int j = all.n - 1; j >= 0; j--) {
-        if (!l.wanted[all.at[j]->id]) continue;
+        if (!l.wanted[all.at[j]->id]) {
+            examine_index(&l, all.at[j]);
+            continue;
+        }
         examine_costs(&l, all.at[j]);
         want_operands(&l, all.at[j]);
     }

@@ -57,7 +57,7 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (expr_is_int(c, 1)) v->unit++;
     else v->gather++;
 }
-static void cost_of_expr(vector_cost *v, expr *x) {
+static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
         if (a) cost_of_access(v, a);
@@ -69,12 +69,26 @@ static void cost_of_expr(vector_cost *v, expr *x) {
     } else if (x->op != X_CONST && x->op != X_AXIS && x->op != X_DIM && x->dtype != DT_I64) {
         widen(v, x->dtype);
     }
-    if (x->op == X_CAST) widen(v, x->dtype);
+    if (x->op == X_CAST && !only_index) widen(v, x->dtype);
+}
+
+// Whether the operands of x are only needed for an index that fits 32 bits, as x itself is, or as such a read.
+static bool narrows(vector_cost *v, expr *x, bool only_index) {
+    if (x->op == X_READ) return !x->guard && emit_gathers_narrow(v->e, x, v->axis);
+    return only_index && x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
 }
 
 static void cost_of_value(vector_cost *v, expr *value) {
     expr_list all = expr_nodes(v->e->scratch, value);
-    for (int j = 0; j < all.n; j++) cost_of_expr(v, all.at[j]);
+    bool *wide = ARENA_ARRAY(v->e->scratch, bool, v->e->k->exprs.n + 1);
+    wide[value->id] = true;
+    for (int j = all.n - 1; j >= 0; j--) {
+        expr *operand[MAX_RANK + 3], *x = all.at[j];
+        int n = expr_operands(x, operand);
+        bool narrow = narrows(v, x, !wide[x->id]);
+        for (int i = 0; i < n; i++) wide[operand[i]->id] |= !narrow;
+    }
+    for (int j = 0; j < all.n; j++) cost_of_expr(v, all.at[j], !wide[all.at[j]->id]);
 }
 
 static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
@@ -360,6 +374,10 @@ static void inner_loops(nest *n, int depth) {
     }
     if (depth == n->ninner - 1 && n->piecewise) {
         blocked_sum(n);
+        return;
+    }
+    if (nest_iterates(n)) {
+        iterate(n);
         return;
     }
     scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);

@@ -240,29 +240,35 @@ for how in ("SUM", "AVERAGE", "MIN", "MAX"):
     trees("TreeEnsembleRegressor", 7, 1, [0], signed=True, aggregate_function=how, dtype=np.float64)
 
 
-def forest(leaves, rows, modes, missing=False, count=5, **more):
-    """Trees of up to `leaves` leaves that grow at random, with tests of several modes on few values, so that ties and NaN occur."""
+def grown(count, most, dice):
+    """A tree as its nodes: numbers of the successors, or None; with `count` leaves, None: at most `most`."""
+    tree, ends = [None], [0]
+    while len(ends) < (count or int(dice.integers(1, most + 1))):
+        at = ends.pop(int(dice.integers(len(ends))))
+        tree[at] = (len(tree), len(tree) + 1)
+        ends += tree[at]
+        tree += [None, None]
+    return tree
+
+
+def forest(leaves, rows, modes, missing=False, count=5, dice=DICE, **more):
+    """Trees of up to `leaves` leaves, the first of so many, that grow at random, with tests of several modes on few values, so that ties and NaN occur."""
     nodes = {k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
                              "missing_value_tracks_true")}
     targets = {k: [] for k in ("treeids", "nodeids", "ids", "weights")}
     for t in range(count):
-        tree, ends = [None], [0]
-        while len(ends) < (leaves if t == 0 else int(DICE.integers(1, leaves + 1))):
-            at = ends.pop(int(DICE.integers(len(ends))))
-            tree[at] = (len(tree), len(tree) + 1)
-            ends += tree[at]
-            tree += [None, None]
+        tree = grown(leaves if t == 0 else None, leaves, dice)
         for i, inner in enumerate(tree):
-            mode = "BRANCH_" + str(DICE.choice(modes)) if inner else "LEAF"
-            row = (t, i, int(DICE.integers(0, 4)) if inner else 0, float(DICE.integers(-3, 4)) / 2 if inner else 0.0, mode,
-                   *(inner or (0, 0)), int(missing and DICE.random() < 0.5))
+            mode = "BRANCH_" + str(dice.choice(modes)) if inner else "LEAF"
+            row = (t, i, int(dice.integers(0, 4)) if inner else 0, float(dice.integers(-3, 4)) / 2 if inner else 0.0, mode,
+                   *(inner or (0, 0)), int(missing and dice.random() < 0.5))
             for k, v in zip(nodes, row):
                 nodes[k].append(v)
             for target in (0, 1) if not inner else ():
-                for k, v in zip(targets, (t, i, target, float(DICE.integers(-8, 9)) / 4)):
+                for k, v in zip(targets, (t, i, target, float(dice.integers(-8, 9)) / 4)):
                     targets[k].append(v)
-    x = (DICE.integers(-4, 5, (rows, 4)) / 2).astype(np.float32)
-    x[DICE.random(x.shape) < 0.1] = np.nan
+    x = (dice.integers(-4, 5, (rows, 4)) / 2).astype(np.float32)
+    x[dice.random(x.shape) < 0.1] = np.nan
     case("TreeEnsembleRegressor", [x], {**{f"nodes_{k}": v for k, v in nodes.items()},
                                         **{f"target_{k}": v for k, v in targets.items()}, "n_targets": 2, **more},
          opset=3, domain=ML)
@@ -274,6 +280,53 @@ for size in (2, 31, 32, 33, 63, 64, 65):
     forest(size, 3, ["GT", "EQ", "NEQ"], missing=True, aggregate_function="MAX")
 forest(24, 40, ["LEQ", "GT"], count=70)
 forest(90, 5, ["LEQ", "LT"], count=70, aggregate_function="AVERAGE")
+
+DEEP = np.random.default_rng(5)
+
+
+def ensemble(leaves, rows, modes, count, targets=1, dtype=np.float32, missing=False, **more):
+    """The same as TreeEnsemble-5, whose nodes and leaves are separate lists; mode 6 tests for members of a set."""
+    nodes = {k: [] for k in ("featureids", "splits", "modes", "truenodeids", "falsenodeids", "trueleafs", "falseleafs",
+                             "missing_value_tracks_true")}
+    roots, weights, members = [], [], []
+    for t in range(count):
+        tree = grown(leaves if t == 0 else max(2, leaves * (t % 4) // 4), 0, DEEP)
+        number, first = {}, len(nodes["modes"])
+        for i, inner in enumerate(tree):
+            number[i] = first + sum(1 for n in tree[:i] if n) if inner else len(weights)
+            if not inner:
+                weights.append(float(DEEP.integers(-8, 9)) / 4)
+        roots.append(first)
+        for inner in filter(None, tree):
+            mode = int(DEEP.choice(modes))
+            if mode == 6:
+                members += [float(v) for v in DEEP.choice(np.arange(1, 5), 2, replace=False)] + [float("nan")]
+            row = (int(DEEP.integers(0, 4)), float(DEEP.integers(-3, 4)), mode, *(number[i] for i in inner),
+                   *(int(not tree[i]) for i in inner), int(missing and mode < 4 and DEEP.random() < 0.5))
+            for k, v in zip(nodes, row):
+                nodes[k].append(v)
+    attributes = {f"nodes_{k}": v for k, v in nodes.items()}
+    for name, values, kind in (("nodes_splits", nodes["splits"], dtype), ("nodes_modes", nodes["modes"], np.uint8),
+                               ("leaf_weights", weights, dtype), ("membership_values", members, dtype)):
+        attributes[name] = numpy_helper.from_array(np.array(values, kind), name)
+    if not members:
+        del attributes["membership_values"]
+    x = DEEP.integers(-4, 5, (rows, 4)).astype(dtype)
+    if missing:
+        x[DEEP.random(x.shape) < 0.1] = np.nan
+    case("TreeEnsemble", [x], {**attributes, "leaf_targetids": [int(DEEP.integers(targets)) for _ in weights], "tree_roots": roots,
+                               "n_targets": targets, "aggregate_function": 1, "post_transform": 0, **more}, opset=5, domain=ML)
+
+
+for rows in (1, 3, 37):
+    forest(300, rows, ["LEQ"], count=20, dice=DEEP)
+    forest(300, rows, ["LT", "GTE", "EQ", "NEQ"], missing=True, count=40, dice=DEEP)
+    forest(64, rows, ["LEQ", "LT"], missing=True, count=100, dice=DEEP)
+    ensemble(200, rows, [0], 70)
+    ensemble(200, rows, [0, 3, 5, 6], 20, targets=2, missing=True)
+    ensemble(30, rows, [0, 1], 90, missing=True, dtype=np.float64)
+    ensemble(12, rows, [2], 40, missing=True, aggregate_function=2)
+forest(200, 19, ["GT"], missing=True, count=66, dice=DEEP, aggregate_function="MIN")
 
 # ---------------------------------------------------------------- support vectors
 def machine(classes, kernel, post="NONE", probable=False, linear=False):

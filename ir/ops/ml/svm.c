@@ -15,7 +15,19 @@ static kernel_function function_of(const node *n) {
     return (kernel_function)node_choice(n, "kernel_type", "LINEAR POLY RBF SIGMOID");
 }
 
-// to[n, v] = f(x[n] . rows[v]), or for RBF exp(-gamma * |x[n] - rows[v]|^2)
+// [columns, rows] from a table of rows.
+static buffer *transposed_table(lowering *l, buffer *rows) {
+    const constant *c = rows->data;
+    int64_t sizes[] = {c->dims[1], c->dims[0]};
+    constant *to = constant_new(l->program->arena, c->elem, 2, sizes);
+    for (int64_t i = 0; i < sizes[1]; i++)
+        for (int64_t j = 0; j < sizes[0]; j++)
+            dtype_store_float(c->elem, (uint8_t *)to->data, j * sizes[1] + i,
+                              constant_float(c, i * sizes[0] + j), false);
+    return program_constant(l->program, "columns", to);
+}
+
+// to[n, v] = f(x[n] . rows[v]), or for RBF exp(-gamma * |x[n] - rows[v]|^2), vectors of v at a time.
 static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows, buffer *to,
                      const char *what) {
     int count;
@@ -28,7 +40,9 @@ static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows
     expr *at[2];
     stage *s = suffixed_stage(l, n, what, to, &k, at);
     expr *feature = stage_own_axis(k, s, AXIS_REDUCE, "f", rows->dims[1]);
-    expr *a = ml_read(k, x, at[0], feature, t), *b = x_read(k, rows, (expr *[]){at[1], feature});
+    expr *a = ml_read(k, x, at[0], feature, t), *b;
+    if (f == SVM_RBF) b = x_read(k, transposed_table(l, rows), (expr *[]){feature, at[1]});
+    else b = x_read(k, rows, (expr *[]){at[1], feature});
     expr *difference = x_sub(k, a, b);
     expr *v = stage_reduce(k, s, RED_SUM, f == SVM_RBF ? x_mul(k, difference, difference) : x_mul(k, a, b));
     if (f == SVM_RBF) v = x_un(k, X_EXP, x_mul(k, x_float(k, t, -gamma), v));
@@ -299,16 +313,17 @@ static expr *couple_once(coupling *c, expr **fresh) {
 
 enum { COUPLED_MOST = 16 };
 
+// The result is made transposed, so that rows fill vectors.
 static buffer *couple(lowering *l, const node *n, const machine *m, buffer *pairs) {
     if (m->classes > COUPLED_MOST)
         diag_fatal_missing(l->program->diag, n->loc,
                            "probabilities of more than %d classes are not supported", COUPLED_MOST);
     dims *d = l->program->dims;
-    buffer *out =
-        lower_temp(l, n, "probable", pairs->dtype, 2, (dim *[]){pairs->dims[0], dim_const(d, m->classes)});
+    dim *rows = pairs->dims[0], *classes = dim_const(d, m->classes);
+    buffer *turned = lower_temp(l, n, "probable", pairs->dtype, 2, (dim *[]){classes, rows});
     kernel *k = lower_kernel(l, n, "probable");
     stage *s = kernel_stage(k);
-    expr *row = stage_own_axis(k, s, AXIS_PARALLEL, "n", pairs->dims[0]), *p[COUPLED_MOST], *qp[COUPLED_MOST];
+    expr *row = stage_own_axis(k, s, AXIS_PARALLEL, "n", rows), *p[COUPLED_MOST], *qp[COUPLED_MOST];
     stage_own_axis(k, s, AXIS_SCAN, "round", dim_const(d, m->classes > 100 ? m->classes : 100));
     coupling c = {.k = k, .n = m->classes, .t = pairs->dtype, .p = p, .qp = qp};
     c.q = ARENA_ARRAY(k->arena, expr *, c.n * c.n);
@@ -317,9 +332,13 @@ static buffer *couple(lowering *l, const node *n, const machine *m, buffer *pair
     expr *fresh[COUPLED_MOST], *done = couple_once(&c, fresh);
     for (int i = 0; i < c.n; i++) stage_step(s, i, x_select(k, done, p[i], fresh[i]), NULL);
     for (int i = 0; i < c.n; i++) {
-        expr *to[] = {row, x_i64(k, i)};
-        stage_write(k, s, out, to, p[i]);
+        expr *to[] = {x_i64(k, i), row};
+        stage_write(k, s, turned, to, p[i]);
     }
+    buffer *out = lower_temp(l, n, "coupled", pairs->dtype, 2, (dim *[]){rows, classes});
+    expr *at[2];
+    s = suffixed_stage(l, n, "coupled", out, &k, at);
+    stage_write(k, s, out, at, x_read(k, turned, (expr *[]){at[1], at[0]}));
     return out;
 }
 

@@ -1,12 +1,6 @@
 // TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: the attributes' lists of nodes and leaves
-// become constant tables, read by two kernels:
-//
-//   leaf[n, t]: node = root[t]; for depth: node = x[n, feature[node]] <= value[node] ? yes[node] : no[node]
-//   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
-//
-// Forests of small trees are walked by bits instead (tree_bits.c). The successor of a leaf is the leaf itself, so that all trees can be walked to the depth of the deepest.
+// become a forest, whose scores tree_scores.c computes.
 #include "ir/ops/ml/tree.h"
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +14,12 @@ static int add_node(forest *f, int64_t feature, branch mode, double value, bool 
     VEC_PUSH(a, &f->no, f->feature.n - 1);
     VEC_PUSH(a, &f->row, (int64_t)-1);
     return f->feature.n - 1;
+}
+
+int64_t tree_empty_leaf(forest *f) {
+    int at = add_node(f, 0, LEQ, 0, false);
+    f->row.at[at] = f->rows++;
+    return at;
 }
 
 static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
@@ -129,9 +129,47 @@ static uint64_t node_key(const node *n, int64_t tree, int64_t number) {
     return (uint64_t)tree << 32 | (uint64_t)number;
 }
 
-static int find_node(const forest *f, const map *places, int64_t tree, int64_t number) {
-    intptr_t place = (intptr_t)map_get_number(places, node_key(f->n, tree, number));
-    if (!place) infer_error(f->n, "tree %lld has no node %lld", (long long)tree, (long long)number);
+// Where the nodes are. Exporters list tree by tree, with numbers from 0, so that a tree's first node says where they are;
+// other lists need a map of all nodes.
+typedef struct node_places {
+    numbers trees, ids;
+    bool ordered;
+    map first, all; // by tree, and by tree and number: position + 1
+} node_places;
+
+static bool is_ordered(forest *f, node_places *p) {
+    for (int i = 0; i < p->trees.n; i++) {
+        int64_t tree = whole(&p->trees, i), id = whole(&p->ids, i);
+        node_key(f->n, tree, id);
+        if (id == 0 && !map_get_number(&p->first, (uint64_t)tree))
+            map_put_number(&p->first, (uint64_t)tree, (void *)(intptr_t)(i + 1));
+        else if (!i || tree != whole(&p->trees, i - 1) || id != whole(&p->ids, i - 1) + 1) return false;
+    }
+    return true;
+}
+
+static node_places place_nodes(forest *f) {
+    const node *n = f->n;
+    node_places p = {.trees = list_of(n, "nodes_treeids"), .ids = list_of(n, "nodes_nodeids")};
+    p.first.arena = p.all.arena = f->arena;
+    need_length(n, "nodes_nodeids", p.ids.n, p.trees.n);
+    p.ordered = is_ordered(f, &p);
+    for (int i = 0; !p.ordered && i < p.trees.n; i++) {
+        int64_t tree = whole(&p.trees, i);
+        uint64_t key = node_key(n, tree, whole(&p.ids, i));
+        if (map_get_number(&p.all, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
+        map_put_number(&p.all, key, (void *)(intptr_t)(i + 1));
+    }
+    return p;
+}
+
+static int find_node(const forest *f, const node_places *p, int64_t tree, int64_t number) {
+    uint64_t key = node_key(f->n, tree, number);
+    int64_t place = p->ordered ? (intptr_t)map_get_number(&p->first, (uint64_t)tree)
+                               : (intptr_t)map_get_number(&p->all, key);
+    if (p->ordered && place) place += number;
+    if (!place || place > p->trees.n || whole(&p->trees, (int)place - 1) != tree)
+        infer_error(f->n, "tree %lld has no node %lld", (long long)tree, (long long)number);
     return (int)place - 1;
 }
 
@@ -143,34 +181,31 @@ static branch branch_of(const node *n, const char *name) {
     infer_error(n, "attribute nodes_modes holds '%s'", name);
 }
 
-static void read_nodes(forest *f, map *places) {
+static void read_nodes(forest *f, const node_places *p) {
     const node *n = f->n;
-    numbers trees = list_of(n, "nodes_treeids"), ids = list_of(n, "nodes_nodeids"), missing;
+    numbers missing = list_of(n, "nodes_missing_value_tracks_true");
     numbers features = list_of(n, "nodes_featureids"), values = either_of(n, "nodes_values");
-    missing = list_of(n, "nodes_missing_value_tracks_true");
     const attr *modes = node_attr(n, "nodes_modes");
     if (!modes || modes->kind != ATTR_STRINGS) infer_error(n, "attribute nodes_modes is missing");
     f->wide = values.tensor && values.tensor->elem == DT_F64;
-    need_length(n, "nodes_treeids", trees.n, modes->n);
-    need_length(n, "nodes_nodeids", ids.n, modes->n);
+    need_length(n, "nodes_treeids", p->trees.n, modes->n);
     need_length(n, "nodes_featureids", features.n, modes->n);
     map seen = {.arena = f->arena};
     for (int i = 0; i < modes->n; i++) {
-        int64_t tree = whole(&trees, i);
-        uint64_t key = node_key(n, tree, whole(&ids, i));
-        if (map_get_number(places, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
-        map_put_number(places, key, (void *)(intptr_t)(i + 1));
         bool leaf = strcmp(modes->strings[i], "LEAF") == 0;
         add_node(f, leaf ? 0 : whole(&features, i), leaf ? LEQ : branch_of(n, modes->strings[i]),
                  leaf ? 0 : number(&values, i, 0), number(&missing, i, 0) != 0);
         if (leaf) f->row.at[i] = f->rows++;
-        if (map_get_number(&seen, (uint64_t)tree)) continue;
-        map_put_number(&seen, (uint64_t)tree, f);
+        uint64_t tree = (uint64_t)whole(&p->trees, i);
+        if (map_get_number(p->ordered ? &p->first : &seen, tree) !=
+            (p->ordered ? (void *)(intptr_t)(i + 1) : NULL))
+            continue;
+        if (!p->ordered) map_put_number(&seen, tree, f);
         VEC_PUSH(f->arena, &f->root, (int64_t)i);
     }
 }
 
-static void link_nodes(forest *f, const map *places) {
+static void link_nodes(forest *f, const node_places *places) {
     numbers trees = list_of(f->n, "nodes_treeids"), yes = list_of(f->n, "nodes_truenodeids");
     numbers no = list_of(f->n, "nodes_falsenodeids");
     need_length(f->n, "nodes_truenodeids", yes.n, f->feature.n);
@@ -185,7 +220,7 @@ static void link_nodes(forest *f, const map *places) {
 // `what` is "target" or "class".
 static void read_listed(forest *f, const char *what, const char *ids_name) {
     const node *n = f->n;
-    map places = {.arena = f->arena};
+    node_places places = place_nodes(f);
     read_nodes(f, &places);
     link_nodes(f, &places);
     numbers trees = list_of(n, arena_printf(f->arena, "%s_treeids", what));
@@ -254,7 +289,8 @@ static void read_ensemble(forest *f) {
         f->no.at[i] = successor(f, features.n, &no, &no_leaf, i);
     }
     for (int i = 0; i < targets.n; i++) {
-        f->row.at[add_node(f, 0, LEQ, 0, false)] = i;
+        int leaf = add_node(f, 0, LEQ, 0, false); // may move f->row.at
+        f->row.at[leaf] = i;
         add_entry(f, i, whole(&targets, i), number(&weights, i, 0));
     }
     for (int i = 0, next = 0; i < features.n; i++)
@@ -276,166 +312,7 @@ static void check_features(const forest *f) {
     if (!f->root.n) infer_error(f->n, "there are no trees");
 }
 
-// ---------------------------------------------------------------- kernels
-expr *tree_value(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
-
-// Whether the test of mode m is true.
-static expr *test(kernel *k, branch m, expr *v, expr *limit) {
-    switch (m) {
-    case LEQ: return x_bin(k, X_LE, v, limit);
-    case LT: return x_lt(k, v, limit);
-    case GTE: return x_bin(k, X_LE, limit, v);
-    case GT: return x_lt(k, limit, v);
-    case EQ: return x_bin(k, X_EQ, v, limit);
-    case NEQ: return x_bin(k, X_NE, v, limit);
-    case MEMBER:
-    case BRANCHES: break;
-    }
-    return x_int(k, DT_BOOL, 0);
-}
-
-// Only distinguishes the modes that occur.
-expr *tree_test(const tables *s, kernel *k, expr *node, expr *v) {
-    expr *limit = tree_value(k, s->value, node), *result = NULL;
-    bool used[BRANCHES] = {false}, missing = false;
-    for (int i = 0; i < s->f->mode.n; i++) {
-        if (s->f->row.at[i] < 0) used[s->f->mode.at[i]] = true;
-        missing |= s->f->missing.at[i] != 0;
-    }
-    for (int m = 0; m < BRANCHES; m++) {
-        if (!used[m]) continue;
-        expr *one = test(k, (branch)m, v, limit);
-        expr *is = x_bin(k, X_EQ, tree_value(k, s->mode, node), x_i64(k, m));
-        result = result ? x_select(k, is, one, result) : one;
-    }
-    if (!result) return x_int(k, DT_BOOL, 1);
-    if (!missing) return result;
-    expr *tracks = x_bin(k, X_NE, tree_value(k, s->missing, node), x_i64(k, 0));
-    return x_bin(k, X_OR, result, x_and(k, x_un(k, X_ISNAN, v), tracks));
-}
-
-// The trees are sorted by depth. A group is walked to the depth of its last tree.
-static int end_of_group(const forest *f, int first) {
-    enum { GROUPS = 4, UNIT = 16 };
-    int size = (f->root.n / GROUPS + UNIT - 1) / UNIT * UNIT, end = first + (size ? size : UNIT);
-    return end + UNIT > f->root.n ? f->root.n : end;
-}
-
-// leaf[n, t] for t in [first, end).
-static void walk_trees(const tables *s, const node *n, buffer *leaf, int first, int end) {
-    lowering *l = s->l;
-    const forest *f = s->f;
-    dims *d = l->program->dims;
-    kernel *k = lower_kernel(l, n, "leaf");
-    stage *st = kernel_stage(k);
-    expr *row = stage_own_axis(k, st, AXIS_PARALLEL, "i", leaf->dims[0]),
-         *tree = stage_own_axis(k, st, AXIS_PARALLEL, "t", dim_const(d, end - first));
-    int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth_of.at[end - 1]));
-    stage_axis(k, st, step);
-    expr *root = x_read(k, ml_ints(l, "root", f->root.at + first, end - first), &tree);
-    expr *place = stage_state(k, st, DT_I64, root);
-    expr *v = ml_read(k, s->x, row, tree_value(k, s->feature, place), s->t);
-    expr *next =
-        x_select(k, tree_test(s, k, place, v), tree_value(k, s->yes, place), tree_value(k, s->no, place));
-    stage_step(st, 0, next, NULL);
-    expr *at[] = {row, x_add(k, tree, x_i64(k, first))};
-    stage_write(k, st, leaf, at, tree_value(k, s->row, place));
-}
-
-// leaf[n, t]: the row of the leaf that row n of X reaches in tree t; or leaf[t, n], if *turned.
-static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool *turned) {
-    if (f->wide) t = DT_F64;
-    tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
-    int64_t count = f->feature.n, most = 0;
-    s.feature = ml_ints(l, "feature", f->feature.at, count);
-    s.yes = ml_ints(l, "yes", f->yes.at, count);
-    s.no = ml_ints(l, "no", f->no.at, count);
-    s.missing = ml_ints(l, "missing", f->missing.at, count);
-    s.mode = ml_ints(l, "mode", f->mode.at, count);
-    s.row = ml_ints(l, "row", f->row.at, count);
-    s.value = ml_floats(l, "value", t, f->value.at, count, 0);
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
-    for (int i = 0; i < count; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
-    lower_check(l, n, dim_lt(dim_const(features->table, most), features),
-                "X has fewer features than the trees test");
-    *turned = tree_bits_pay(l, f, rows);
-    if (*turned) return tree_bits_leaves(l, n, f, t, rows, features);
-    buffer *leaf =
-        lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(l->program->dims, f->root.n)});
-    for (int first = 0, end; first < f->root.n; first = end) {
-        end = end_of_group(f, first);
-        walk_trees(&s, n, leaf, first, end);
-    }
-    return leaf;
-}
-
-// The weights of all leaves for all targets; `none` where a leaf has no entry.
-static buffer *dense_weights(lowering *l, const forest *f, dtype t, double none) {
-    int64_t count = (f->rows ? f->rows : 1) * f->targets;
-    double *all = ARENA_ARRAY(f->arena, double, count);
-    bool *given = ARENA_ARRAY(f->arena, bool, count);
-    for (int64_t i = 0; i < count; i++) all[i] = none;
-    for (int i = 0; i < f->target.n; i++) {
-        int64_t at = f->entry_row.at[i] * f->targets + f->target.at[i];
-        all[at] = given[at] && none == 0 ? all[at] + f->weight.at[i] : f->weight.at[i];
-        given[at] = true;
-    }
-    return ml_floats(l, "weight", t, all, count, f->targets);
-}
-
-// Whether each leaf has at most one target, so that two lists are sufficient.
-static bool is_single(const forest *f) {
-    bool *seen = ARENA_ARRAY(f->arena, bool, f->rows + 1);
-    for (int i = 0; i < f->entry_row.n; i++) {
-        if (seen[f->entry_row.at[i]]) return false;
-        seen[f->entry_row.at[i]] = true;
-    }
-    return true;
-}
-
-static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, expr *row,
-                           expr *target) {
-    int64_t count = f->rows ? f->rows : 1, *targets = ARENA_ARRAY(f->arena, int64_t, count);
-    double *weights = ARENA_ARRAY(f->arena, double, count);
-    for (int64_t i = 0; i < count; i++) targets[i] = -1;
-    for (int i = 0; i < f->target.n; i++) {
-        targets[f->entry_row.at[i]] = f->target.at[i];
-        weights[f->entry_row.at[i]] = f->weight.at[i];
-    }
-    expr *weight = x_read(k, ml_floats(l, "weight", t, weights, count, 0), &row);
-    expr *own = x_read(k, ml_ints(l, "target", targets, count), &row);
-    return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
-}
-
-// score[n, j] of all targets, including base values.
-static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
-    dtype t = scores->dtype;
-    bool turned;
-    buffer *leaf = find_leaves(l, n, f, t, &turned);
-    double most = t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
-    double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
-    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", leaf->dims[!turned]), *weight;
-    expr *row = x_read(k, leaf, turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
-    row = x_cast(k, row, DT_I64, false);
-    row = x_bin(k, X_MAX, x_bin(k, X_MIN, row, x_i64(k, f->rows - 1)), x_i64(k, 0));
-    if (is_single(f)) weight = single_weight(l, f, k, t, none, row, at[1]);
-    else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});
-    reduce_op op = how == MINIMUM ? RED_MIN : how == MAXIMUM ? RED_MAX : RED_SUM;
-    expr *v = stage_reduce(k, s, op, weight);
-    // A target without a leaf has score 0.
-    if (none != 0) v = x_select(k, x_bin(k, X_EQ, v, x_float(k, t, none)), x_float(k, t, 0), v);
-    if (how == AVERAGE) v = x_div(k, v, x_float(k, t, f->root.n));
-    if (f->base) {
-        expr *which = f->nbase == 1 ? x_i64(k, 0) : at[1];
-        v = x_add(k, v, x_read(k, ml_floats(l, "base", t, f->base, f->nbase, 0), &which));
-    }
-    stage_write(k, s, scores, at, v);
-}
-
+// ---------------------------------------------------------------- the operators
 static forest new_forest(const node *n, int64_t targets) {
     if (targets < 1 || targets > 1 << 20) infer_error(n, "there are %lld targets", (long long)targets);
     return (forest){.arena = infer_arena(n), .n = n, .targets = targets};
@@ -486,7 +363,7 @@ static void regressor_lower(lowering *l, node *n) {
     forest f = regression_forest(n);
     buffer *out = lower_out(l, n, 0);
     buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, out->dims);
-    add_scores(l, n, &f, aggregate_of(n), raw);
+    tree_scores(l, n, &f, aggregate_of(n), raw);
     ml_apply(l, n, transform_of(n), raw, out);
 }
 
@@ -549,7 +426,7 @@ static void classifier_lower(lowering *l, node *n) {
     ml_matrix(n, &rows, &features);
     dims *t = l->program->dims;
     buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, (dim *[]){rows, dim_const(t, f.targets)});
-    add_scores(l, n, &f, SUM, raw);
+    tree_scores(l, n, &f, SUM, raw);
     ml_transform how = ml_transform_of(n);
     if (!c.pair) {
         ml_apply(l, n, how, raw, out);

@@ -8,6 +8,7 @@
 //
 // All nodes are tested, but without branches or gathers, for a vector of rows at a time: X is transposed.
 #include "ir/ops/ml/tree.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct small_trees {
@@ -41,32 +42,37 @@ static void list_nodes(const forest *f, int t, int *nodes, int *count) {
     }
 }
 
-static bool are_small(const forest *f, small_trees *s) {
+int64_t tree_bits_leaf_count(const forest *f, int tree) {
     int nodes[MOST_NODES], count;
+    list_nodes(f, tree, nodes, &count);
+    int leaves = (count + 1) / 2;
+    return count < 0 || leaves > MOST_LEAVES ? -1 : leaves;
+}
+
+static bool are_small(const forest *f, small_trees *s) {
     *s = (small_trees){.f = f};
     for (int t = 0; t < f->root.n; t++) {
-        list_nodes(f, t, nodes, &count);
-        if (count < 0) return false;
-        int64_t leaves = (count + 1) / 2;
+        int64_t leaves = tree_bits_leaf_count(f, t);
+        if (leaves < 0) return false;
         if (leaves > s->leaves) s->leaves = leaves;
     }
     s->nodes = s->leaves - 1;
-    return s->leaves <= MOST_LEAVES;
+    return true;
 }
 
-// Cycles of a node's test for a vector, and of a step of the walk for an element.
+// Relative times of a node's test for a vector, and of a step of the walk for an element.
 bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows) {
-    enum { TEST = 7, STEP = 8, FEW = 4 };
+    enum { TEST = 3, STEP = 2 };
     small_trees s;
-    if ((dim_is_const(rows) && dim_value(rows) < FEW) || !are_small(f, &s)) return false;
+    if ((dim_is_const(rows) && dim_value(rows) < TREE_BITS_ROWS) || !are_small(f, &s)) return false;
     int64_t lanes = l->program->module->vector_bits / (s.leaves > 32 || f->wide ? 64 : 32);
     return lanes > 1 && s.nodes * TEST < STEP * f->depth * lanes;
 }
 
 // ---------------------------------------------------------------- tables
 typedef struct bit_tables {
-    tables t;
-    buffer *mask, *row;
+    buffer *feature, *value, *missing, *mode, *mask;
+    int64_t *row; // by place
     dtype bits;
 } bit_tables;
 
@@ -90,45 +96,80 @@ static void fill_tree(const small_trees *s, int t, int64_t *node, uint64_t *mask
     }
 }
 
-static const int64_t *picked(arena *a, const int64_t *from, const int64_t *node, int64_t n) {
-    int64_t *to = ARENA_ARRAY(a, int64_t, n);
-    for (int64_t j = 0; j < n; j++) to[j] = from[node[j]];
-    return to;
+static buffer *int_table(lowering *l, const char *name, dtype t, const int64_t *v, int64_t n) {
+    constant *c = constant_new(l->program->arena, t, 1, &n);
+    for (int64_t j = 0; j < n; j++) dtype_store_int(t, (void *)c->data, j, v[j]);
+    return program_constant(l->program, name, c);
 }
 
-static buffer *mask_table(lowering *l, dtype t, const uint64_t *mask, int64_t n) {
-    constant *c = constant_new(l->program->arena, t, 1, &n);
-    for (int64_t j = 0; j < n; j++) dtype_store_int(t, (void *)c->data, j, (int64_t)mask[j]);
-    return program_constant(l->program, "mask", c);
+static buffer *picked(lowering *l, const char *name, const int64_t *from, const int64_t *node, int64_t n) {
+    int64_t *to = ARENA_ARRAY(l->program->arena, int64_t, n + 1);
+    for (int64_t j = 0; j < n; j++) to[j] = from[node[j]];
+    return int_table(l, name, DT_I32, to, n);
 }
 
 static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
     const forest *f = s->f;
     arena *a = f->arena;
-    int64_t n = f->root.n * s->nodes, leaves = f->root.n * s->leaves, *node = ARENA_ARRAY(a, int64_t, n + 1),
-            *row = ARENA_ARRAY(a, int64_t, leaves + 1);
+    int64_t n = f->root.n * s->nodes, leaves = f->root.n * s->leaves, *node = ARENA_ARRAY(a, int64_t, n + 1);
     uint64_t *mask = ARENA_ARRAY(a, uint64_t, n + 1);
-    memset(mask, 0xff, (size_t)n * sizeof *mask);
-    for (int j = 0; j < f->root.n; j++) fill_tree(s, j, node, mask, row);
     double *value = ARENA_ARRAY(a, double, n + 1);
+    bit_tables b = {.row = ARENA_ARRAY(a, int64_t, leaves + 1), .bits = s->leaves > 32 ? DT_I64 : DT_I32};
+    for (int64_t j = 0; j < leaves; j++) b.row[j] = -1;
+    memset(mask, 0xff, (size_t)n * sizeof *mask);
+    for (int j = 0; j < f->root.n; j++) fill_tree(s, j, node, mask, b.row);
     for (int64_t j = 0; j < n; j++) value[j] = f->value.at[node[j]];
-    bit_tables b = {.t = {.l = l, .f = f, .t = t}, .bits = s->leaves > 32 ? DT_I64 : DT_I32};
-    b.t.feature = ml_ints(l, "feature", picked(a, f->feature.at, node, n), n);
-    b.t.missing = ml_ints(l, "missing", picked(a, f->missing.at, node, n), n);
-    b.t.mode = ml_ints(l, "mode", picked(a, f->mode.at, node, n), n);
-    b.t.value = ml_floats(l, "value", t, value, n, 0);
-    b.mask = mask_table(l, b.bits, mask, n);
-    b.row = ml_ints(l, "row", row, leaves);
+    b.feature = picked(l, "feature", f->feature.at, node, n);
+    b.missing = picked(l, "missing", f->missing.at, node, n);
+    b.mode = picked(l, "mode", f->mode.at, node, n);
+    b.value = ml_floats(l, "value", t, value, n, 0);
+    b.mask = int_table(l, "mask", b.bits, (const int64_t *)mask, n);
     return b;
 }
 
 // ---------------------------------------------------------------- kernels
-static buffer *feature_rows(lowering *l, const node *n, buffer *x, dtype t, dim *rows, dim *features) {
-    buffer *to = lower_temp(l, n, "features", t, 2, (dim *[]){features, rows});
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "features", to, &k, at);
-    stage_write(k, s, to, at, ml_read(k, x, at[1], at[0], t));
+// The infinity that passes all tests that NaN passes; 0: there is none.
+static double infinity_of(const forest *f) {
+    double found = 0;
+    for (int i = 0; i < f->mode.n; i++) {
+        if (f->row.at[i] >= 0 || !f->missing.at[i]) continue;
+        bool below = f->mode.at[i] == LEQ || f->mode.at[i] == LT;
+        bool above = f->mode.at[i] == GTE || f->mode.at[i] == GT;
+        double own = below ? -INFINITY : INFINITY;
+        if (!(below || above) || !isfinite(f->value.at[i]) || (found != 0 && found != own)) return 0;
+        found = own;
+    }
+    return found;
+}
+
+// Features of tests that NaN passes are `count` further on. The lists belong to other parts of the forest as well.
+static void number_anew(forest *f, int64_t count) {
+    int n = f->mode.n;
+    int64_t *feature = ARENA_ARRAY(f->arena, int64_t, n), *missing = ARENA_ARRAY(f->arena, int64_t, n);
+    for (int at = 0; at < n; at++) feature[at] = f->feature.at[at] + (f->missing.at[at] ? count : 0);
+    f->feature.at = feature;
+    f->missing.at = missing;
+}
+
+// X transposed. If an infinity can stand for NaN, there is a second copy with it, which the tests read that NaN passes.
+static buffer *feature_rows(lowering *l, const node *n, forest *f, dtype t, tree_rows rows) {
+    dim *all, *features;
+    double infinity = infinity_of(f);
+    ml_matrix(n, &all, &features);
+    bool twice = infinity != 0 && dim_is_const(features);
+    int64_t count = twice ? dim_value(features) : 0;
+    buffer *to =
+        lower_temp(l, n, "features", t, 2, (dim *[]){twice ? dim_mulk(features, 2) : features, rows.count});
+    kernel *k = lower_kernel(l, n, "features");
+    stage *s = kernel_stage(k);
+    expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", features),
+         *i = stage_own_axis(k, s, AXIS_PARALLEL, "i", rows.count);
+    expr *v = ml_read(k, lower_in(l, n, 0), x_add(k, x_dim(k, rows.first), i), j, t);
+    stage_write(k, s, to, (expr *[]){j, i}, v);
+    if (!twice) return to;
+    expr *filled = x_select(k, x_un(k, X_ISNAN, v), x_float(k, t, infinity), v);
+    stage_write(k, s, to, (expr *[]){x_add(k, j, x_i64(k, count)), i}, filled);
+    number_anew(f, count);
     return to;
 }
 
@@ -142,13 +183,16 @@ static expr *trailing_zeros(kernel *k, expr *bits) {
     return x_cast(k, x_sub(k, exponent, x_int(k, code->dtype, wide ? 1023 : 127)), DT_I64, false);
 }
 
-buffer *tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, dim *rows, dim *features) {
+static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
+
+tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct) {
     small_trees s;
+    buffer *x = feature_rows(l, n, f, t, rows);
     are_small(f, &s);
     bit_tables b = make_tables(l, &s, t);
+    tree_modes modes = tree_modes_of(f);
     dims *d = l->program->dims;
-    buffer *x = feature_rows(l, n, lower_in(l, n, 0), t, rows, features);
-    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows});
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows.count});
     kernel *k;
     expr *at[2];
     stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);
@@ -156,10 +200,16 @@ buffer *tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, d
     stage_axis(k, st, step);
     expr *left = stage_state(k, st, b.bits, x_int(k, b.bits, -1));
     expr *node = x_add(k, x_mul(k, at[0], x_i64(k, s.nodes)), x_axis(k, step));
-    expr *v = x_read(k, x, (expr *[]){tree_value(k, b.t.feature, node), at[1]});
-    expr *rest = x_bin(k, X_AND, left, tree_value(k, b.mask, node));
-    stage_step(st, 0, x_select(k, tree_test(&b.t, k, node, v), left, rest), NULL);
+    expr *feature = x_cast(k, element(k, b.feature, node), DT_I64, false);
+    expr *v = x_read(k, x, (expr *[]){feature, at[1]});
+    expr *passes = tree_test(k, &modes, element(k, b.mode, node), element(k, b.missing, node), v,
+                             element(k, b.value, node));
+    expr *rest = x_bin(k, X_AND, left, element(k, b.mask, node));
+    stage_step(st, 0, x_select(k, passes, left, rest), NULL);
     expr *place = x_add(k, x_mul(k, at[0], x_i64(k, s.leaves)), trailing_zeros(k, left));
-    stage_write(k, st, leaf, at, x_cast(k, tree_value(k, b.row, place), DT_I32, false));
-    return leaf;
+    int64_t places = f->root.n * s.leaves;
+    expr *row = direct ? x_cast(k, place, DT_I32, false)
+                       : element(k, int_table(l, "row", DT_I32, b.row, places), place);
+    stage_write(k, st, leaf, at, row);
+    return (tree_leaves){leaf, true, direct, b.row, places};
 }

@@ -112,6 +112,7 @@ static void find_slopes(emitter *e, access *a) {
 access *access_make(emitter *e, buffer *b, expr *const *index) {
     access *a = ARENA_NEW(e->scratch, access);
     a->buffer = b;
+    a->index = b->layout || b->role == BUF_LOCAL ? NULL : index;
     a->offset = b->layout ? layout_offset(e->k, b, index) : row_major_offset(e->k, b, index);
     if (e->row_lanes && b->role == BUF_LOCAL && b->rank)
         a->offset = x_add(e->k, x_mul(e->k, a->offset, x_i64(e->k, e->row_lanes)), x_axis(e->k, e->row_axis));
@@ -132,10 +133,10 @@ saved_values values_save(emitter *e, expr *what, int axis) {
     expr_list all = expr_nodes(e->scratch, what);
     for (int j = 0; j < all.n; j++) {
         struct emit_entry *entry = entry_of(e, all.at[j]);
-        if (!entry->value && !entry->index && !entry->vindex) continue;
+        if (!entry->value && !entry->index && !entry->vindex && !entry->narrow) continue;
         if (!expr_uses_axis(all.at[j], axis)) continue;
         VEC_PUSH(e->scratch, &a.list, ((struct saved_value){all.at[j]->id, *entry}));
-        entry->value = entry->index = entry->vindex = NULL;
+        entry->value = entry->index = entry->vindex = entry->narrow = NULL;
     }
     return a;
 }
@@ -191,6 +192,7 @@ static bool can_join(emitter *e, int a, int b, access **all, int nall) {
 // Removes a collapsed axis from an access.
 static void leave_axis(emitter *e, access *x, int a) {
     expr *zero = x->coef[a] = x_i64(e->k, 0);
+    x->index = NULL;
     x->offset = x->affine ? canonical_offset(e->k, x) : expr_substitute_axis(e->k, x->offset, a, zero);
 }
 

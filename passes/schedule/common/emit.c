@@ -266,7 +266,7 @@ scope scope_parallel(emitter *e, int axis) {
 
 static ins **slot(emitter *e, int id, int which) {
     struct emit_entry *s = &e->entries[id];
-    return which == 0 ? &s->value : which == 1 ? &s->index : &s->vindex;
+    return which == 0 ? &s->value : which == 1 ? &s->index : which == 2 ? &s->vindex : &s->narrow;
 }
 static void drop_values(emitter *e, int mark) {
     while (e->log.n > mark) {
@@ -284,14 +284,14 @@ void scope_close(emitter *e, scope s) {
     if (s.axis >= 0) e->counter[s.axis] = NULL;
     if (s.head) lb_end(&e->b, s.head);
 }
-static ins *cache_value(emitter *e, const expr *x, int which, ins *v) {
+ins *emit_cache(emitter *e, const expr *x, int which, ins *v) {
     entry_of(e, x);
     *slot(e, x->id, which) = v;
     VEC_PUSH(e->scratch, &e->log, (struct emit_log){x->id, which});
     return v;
 }
 
-void use_value(emitter *e, const expr *x, ins *v) { cache_value(e, x, 0, v); }
+void use_value(emitter *e, const expr *x, ins *v) { emit_cache(e, x, 0, v); }
 
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
@@ -321,18 +321,18 @@ void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_
     for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
 }
 
-static bool varies(emitter *e, const expr *x) {
+bool emit_varies(emitter *e, const expr *x) {
     if (e->lanes == 1) return false;
     struct emit_entry *s = entry_of(e, x);
     if (s->varies) return s->varies == 2;
     bool v = false;
     if (x->op == X_AXIS) v = x->axis == e->vaxis;
     if (x->op == X_STATE || x->op == X_OTHER) v = e->state_varies;
-    for (int j = 0; j < expr_arity(x->op); j++) v |= varies(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++) v |= emit_varies(e, x->arg[j]);
     if (x->op == X_READ) {
-        v |= varies(e, s->read ? s->read->offset : x);
+        v |= emit_varies(e, s->read ? s->read->offset : x);
         v |= e->variables_vary && emit_is_variable(e, x->buffer);
-        if (x->guard) v |= varies(e, x->guard) || varies(e, x->fill);
+        if (x->guard) v |= emit_varies(e, x->guard) || emit_varies(e, x->fill);
     }
     entry_of(e, x)->varies = v ? 2 : 1;
     return v;
@@ -371,7 +371,7 @@ static ins *to_index(emitter *e, ins *v) {
 // vector: one index per lane, else the index of lane 0.
 static ins *index_of(emitter *e, expr *x, bool vector) {
     lbuild *b = &e->b;
-    vector = vector && varies(e, x);
+    vector = vector && emit_varies(e, x);
     struct emit_entry *s = entry_of(e, x);
     ins *known = vector ? s->vindex : s->index, *v;
     if (known) return known;
@@ -391,13 +391,13 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
     } else {
         int lanes = e->lanes;
         // Lane 0 alone cannot be taken from a varying value.
-        if (!vector && varies(e, x))
+        if (!vector && emit_varies(e, x))
             diag_defect(b->diag, e->k->loc, "kernel %s: an index varies, but its access does not",
                         e->k->name);
         v = to_index(e, emit_value(e, x));
         if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
     }
-    return cache_value(e, x, vector ? 2 : 1, v);
+    return emit_cache(e, x, vector ? 2 : 1, v);
 }
 
 ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
@@ -429,9 +429,11 @@ ins *pointer_of(emitter *e, const buffer *b) {
 }
 
 // Inactive lanes read element 0: their own index may be out of bounds.
-static ins *active_indices(emitter *e, ins *at) {
+ins *emit_active_indices(emitter *e, ins *at) {
     if (!e->active) return at;
-    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, e->active, at->type.lanes));
+    ins *n = e->active;
+    if (n->type.kind != at->type.kind) n = lb_conv(&e->b, L_ITRUNC, at->type.kind, n);
+    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, n, at->type.lanes));
     return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
 }
 
@@ -466,7 +468,9 @@ static ins *load_repeated(emitter *e, access *a) {
 }
 
 static ins *load_gathered(emitter *e, access *a) {
-    ins *at = active_indices(e, index_of(e, a->offset, true));
+    ins *narrow = emit_narrow_gather(e, a);
+    if (narrow) return narrow;
+    ins *at = emit_active_indices(e, index_of(e, a->offset, true));
     return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
 }
 static ins *load_neighbours(emitter *e, access *a) {
@@ -544,7 +548,7 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
 static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
     ins *at = splat_to(e, index_of(e, a->offset, true), true);
-    at = active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
+    at = emit_active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
     return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
 }
 
@@ -560,7 +564,7 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
     if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
     scope branch = scope_if(e, all);
-    lb_set(b, result, splat_to(e, load_access(e, a, vector && varies(e, a->offset)), vector));
+    lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
     if (guard->type.lanes > 1) {
         scope_else(e, branch);
         bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
@@ -577,7 +581,7 @@ static ins *emit_read(emitter *e, expr *x) {
         a = access_make(e, x->buffer, x->index);
         entry_of(e, x)->read = a;
     }
-    bool vector = varies(e, x);
+    bool vector = emit_varies(e, x);
     return x->guard ? read_guarded(e, x, a, vector) : load_access(e, a, vector);
 }
 
@@ -631,12 +635,12 @@ ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_AXIS || x->op == X_DIM) return index_to_value(e, x);
     ins *known = entry_of(e, x)->value;
     if (known) return known;
-    if (x->op == X_READ) return cache_value(e, x, 0, emit_read(e, x));
-    if (x->op == X_CHECK) return cache_value(e, x, 0, emit_check(e, x));
+    if (x->op == X_READ) return emit_cache(e, x, 0, emit_read(e, x));
+    if (x->op == X_CHECK) return emit_cache(e, x, 0, emit_check(e, x));
     ins *quantised = x->op == X_CAST && varies(e, x) ? emit_requantised(e, x) : NULL;
-    if (quantised) return cache_value(e, x, 0, quantised);
+    if (quantised) return emit_cache(e, x, 0, quantised);
     const expr *product = contracted(e, x);
-    if (product) return cache_value(e, x, 0, emit_contracted(e, x, product));
+    if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
     bool vector = false;
     for (int j = 0; j < expr_arity(x->op); j++) {
@@ -646,7 +650,7 @@ ins *emit_value(emitter *e, expr *x) {
     // A scalar condition of a select between vectors stays a scalar.
     for (int j = 0; vector && j < expr_arity(x->op); j++)
         if (!(x->op == X_SELECT && j == 0)) arg[j] = splat_to(e, arg[j], true);
-    return cache_value(e, x, 0, expr_apply(&e->b, x, arg));
+    return emit_cache(e, x, 0, expr_apply(&e->b, x, arg));
 }
 
 ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->lanes > 1); }
@@ -726,7 +730,7 @@ static bool is_safe_read(emitter *e, const expr *x) {
 // Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within
 // them stay one instruction.
 static void hoist_scalar(emitter *e, expr *x, bool hoistable) {
-    if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
+    if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !emit_varies(e, x)) emit_value(e, x);
 }
 
 static bool hoist_node(emitter *e, expr *x) {
@@ -736,13 +740,13 @@ static bool hoist_node(emitter *e, expr *x) {
     if (x->op == X_AXIS) hoistable = e->counter[x->axis] != NULL;
     for (int j = 0; j < expr_arity(x->op); j++) hoistable &= own[j] = hoist_node(e, x->arg[j]);
     for (int j = 0; j < expr_arity(x->op); j++)
-        if (!hoistable || varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
+        if (!hoistable || emit_varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
         if (entry_of(e, x)->read) hoist_node(e, entry_of(e, x)->read->offset);
         if (x->guard) hoist_scalar(e, x->guard, hoist_node(e, x->guard)), hoist_node(e, x->fill);
         hoistable = is_safe_read(e, x);
-        if (hoistable && !varies(e, x)) emit_value(e, x);
-    } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
+        if (hoistable && !emit_varies(e, x)) emit_value(e, x);
+    } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !emit_varies(e, x)) {
         emit_index(e, x);
     }
     s = entry_of(e, x);
@@ -758,7 +762,7 @@ void emit_hoist(emitter *e, expr *x) {
 
 bool emit_is_invariant(emitter *e, expr *x) {
     e->visit++;
-    return hoist_node(e, x) && !varies(e, x);
+    return hoist_node(e, x) && !emit_varies(e, x);
 }
 
 void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {

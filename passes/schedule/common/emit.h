@@ -11,7 +11,8 @@
 // set for the axes in which the offset is linear, whatever the rest of it depends on.
 typedef struct access {
     buffer *buffer;
-    expr *offset; // in elements of the physical storage
+    expr *offset;       // in elements of the physical storage
+    expr *const *index; // logical; NULL: not as the offset is
     bool affine;
     expr *base, **coef; // by kernel axis
     // If not affine, by kernel axis; NULL: unknown.
@@ -59,6 +60,7 @@ typedef struct emitter {
     ins **state, **other; // by component
     struct emit_entry {
         ins *value, *index, *vindex; // cached while their scope is open
+        ins *narrow;                 // the same: an index per lane as i32, modulo 2^32
         access *read;                // X_READ: set by emitter_stage
         uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
         bool hoistable;              // as of visit `seen`
@@ -114,6 +116,13 @@ ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform a
 ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
 ins *emit_dim(emitter *e, dim *d);                 // index kind
+bool emit_varies(emitter *e, const expr *x);       // along the vector axis
+ins *emit_active_indices(emitter *e, ins *at);     // 0 for inactive lanes
+ins *emit_cache(emitter *e, const expr *x, int which, ins *v); // v, valid until the scope closes: 3: narrow
+// The elements at indices of 32 bits; NULL: the indices are not known to fit.
+ins *emit_narrow_gather(emitter *e, const access *a);
+// Whether gathers of the read use indices of 32 bits, if lanes are positions of that axis, or states.
+bool emit_gathers_narrow(emitter *e, const expr *x, int axis);
 // value NULL: w->value is computed here, inside the guard.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Hoists the loop-invariant parts of x (index arithmetic and safe reads) out of loops that are opened later.

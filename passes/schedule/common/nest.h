@@ -35,6 +35,13 @@ bool nest_writes_apart(const stage *s);
 bool nest_masks(const nest *n);
 // The number of vectors per loop body that share scalar work (unroll-and-jam).
 int vectors_at_once(const nest *n);
+// Whether the inner loop iterates on its states until they settle, and by reads at positions that they say
+// (schedule_walk.c), the number of vectors that do so side by side,
+// and the loop.
+bool nest_iterates(const nest *n);
+bool nest_walks(const nest *n);
+int walk_vectors(const nest *n);
+void iterate(nest *n);
 // The bounds of the loop over an inner axis, narrowed to the positions that contribute to the reduction.
 void nest_range(nest *n, int axis, ins **begin, ins **end);
 // The body for one position of the parallel axes, whose counters are set: states, reduce loops, writes.

@@ -55,19 +55,27 @@ static void join_axes(tiling *t) {
 
 static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
 
-// Rows of a tile are positions of one axis: the innermost, unless it is, or might be, short and another one
-// is known to be long.
+// The last axis known to be long; of axes that all may be short, that along which rows of A are closest: batches
+// are further apart than positions of a sequence.
+static int long_row_axis(const tiling *t) {
+    enum { MANY = 8 };
+    int best = t->m.n - 1;
+    for (int j = best - 1; j >= 0; j--)
+        if (has_positions(t, t->m.at[j], MANY)) return j;
+    for (int j = best - 1; j >= 0; j--)
+        if (is_longer_stride(t->a->coef[t->m.at[best]], t->a->coef[t->m.at[j]])) best = j;
+    return best;
+}
+
+// Rows of a tile are positions of one axis: the innermost, unless it is, or might be, short.
 static void choose_row_axis(tiling *t) {
-    enum { FEW = 4, MANY = 8 };
+    enum { FEW = 4 };
     if (!t->m.n) return;
     int *last = &t->m.at[t->m.n - 1];
-    if (!has_positions(t, *last, FEW))
-        for (int j = t->m.n - 2; j >= 0; j--)
-            if (has_positions(t, t->m.at[j], MANY)) {
-                int swap = t->m.at[j];
-                t->m.at[j] = *last, *last = swap;
-                break;
-            }
+    if (!has_positions(t, *last, FEW)) {
+        int j = long_row_axis(t), swap = t->m.at[j];
+        t->m.at[j] = *last, *last = swap;
+    }
     if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
 }
 

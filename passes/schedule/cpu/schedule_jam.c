@@ -59,6 +59,11 @@ static bool fits(const nest *n, int vectors) {
 
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
+    if (nest_walks(n) && is_simple(n)) {
+        int most = walk_vectors(n);
+        while (most > 1 && !fits(n, most)) most /= 2;
+        return most > 1 ? most : 1;
+    }
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;
