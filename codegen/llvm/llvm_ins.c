@@ -253,7 +253,8 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16) return emit_to_bf16(e, x);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_BITCAST: return emit_bitcast(e, x);
-    case LC_DOT: return emit_dot(e, x);
+    case LC_DOT:
+    case LC_BLOCK: return emit_dot(e, x);
     case LC_PLACE:
     case LC_MEMORY:
     case LC_POINTER:

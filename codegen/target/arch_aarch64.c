@@ -29,14 +29,17 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 }
 
 static void fill_aarch64(target *t, arena *a, diag *d) {
-    enum { FP, NEON, DOTPROD, I8MM, N };
-    static const char *const names[N] = {"fp-armv8", "neon", "dotprod", "i8mm"};
+    enum { FP, NEON, DOTPROD, I8MM, BF16, N };
+    static const char *const names[N] = {"fp-armv8", "neon", "dotprod", "i8mm", "bf16"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     t->f32 = t->f64 = t->fma = t->f16_convert = t->round_instr = has[FP];
     t->vector_bits = has[NEON] ? 128 : 0;
     t->vector_regs = has[NEON] ? 32 : 0;
-    t->vnni = has[I8MM] && has[DOTPROD] && has[NEON]; // usdot and sdot
+    t->vnni = has[DOTPROD] && has[NEON];
+    t->i8mm = t->vnni && has[I8MM];
+    t->bf16mm = has[BF16] && has[NEON];
+    t->wide_groups = t->i8mm || t->bf16mm;
     t->folder = "aarch64-linux-gnu";
     t->loader = "/lib/ld-linux-aarch64.so.1";
 }
@@ -44,6 +47,8 @@ static void fill_aarch64(target *t, arena *a, diag *d) {
 const arch_row arch_aarch64 = {
     .facts = {.name = "aarch64",
               .dot = DOT_AARCH64,
+              .dot_signed = true,
+              .dot_lanes = true,
               .protect = {"branch-target-enforcement"},
               .protect_function = "branch-target-enforcement"},
     .title = "AArch64",
