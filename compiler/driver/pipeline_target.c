@@ -45,7 +45,7 @@ void set_targets(pipeline *p) {
     bool alone = p->variants.n == 1;
     for (int i = 0; i < p->variants.n; i++) {
         target *v = (target *)p->variants.at[i];
-        v->bf16_products = v->precision == PRECISION_BF16 || (alone && v->amx_bf16);
+        v->bf16_products = v->precision == PRECISION_BF16 || (alone && (v->amx_bf16 || v->bf16mm));
     }
     p->target = (target *)p->variants.at[0];
 }

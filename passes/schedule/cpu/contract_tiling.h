@@ -58,6 +58,8 @@ typedef struct tile {
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
 bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
+// The elements of B from the first vector of columns to vector v.
+ins *column_offset(const tiling *t, int v);
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
@@ -71,6 +73,10 @@ void choose_prefetch(tiling *t, int vectors);
 // K.
 ins *prefetch_offset(tiling *t, const tile *x);
 void emit_prefetch(tiling *t, ins *at_b);
+// contract_groups.c: rows of sums beside x's rows; adds all products of the group axis; sorts the sums into rows.
+int sum_rows(const tiling *t, const tile *x);
+void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b);
+void split_blocks_of_sums(tiling *t, const tile *x, ins **acc);
 // Chooses cache blocks if K is long and B's panel is reused by enough rows.
 void choose_blocks(tiling *t);
 
