@@ -99,6 +99,20 @@ static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
     return LLVMBuildSub(e->b, sum, aarch64_bytes(e, sdot, word(e, 4, 0), offset, d->c), "");
 }
 
+// Without the dot product: sums of two 16-bit products each, from the low and from the high bytes.
+static LLVMValueRef aarch64_halves(emit *e, const dot *d) {
+    LLVMTypeRef bytes = type_of(e, lt(LK_I8, 16)), halves = type_of(e, lt(LK_I16, 8)),
+                types[2] = {words(e, 4), halves};
+    LLVMValueRef b = LLVMBuildBitCast(e->b, d->b, bytes, ""), c = LLVMBuildBitCast(e->b, d->c, bytes, ""),
+                 sum[2];
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef part[2] = {slice(e, b, 8 * i, 8), slice(e, c, 8 * i, 8)};
+        LLVMValueRef product = call_intrinsic(e, "llvm.aarch64.neon.smull", &halves, 1, part, 2);
+        sum[i] = call_intrinsic(e, "llvm.aarch64.neon.saddlp", types, 2, &product, 1);
+    }
+    return LLVMBuildAdd(e->b, d->acc, call_intrinsic(e, "llvm.aarch64.neon.addp", types, 1, sum, 2), "");
+}
+
 static LLVMValueRef aarch64_block(emit *e, const dot *d) {
     if (d->op == L_BLOCK_SS8) return aarch64_bytes(e, "llvm.aarch64.neon.smmla", d->acc, d->b, d->c);
     if (d->op == L_BLOCK_US8) return aarch64_bytes(e, "llvm.aarch64.neon.usmmla", d->acc, d->b, d->c);
@@ -139,6 +153,10 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
+    }
+    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && op == L_DOT4_SS) {
+        *most = 4;
+        return aarch64_halves;
     }
     if (t->arch.dot == DOT_ARM && t->dsp && !t->vector_bits) {
         *most = *least = 1;
