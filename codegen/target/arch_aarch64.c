@@ -49,6 +49,7 @@ const arch_row arch_aarch64 = {
               .dot = DOT_AARCH64,
               .dot_signed = true,
               .dot_lanes = true,
+              .levels = "generic,generic+dotprod,generic+dotprod+i8mm+bf16",
               .protect = {"branch-target-enforcement"},
               .protect_function = "branch-target-enforcement"},
     .title = "AArch64",
