@@ -206,9 +206,11 @@ static LLVMValueRef emit_rounded(emit *e, const ins *x) {
                                  args, 1);
 }
 
-// x86 only, 8 or 16 lanes. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
+// 4 lanes on AArch64, 8 or 16 on x86. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
 static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
     LLVMValueRef from = arg(e, x, 0);
+    if (x->type.lanes == 4)
+        return slice(e, call_target_intrinsic(e, "llvm.aarch64.neon.bfcvtn", &from, 1), 0, 4);
     bool wide = x->type.lanes == 16;
     return call_target_intrinsic(
         e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256", &from, 1);

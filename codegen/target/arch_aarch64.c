@@ -39,6 +39,7 @@ static void fill_aarch64(target *t, arena *a, diag *d) {
     t->vnni = has[DOTPROD] && has[NEON];
     t->i8mm = t->vnni && has[I8MM];
     t->bf16mm = has[BF16] && has[NEON];
+    t->bf16_convert = t->bf16mm && t->fp != FP_STRICT; // NaNs get other bits
     t->wide_groups = t->i8mm || t->bf16mm;
     t->folder = "aarch64-linux-gnu";
     t->loader = "/lib/ld-linux-aarch64.so.1";
