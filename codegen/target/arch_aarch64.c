@@ -28,6 +28,20 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
     names_add_extensions(n, a, NULL, extensions, value + strcspn(value, "+"));
 }
 
+// Names that LLVM knows but does not list.
+static void settle(target_names *n, arena *a) {
+    static const spelling other_names[] = {{"cyclone", "apple-a7"},
+                                           {"apple-m1", "apple-a14"},
+                                           {"apple-m2", "apple-a15"},
+                                           {"apple-m3", "apple-a16"},
+                                           {"cobalt-100", "neoverse-n2"},
+                                           {"grace", "neoverse-v2"},
+                                           {NULL, NULL}};
+    const char *listed = n->cpu ? find_spelling(other_names, n->cpu, strlen(n->cpu)) : NULL;
+    (void)a;
+    if (listed) n->cpu = listed;
+}
+
 static void fill_aarch64(target *t, arena *a, diag *d) {
     enum { FP, NEON, DOTPROD, I8MM, BF16, N };
     static const char *const names[N] = {"fp-armv8", "neon", "dotprod", "i8mm", "bf16"};
@@ -59,5 +73,6 @@ const arch_row arch_aarch64 = {
     .prefixes = {{"aarch64", 64, "generic"}, {"arm64", 64, "generic"}},
     .set_cpu = set_cpu,
     .set_march = set_march,
+    .settle = settle,
     .fill = fill_aarch64,
 };

@@ -176,10 +176,10 @@ static void cpus_use_their_units(void **state) {
                {"cortex-a72", "", NULL, NULL, NULL, NULL},
                {"generic", "+v8.2a,+dotprod", "sdot", "sdot", NULL, NULL},
                {"neoverse-n1", "", "sdot", "sdot", NULL, NULL},
-               {"apple-a14", "", "sdot", "sdot", NULL, NULL},
+               {"apple-m1", "", "sdot", "sdot", NULL, NULL},
                {"neoverse-v1", "", "smmla", "sdot", "bfmmla", "bfdot"},
                {"neoverse-n2", "", "smmla", "sdot", "bfmmla", "bfdot"},
-               {"apple-a15", "", "smmla", "sdot", "bfmmla", "bfdot"},
+               {"apple-m2", "", "smmla", "sdot", "bfmmla", "bfdot"},
                {"neoverse-n1", "+i8mm", "smmla", "sdot", NULL, NULL},
                {"neoverse-n1", "+bf16", "sdot", "sdot", "bfmmla", "bfdot"},
                {"neoverse-n2", "-i8mm,-bf16", "sdot", "sdot", NULL, NULL}};
