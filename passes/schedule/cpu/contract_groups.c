@@ -10,10 +10,11 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
-// Words of A in a step; left: elements that count, NULL: all.
 typedef struct group_step {
-    int words;
-    ins *left;
+    int words; // of A in a step
+    ins *left; // elements that count, NULL: all
+    ins *at_a, *row;
+    ins *a[MAX_ROWS]; // all words of each row, but for UNIT_WORDS
 } group_step;
 
 static group_unit unit_for(const tiling *t) { return unit_of(t->e->t, t->c, t->group); }
@@ -36,11 +37,14 @@ static ins *word_of_a(tiling *t, ins *at, const group_step *s, int w) {
     return load_word_a(t->e, t->c, idx_addk(b, at, before), left);
 }
 
+static ins *row_at(tiling *t, const group_step *s, int r) {
+    return lb_add(&t->e->b, s->at_a, idx_mulk(&t->e->b, s->row, r));
+}
+
 // The words of a row in the lanes of a vector.
 static ins *words_of_a(tiling *t, ins *at, const group_step *s) {
     lbuild *b = &t->e->b;
     int size = dtype_bits(t->c->a->buffer->dtype) / 8;
-    if (s->words == 1) return word_of_a(t, at, s, 0);
     if (!s->left)
         return lb_load(b, lt(LK_I32, s->words), lb_offset(b, pointer_of(t->e, t->c->a->buffer), at, size),
                        lb_idx(b, 0), size);
@@ -86,27 +90,30 @@ static void add_product(tiling *t, ins *sum, ins *a, ins *b) {
     lb_set(l, sum, group_products(t->e, t->c, unit_for(t), lb_get(l, sum), a, b));
 }
 
-// Word `lane` of a row in all lanes. LLVM finds the instructions for pairs by a lane of floats.
-static ins *splat_word(tiling *t, ins *words, int lane) {
+// Word w of a row in all lanes. LLVM finds the instructions for pairs by a lane of floats.
+static ins *splat_word(tiling *t, const group_step *s, int r, int w) {
     lbuild *b = &t->e->b;
+    ins *words = s->a[r];
+    if (!words) return lb_splat(b, word_of_a(t, row_at(t, s, r), s, w), t->lanes);
     if (words->type.lanes == 1) return lb_splat(b, words, t->lanes);
     if (group_elements(t->c) == 2) words = lb_bitcast(b, lt(LK_F32, words->type.lanes), words);
-    return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, lane), t->lanes));
+    return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, w), t->lanes));
 }
 
-// a: by row, the words of a step; g: the group of the step.
-static void add_words(tiling *t, const tile *x, ins **acc, ins **a, ins *at_b, int g) {
+// g: the group of the step, at at_b.
+static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     ins *fb[MAX_VECTORS][BLOCK_WORDS];
     for (int v = 0; v < x->vectors; v++) load_group(t, at_b, v, fb[v]);
     for (int w = 0; w < words_in_group(t); w++)
         for (int r = 0; r < x->rows; r++) {
-            ins *fa = splat_word(t, a[r], g * words_in_group(t) + w);
+            ins *fa = splat_word(t, s, r, g * words_in_group(t) + w);
             for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v][w]);
         }
 }
 
-static void add_blocks(tiling *t, const tile *x, ins **acc, ins **a, ins *at_b, int g) {
+static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     lbuild *b = &t->e->b;
+    ins *const *a = s->a;
     ins *pair[(MAX_ROWS + 1) / 2];
     int words = a[0]->type.lanes, first = BLOCK_WORDS * g;
     for (int r = 0; r < x->rows; r += 2) {
@@ -122,17 +129,19 @@ static void add_blocks(tiling *t, const tile *x, ins **acc, ins **a, ins *at_b, 
     }
 }
 
-static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, const group_step *s) {
+static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_step s) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    ins *a[MAX_ROWS], *row = emit_index(e, t->row_stride);
-    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    for (int r = 0; r < x->rows; r++) a[r] = words_of_a(t, lb_add(b, at_a, idx_mulk(b, row, r)), s);
-    for (int g = 0; g < s->words / words_in_group(t); g++) {
+    s.row = emit_index(e, t->row_stride);
+    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
+    s.at_a = emit_index(e, t->a->offset);
+    for (int r = 0; r < x->rows && unit_for(t) != UNIT_WORDS; r++)
+        s.a[r] = words_of_a(t, row_at(t, &s, r), &s);
+    for (int g = 0; g < s.words / words_in_group(t); g++) {
         ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
         emit_prefetch(t, group);
-        if (unit_for(t) == UNIT_BLOCKS) add_blocks(t, x, acc, a, group, g);
-        else add_words(t, x, acc, a, group, g);
+        if (unit_for(t) == UNIT_BLOCKS) add_blocks(t, x, acc, &s, group, g);
+        else add_words(t, x, acc, &s, group, g);
     }
 }
 
@@ -144,7 +153,7 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     ins *extent = emit_dim(e, e->extent[t->group_axis]), *end = emit_int_floor(b, extent, step);
     if (same_index(*begin, end)) return;
     scope loop = scope_axis(e, t->group_axis, *begin, end, step, LOOP_SERIAL);
-    add_step(t, x, acc, start_b, &(group_step){words, NULL});
+    add_step(t, x, acc, start_b, (group_step){.words = words});
     scope_close(e, loop);
     *begin = end;
 }
@@ -159,7 +168,7 @@ void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
         ins *left = lb_sub(b, extent, begin);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         e->counter[t->group_axis] = begin;
-        add_step(t, x, acc, start_b, &(group_step){words_in_group(t), left});
+        add_step(t, x, acc, start_b, (group_step){.words = words_in_group(t), .left = left});
         scope_close(e, some);
     }
     e->counter[t->group_axis] = NULL;
