@@ -69,18 +69,13 @@ static void load_halves(tiling *t, ins *at_b, int v, ins *half[2]) {
 }
 
 // by[w]: word w of the groups of vector v's columns.
-static void load_group(tiling *t, ins *at_b, int v, ins *by[BLOCK_WORDS]) {
-    lbuild *b = &t->e->b;
+static void load_words(tiling *t, ins *at_b, int v, ins *by[BLOCK_WORDS]) {
     ins *half[2];
-    if (words_in_group(t) == 1) {
-        by[0] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
-        return;
-    }
     load_halves(t, at_b, v, half);
     for (int w = 0; w < BLOCK_WORDS; w++) {
         int mask[PANEL];
         for (int l = 0; l < t->lanes; l++) mask[l] = BLOCK_WORDS * l + w;
-        by[w] = lb_shuffle(b, half[0], half[1], mask, t->lanes);
+        by[w] = lb_shuffle(&t->e->b, half[0], half[1], mask, t->lanes);
     }
 }
 
@@ -100,15 +95,28 @@ static ins *splat_word(tiling *t, const group_step *s, int r, int w) {
     return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, w), t->lanes));
 }
 
+// Wide groups as words, vector by vector: all of B's words would take too many registers.
+static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
+    ins *fa[MAX_ROWS][BLOCK_WORDS];
+    for (int r = 0; r < x->rows; r++)
+        for (int w = 0; w < BLOCK_WORDS; w++) fa[r][w] = splat_word(t, s, r, BLOCK_WORDS * g + w);
+    for (int v = 0; v < x->vectors; v++) {
+        ins *fb[BLOCK_WORDS];
+        load_words(t, at_b, v, fb);
+        for (int w = 0; w < BLOCK_WORDS; w++)
+            for (int r = 0; r < x->rows; r++) add_product(t, acc[r * x->vectors + v], fa[r][w], fb[w]);
+    }
+}
+
 // g: the group of the step, at at_b.
 static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
-    ins *fb[MAX_VECTORS][BLOCK_WORDS];
-    for (int v = 0; v < x->vectors; v++) load_group(t, at_b, v, fb[v]);
-    for (int w = 0; w < words_in_group(t); w++)
-        for (int r = 0; r < x->rows; r++) {
-            ins *fa = splat_word(t, s, r, g * words_in_group(t) + w);
-            for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v][w]);
-        }
+    lbuild *b = &t->e->b;
+    ins *fb[MAX_VECTORS];
+    for (int v = 0; v < x->vectors; v++) fb[v] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = splat_word(t, s, r, g);
+        for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v]);
+    }
 }
 
 static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
@@ -140,8 +148,9 @@ static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_st
     for (int g = 0; g < s.words / words_in_group(t); g++) {
         ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
         emit_prefetch(t, group);
-        if (unit_for(t) == UNIT_BLOCKS) add_blocks(t, x, acc, &s, group, g);
-        else add_words(t, x, acc, &s, group, g);
+        (unit_for(t) == UNIT_BLOCKS ? add_blocks
+         : words_in_group(t) > 1    ? add_halves
+                                    : add_words)(t, x, acc, &s, group, g);
     }
 }
 

@@ -106,15 +106,16 @@ group_unit unit_of(const target *t, const contraction *c, int packed) {
 }
 
 // Blocks: half of a register of A for each row. Lanes: a register of A for each row, since its four words are taken
-// one after the other. Words: pairs are two vectors of f32 each. Without VNNI x86 widens bytes to 16 bits, so B takes
-// two registers per vector and A two. Without vectors, 2 x 2 sums and their operands fill the registers.
+// one after the other, and two more for words of wide groups. Words: pairs are two vectors of f32 each. Without VNNI x86
+// widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2 x 2 sums and their operands
+// fill the registers.
 int grouped_rows(const target *t, const contraction *c, int packed, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     int free = t->vector_regs - 3;
     if (!t->vector_bits) return 2;
     switch (unit_of(t, c, packed)) {
     case UNIT_BLOCKS: return 2 * free / (2 * vectors + 1) / 2 * 2;
-    case UNIT_LANES: return (free - vectors) / (vectors + 1);
+    case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);
     case UNIT_WORDS: break;
     }
     if (group_elements(c) == 2 || !t->vnni) return (free - 2 * vectors) / vectors;
