@@ -13,6 +13,8 @@ typedef struct arch {
     bool is_gpu;      // CUDA
     dot_family dot;
     bool dot_unsigned;            // the first operand of a fast dot product is unsigned
+    bool dot_signed;              // both operands of the fast dot product of all CPUs are signed
+    bool dot_lanes;               // an operand may be one lane of a register, for all lanes of the other
     bool no_roundeven;            // LLVM selects an instruction for llvm.rint, but none for llvm.roundeven
     bool large_data;              // 64-bit code can address more than 2 GiB of constants (.lrodata)
     bool sign_extends_words;      // 64-bit calling convention: 32-bit arguments are sign-extended
@@ -41,7 +43,9 @@ typedef struct target {
     bool round_instr;        // hardware floor/ceil/trunc/rint for f32
     bool scale_instr;        // one instruction multiplies whole vectors of f32 by powers of two
     bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
-    bool vnni, avx512, dsp;  // dot4 u8*s8; dsp: SMLAD
+    bool vnni, avx512, dsp;  // fast dot4; dsp: SMLAD
+    bool i8mm, bf16mm;       // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
+    bool wide_groups;        // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool no_divider;         // no instruction for integer division
     bool no_wide_product;    // no instruction for 64-bit products
@@ -51,7 +55,7 @@ typedef struct target {
     bool hosted, freestanding, little_endian;
     fp_mode fp;
     precision precision; // that products of f32 may have
-    bool bf16_products;  // CPU: products of bf16 read it in pairs, as matrix tiles do
+    bool bf16_products;  // CPU: products of bf16 read it in pairs, as units for it do
     int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)

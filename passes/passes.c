@@ -19,7 +19,7 @@ void pass_halos(pass_context *c) {
     if (wants_layouts(c)) make_halos(c->program);
 }
 void pass_panels(pass_context *c) {
-    if (wants_layouts(c)) pack_panels(c->program);
+    if (wants_layouts(c)) pack_panels(c->program, c->target);
 }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
 void pass_place(pass_context *c) { assign_spaces(c->program); }

@@ -1,5 +1,7 @@
 """The stage `foreign`: other processors, in an emulator where this one cannot run their code: one case of each operator, and on
-aarch64, which has schedules of its own (vectors of four, 32 registers), the pieces of networks in real sizes."""
+aarch64, which has schedules of its own (vectors of four, 32 registers), the pieces of networks in real sizes. Objects for all CPU
+levels run on older CPUs, too."""
+import glob
 import os
 import platform
 import shutil
@@ -9,10 +11,16 @@ from harness import BUILD, ONNXC, ROOT, run, run_cases
 # Machines of 64 bits run 32-bit x86 themselves, behind the loader that comes with the cross compiler.
 I686 = ("/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib" if platform.machine() == "x86_64"
         else "qemu-i386 -L /usr/i686-linux-gnu")
+AARCH64 = "qemu-aarch64 -L /usr/aarch64-linux-gnu"
 # (triple, what runs its programs, flags of the runtime's compiler, whether it takes the large pieces)
-TARGETS = [("aarch64-linux-gnu", "qemu-aarch64 -L /usr/aarch64-linux-gnu", "-mno-outline-atomics", True),
+TARGETS = [("aarch64-linux-gnu", AARCH64, "-mno-outline-atomics", True),
            ("arm-linux-gnueabihf", "qemu-arm -L /usr/arm-linux-gnueabihf", "", False),
            ("riscv64-linux-gnu", "qemu-riscv64 -L /usr/riscv64-linux-gnu", "", False), ("i686-linux-gnu", I686, "", False)]
+# Without AVX; with AVX2; without the dot product; with it. An instruction that the emulated CPU lacks ends the program.
+OLDER_CPUS = [("x86_64-linux-gnu", "qemu-x86_64 -cpu Nehalem"), ("x86_64-linux-gnu", "qemu-x86_64 -cpu Haswell"),
+              ("aarch64-linux-gnu", f"{AARCH64} -cpu cortex-a72"), ("aarch64-linux-gnu", f"{AARCH64} -cpu neoverse-n1")]
+# Large pieces of bytes, whose answers are exact or off by a step, and of f32.
+PIECES_OF_LEVELS = ("whole_numbers_?", "bytes_of_the_run_0", "quantised_chain_[01]", "dense_0", "plain_convolutions_0")
 
 
 def runtime_for(results, triple, flags):
@@ -23,9 +31,61 @@ def runtime_for(results, triple, flags):
     return os.path.join(folder, "libonnxc-rt.a") if results.check(ran.code == 0, f"runtime for {triple}", ran.why()) else None
 
 
+def options_for(triple, runner, runtime):
+    return [f"--target={triple}", f"--runtime={runtime}", f"--linker={triple}-gcc", f"--runner={runner}"]
+
+
+def rounded(results, options, name):
+    """A product of positive numbers rounded to bf16, for rows that fill a tile or a block and for one: both factors are off by
+    2^-8 at most."""
+    folder = os.path.join(BUILD, "test-foreign", "rounded")
+    os.makedirs(folder, exist_ok=True)
+    first, second = (", ".join(str(i * factor % 31 / 32) for i in range(64 * width)) for factor, width in ((7, 64), (11, 36)))
+    for rows in (1, 21):
+        path = os.path.join(folder, f"rounded{rows}.onnxtxt")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f'<ir_version: 8, opset_import: ["" : 13]> g (float[{rows}, 64] x) => (float[{rows}, 36] y) '
+                    f"<float[64, 64] v = {{{first}}}, float[64, 36] w = {{{second}}}> "
+                    "{ t = MatMul (x, v) u = Relu (t) y = MatMul (u, w) }")
+        ran = run([ONNXC, "run", path, *options, "--precision=bf16", "--input", "x=random:0..1", "--compare=interpret",
+                   f"--rtol={2 * 2 ** -8 + 2 ** -14}"], timeout=120)
+        results.check(ran.code == 0, f"{name}: {rows} rows in bf16", ran.out[-500:] + ran.why())
+    attention(results, options, name, folder)
+
+
+def attention(results, options, name, folder):
+    """Scores are below 4 and off by 2^-7 of themselves, so that weights are off by 7 %; values are off by 2^-8, as are weights."""
+    path = os.path.join(folder, "attention.onnxtxt")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('<ir_version: 10, opset_import: ["" : 23]> g (float[1, 2, 37, 16] q, float[1, 2, 70, 16] k, float[1, 2, 70, 20] v) '
+                "=> (float[1, 2, 37, 20] y) { y = Attention (q, k, v) }")
+    ran = run([ONNXC, "run", path, *options, "--precision=bf16", *(w for x in "qkv" for w in ("--input", f"{x}=random:0..1")),
+               "--compare=interpret", "--atol=0.075"], timeout=120)
+    results.check(ran.code == 0, f"{name}: attention in bf16", ran.out[-500:] + ran.why())
+
+
+def older_cpus(results, pieces):
+    """Default objects, with code for all CPU levels, on CPUs that have few of them."""
+    folders = [path for pattern in PIECES_OF_LEVELS for path in sorted(glob.glob(os.path.join(pieces, pattern)))]
+    for triple, runner in OLDER_CPUS:
+        own = triple.startswith(platform.machine())
+        if not own and triple.startswith("x86_64"):
+            continue
+        runtime = os.path.join(os.path.dirname(ONNXC) if own else os.path.join(BUILD, "test-foreign", triple), "libonnxc-rt.a")
+        options = options_for(triple, runner, runtime)
+        if own:
+            options[2] = "--linker=gcc"
+        run_cases(results, "foreign", options, folders, timeout=120)
+        rounded(results, options, runner)
+
+
 def foreign(results, small, large):
     for triple, runner, flags, all_sizes in TARGETS:
         runtime = runtime_for(results, triple, flags)
-        options = [f"--target={triple}", f"--runtime={runtime}", f"--linker={triple}-gcc", f"--runner={runner}"]
-        if runtime:
-            run_cases(results, "foreign", options, [*small, *([large] if all_sizes else [])], timeout=120)
+        if not runtime:
+            continue
+        options = options_for(triple, runner, runtime)
+        run_cases(results, "foreign", options, [*small, *([large] if all_sizes else [])], timeout=120)
+        if all_sizes:
+            rounded(results, options, runner)
+    older_cpus(results, large)

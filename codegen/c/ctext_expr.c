@@ -654,7 +654,8 @@ cexpr cexpr_tree(cfn *c, const ins *x) {
     case LC_CALL: return calls(c, x);
     case LC_THREADS: return shuffle_xor(c, x);
     case LC_GPU: return gpu_instruction(c, x);
-    case LC_TILE:    // not in C
+    case LC_BLOCK: // not in C
+    case LC_TILE:
     case LC_CONTROL: // statements
     case LC_COMMENT: break;
     }

@@ -124,20 +124,21 @@ static void schedule_step(host *h, const step *s) {
     h->code[s->kernel->id] = c;
 }
 
+// Of the names of functions.
+static const char *level_suffix(host_builder *a, const target *t) {
+    const char *level = strstr(t->cpu ? t->cpu : "", "-v");
+    bool more = t->features && *t->features;
+    const char *unit = !more ? "" : t->amx_int8 ? "_amx" : t->i8mm ? "_i8mm" : level ? "_vnni" : "_dotprod";
+    return arena_printf(a->arena, "%s_%s%s", a->suffix, level ? level + 1 : "v1", unit);
+}
+
 static host *schedule_variants(host_builder *a, const target *const *variants, int n) {
     host *h = ARENA_ARRAY(a->arena, host, n);
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < n; j++) {
-        const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
-        bool more = variants[j]->features && *variants[j]->features, tiles = variants[j]->amx_int8;
-        h[j] = (host){.builder = a,
-                      .t = variants[j],
-                      .suffix = n == 1  ? a->suffix
-                                : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1,
-                                                       tiles  ? "_amx"
-                                                       : more ? "_vnni"
-                                                              : "")
-                                        : arena_printf(a->arena, "%s_v1", a->suffix)};
+        bool tiles = variants[j]->amx_int8;
+        h[j] = (host){
+            .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
         if (j && tiles && !variants[j - 1]->amx_int8) h[j].without_tiles = variants[j - 1];
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);

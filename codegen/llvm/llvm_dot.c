@@ -1,6 +1,6 @@
 // Dot products of bytes and 16-bit integers in 32-bit lanes: one instruction if the target has it (x86 VNNI,
-// AArch64 usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd) or plain multiplications. All have the
-// same bits.
+// AArch64 sdot and usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd) or plain multiplications. All have
+// the same bits. Products of blocks and of bf16 are instructions of AArch64.
 #include "codegen/llvm/llvm_impl.h"
 
 typedef struct dot {
@@ -80,12 +80,48 @@ static LLVMValueRef x86_halves(emit *e, const dot *d) {
 }
 
 // ---------------------------------------------------------------- ARM
-static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
+// Sums of products of bytes.
+static LLVMValueRef aarch64_bytes(emit *e, const char *name, LLVMValueRef acc, LLVMValueRef b,
+                                  LLVMValueRef c) {
     LLVMTypeRef types[2] = {words(e, 4), type_of(e, lt(LK_I8, 16))};
+    LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, b, types[1], ""),
+                            LLVMBuildBitCast(e->b, c, types[1], "")};
+    return call_intrinsic(e, name, types, 2, args, 3);
+}
+
+// Without usdot: b - 128 is signed, so 128 * c is added to the result.
+static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
+    static const char sdot[] = "llvm.aarch64.neon.sdot";
+    if (d->op == L_DOT4_SS) return aarch64_bytes(e, sdot, d->acc, d->b, d->c);
+    if (e->t->i8mm) return aarch64_bytes(e, "llvm.aarch64.neon.usdot", d->acc, d->b, d->c);
+    LLVMValueRef offset = word(e, 4, (int32_t)0x80808080u);
+    LLVMValueRef sum = aarch64_bytes(e, sdot, d->acc, LLVMBuildXor(e->b, d->b, offset, ""), d->c);
+    return LLVMBuildSub(e->b, sum, aarch64_bytes(e, sdot, word(e, 4, 0), offset, d->c), "");
+}
+
+// Without the dot product: sums of two 16-bit products each, from the low and from the high bytes.
+static LLVMValueRef aarch64_halves(emit *e, const dot *d) {
+    LLVMTypeRef bytes = type_of(e, lt(LK_I8, 16)), halves = type_of(e, lt(LK_I16, 8)),
+                types[2] = {words(e, 4), halves};
+    LLVMValueRef b = LLVMBuildBitCast(e->b, d->b, bytes, ""), c = LLVMBuildBitCast(e->b, d->c, bytes, ""),
+                 sum[2];
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef part[2] = {slice(e, b, 8 * i, 8), slice(e, c, 8 * i, 8)};
+        LLVMValueRef product = call_intrinsic(e, "llvm.aarch64.neon.smull", &halves, 1, part, 2);
+        sum[i] = call_intrinsic(e, "llvm.aarch64.neon.saddlp", types, 2, &product, 1);
+    }
+    return LLVMBuildAdd(e->b, d->acc, call_intrinsic(e, "llvm.aarch64.neon.addp", types, 1, sum, 2), "");
+}
+
+static LLVMValueRef aarch64_block(emit *e, const dot *d) {
+    if (d->op == L_BLOCK_SS8) return aarch64_bytes(e, "llvm.aarch64.neon.smmla", d->acc, d->b, d->c);
+    if (d->op == L_BLOCK_US8) return aarch64_bytes(e, "llvm.aarch64.neon.usmmla", d->acc, d->b, d->c);
+    LLVMTypeRef types[2] = {type_of(e, lt(LK_F32, 4)), type_of(e, lt(LK_BF16, 8))};
+    LLVMValueRef c = LLVMIsABitCastInst(d->c) ? LLVMGetOperand(d->c, 0) : d->c; // a lane of floats stays one
     LLVMValueRef args[3] = {d->acc, LLVMBuildBitCast(e->b, d->b, types[1], ""),
-                            LLVMBuildBitCast(e->b, d->c, types[1], "")};
-    return call_intrinsic(e, d->op == L_DOT4_US ? "llvm.aarch64.neon.usdot" : "llvm.aarch64.neon.sdot", types,
-                          2, args, 3);
+                            LLVMBuildBitCast(e->b, c, types[1], "")};
+    if (d->op == L_DOT2_BF16) return call_intrinsic(e, "llvm.aarch64.neon.bfdot", types, 2, args, 3);
+    return call_target_intrinsic(e, "llvm.aarch64.neon.bfmmla", args, 3);
 }
 
 static LLVMValueRef two_bytes(emit *e, LLVMValueRef x, bool odd, bool is_signed) {
@@ -114,9 +150,13 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     *least = 4;
     *most = t->vector_bits / 32;
     if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
-    if (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2) {
+    if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
         *most = 4;
-        return aarch64_dot;
+        return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
+    }
+    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && op == L_DOT4_SS) {
+        *most = 4;
+        return aarch64_halves;
     }
     if (t->arch.dot == DOT_ARM && t->dsp && !t->vector_bits) {
         *most = *least = 1;

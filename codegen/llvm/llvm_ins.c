@@ -210,9 +210,11 @@ static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
                                  args, 1);
 }
 
-// x86 only, 8 or 16 lanes. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
+// 4 lanes on AArch64, 8 or 16 on x86. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
 static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
     LLVMValueRef from = arg(e, x, 0);
+    if (x->type.lanes == 4)
+        return slice(e, call_target_intrinsic(e, "llvm.aarch64.neon.bfcvtn", &from, 1), 0, 4);
     bool wide = x->type.lanes == 16;
     return call_target_intrinsic(
         e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256", &from, 1);
@@ -259,7 +261,8 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16) return emit_to_bf16(e, x);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_BITCAST: return emit_bitcast(e, x);
-    case LC_DOT: return emit_dot(e, x);
+    case LC_DOT:
+    case LC_BLOCK: return emit_dot(e, x);
     case LC_PLACE:
     case LC_MEMORY:
     case LC_POINTER:

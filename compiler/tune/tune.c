@@ -338,7 +338,7 @@ static void check_machine(pipeline *p) {
         "use --mcpu=native; results from other machines come from their --tune-db FILE";
     bool one = p->variants.n == 1, here = one && target_runs_here(p->arena, p->diag, p->target);
     if (!here) diag_hint(p->diag, "%s", hint);
-    if (!one)
+    if (!one && target_is_host_arch(p->target))
         diag_fatal(p->diag, NULL,
                    "--tune measures code for this machine's CPU, but this is code for several CPUs");
     if (!here)

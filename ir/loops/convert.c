@@ -84,7 +84,8 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
 }
 
 bool rounds_to_bf16(const target *t, int lanes) {
-    return t->bf16_convert && (t->arch.is_gpu || lanes == 8 || lanes == 16);
+    bool whole = t->bf16mm ? lanes == 4 : lanes == 8 || lanes == 16; // registers
+    return t->bf16_convert && (t->arch.is_gpu || whole);
 }
 
 // x: F32. The code as I32.

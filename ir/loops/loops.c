@@ -468,7 +468,8 @@ void lb_return(lbuild *b, ins *v) { lb_op(b, L_RETURN, lt(LK_VOID, 1), v != NULL
 void lb_comment(lbuild *b, const char *s) { lb_op(b, L_COMMENT, lt(LK_VOID, 1), 0, NULL)->name = s; }
 
 ins *lb_dot(lbuild *b, lop op, ins *acc, ins *x, ins *y) {
-    return emit3(b, op, acc->type, acc, lb_bitcast(b, acc->type, x), lb_bitcast(b, acc->type, y));
+    ltype words = lt(LK_I32, acc->type.lanes);
+    return emit3(b, op, acc->type, acc, lb_bitcast(b, words, x), lb_bitcast(b, words, y));
 }
 
 void lb_prefetch(lbuild *b, ins *ptr, ins *bytes) { emit2(b, L_PREFETCH, lt(LK_VOID, 1), ptr, bytes); }

@@ -50,6 +50,7 @@ typedef enum lclass {
     LC_PRECISION, // float to float
     LC_BITCAST,
     LC_DOT,
+    LC_BLOCK,   // products of vector registers as matrices: ir/loops/loops_blocks.h
     LC_MEMORY,  // elements at a pointer and an index
     LC_POINTER, // bytes at a pointer
     LC_VARIABLE,

@@ -1,6 +1,7 @@
 // Evaluates pure instructions. In: an instruction and the bits of its operands. Out: the bits of the result,
 // which every emitter must reproduce wherever the language defines them.
 #include "ir/loops/loops_eval.h"
+#include "ir/loops/loops_blocks.h"
 #include <math.h>
 #include <string.h>
 
@@ -248,6 +249,7 @@ static uint64_t eval_lane(const ins *x, const ltype *types, const uint64_t *cons
     case LC_TO_INT:
     case LC_PRECISION: return convert(x->op, types[0].kind, to, a[0][l]);
     case LC_DOT: return dot(x->op, a[0][l], (uint32_t)a[1][l], (uint32_t)a[2][l]);
+    case LC_BLOCK: return block_lane(x->op, a, l);
     case LC_REDUCE: return across(x->op, types[0], a[0]);
     case LC_DIVIDE:
     case LC_BITCAST: // below

@@ -1,5 +1,6 @@
 // Verifies loops: operand counts and types, definition before use in the same or an enclosing block,
 // structure of blocks. In: a function. Out: a defect for the first violation.
+#include "ir/loops/loops_blocks.h"
 #include "ir/loops/loops_gpu.h"
 #include "ir/loops/loops_tiles.h"
 #include "ir/target.h"
@@ -282,6 +283,7 @@ static void check_ins(verify *v, const ins *x) {
     case LC_PRECISION:
     case LC_BITCAST: check_conversion(v, x); break;
     case LC_DOT: check_dot(v, x); break;
+    case LC_BLOCK: need(v, x, !block_ins_error(x, v->f->target), block_ins_error(x, v->f->target)); break;
     case LC_MEMORY: check_memory(v, x); break;
     case LC_POINTER: check_pointer(v, x); break;
     case LC_VARIABLE: check_variable(v, x); break;

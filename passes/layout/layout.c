@@ -14,6 +14,7 @@
 
 typedef struct assign {
     program *p;
+    const target *t;
     int nbuffers;     // before the pass
     int *channel;     // by buffer id: the innermost logical axis, -1: row-major
     bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
@@ -375,9 +376,9 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
 
 // [batch ..., N / 16, K in A's order ..., 16], with the last of K in groups [..., K / g, 16, g] where group >=
 // 0.
-static layout *panel_layout(arena *a, const contraction *c, int n_axis, int group) {
-    int elements = group >= 0 ? group_elements(c) : 1;
-    layout *l = column_layout(a, c, n_axis);
+static layout *panel_layout(const assign *a, const contraction *c, int n_axis, int group) {
+    int elements = group >= 0 ? packed_elements(a->t, c) : 1;
+    layout *l = column_layout(a->p->arena, c, n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
     if (group >= 0) l->order[l->n++] = (struct layout_entry){group, elements};
     spread_panels(l, c->b->buffer, n_axis, PANEL * elements);
@@ -423,8 +424,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
-    const layout *l =
-        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, group);
+    const layout *l = columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a, c, n_axis, group);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);
@@ -558,9 +558,9 @@ void make_halos(program *p) {
     arena_destroy(scratch);
 }
 
-void pack_panels(program *p) {
+void pack_panels(program *p, const target *t) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .packed.arena = scratch};
+    assign a = {.p = p, .t = t, .packed.arena = scratch};
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
     program_compact(p); // drops the originals of packed copies

@@ -5,7 +5,7 @@
 //       = sa * sb * (sum a*b - za * sum b - zb * sum a + K * za * zb)
 //
 // The sums of a constant operand are constants, others small kernels of their own. On x86 one operand is made
-// unsigned and the other signed, as its dot product instructions require.
+// unsigned and the other signed, on AArch64 both are made signed, as the dot product instructions require.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/interp.h"
 #include "ir/kernel/uses.h"
@@ -360,10 +360,20 @@ static bool prefer_sign(quantise *q, const buffer *b, int sign) {
     return true;
 }
 
+static void prefer_signed(quantise *q, kernel *k, const buffer *b) {
+    if (b->role != BUF_CONST) prefer_sign(q, b, -1);
+    else if (b->dtype == DT_U8) flip_constant(q, k, b);
+}
+
 static void choose_signs(quantise *q, kernel *k) {
     match m;
     if (!find_match(q, k, &m)) return;
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
+    if (q->t->arch.dot_signed) {
+        prefer_signed(q, k, a);
+        prefer_signed(q, k, b);
+        return;
+    }
     if (a->dtype != b->dtype) { // already right: neither may change
         for (int j = 0; j < 2; j++)
             prefer_sign(q, m.f[j].read->buffer, m.f[j].read->buffer->dtype == DT_U8 ? 1 : -1);

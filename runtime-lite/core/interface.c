@@ -61,6 +61,17 @@ int onnxc_rt_avx_vnni(void) {
     }
     return answer == YES;
 }
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+// ARMv8-A; with the dot product; and with products of blocks of bytes and of bf16.
+int onnxc_interface_1(void) {
+    enum { DOTPROD = 1 << 20, I8MM = 1 << 13, BF16 = 1 << 14 }; // HWCAP, HWCAP2 of Linux
+    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    if (!(first & DOTPROD)) return 1;
+    return (second & I8MM) && (second & BF16) ? 3 : 2;
+}
+int onnxc_rt_avx_vnni(void) { return 0; }
 #else
 int onnxc_interface_1(void) { return 1; }
 int onnxc_rt_avx_vnni(void) { return 0; }

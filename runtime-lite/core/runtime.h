@@ -5,7 +5,8 @@
 #include "runtime-lite/onnxc.h"
 
 /* Every object that needs the runtime calls this first; the name ensures that both have the same version.
- * Returns the CPU level: N of x86-64-vN (5: x86-64-v4 with AVX512_VNNI), 1 on other machines. */
+ * Returns the CPU level: N of x86-64-vN (5: x86-64-v4 with AVX512_VNNI); AArch64: 2 with the dot product, 3 with i8mm
+ * and bf16, too; else 1. */
 int onnxc_interface_1(void);
 /* Whether the CPU has AVX-VNNI and all of x86-64-v3. */
 int onnxc_rt_avx_vnni(void);

@@ -112,6 +112,8 @@ static tensor input_of(arena *a, const model *m, numbers kind) {
 static const target_options levels[] = {
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v3"},
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v4"},
+    {.triple = "aarch64-linux-gnu", .cpu = "generic"},
+    {.triple = "aarch64-linux-gnu", .cpu = "generic", .features = "+bf16"},
     {.triple = "x86_64-linux-gnu",
      .cpu = "x86-64-v4",
      .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"},
@@ -209,12 +211,13 @@ static void is_exact(const model *m, const outputs *want, const outputs *size, c
 }
 
 // ---------------------------------------------------------------- tests
-// Tiles with rows that are known and that are not, the levels without tiles with one of them in turn.
+// Tiles and blocks with rows that are known and that are not, the other levels with one of them in turn.
 static void in_both_forms(model m, int turn) {
     for (int open = 0; open < 2; open++) {
         m.open = open;
         at_level(&m, REAL, LEVELS - 1, is_near);
-        if (open == turn % 2) at_level(&m, REAL, turn / 2 % 2, is_near);
+        at_level(&m, REAL, LEVELS - 2, is_near);
+        if (open == turn % 2) at_level(&m, REAL, turn / 2 % (LEVELS - 2), is_near);
     }
 }
 
@@ -245,6 +248,7 @@ static void rows_known_late_are_near(void **state) {
     for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
         model m = {.rows = rows[j], .in = 64, .out = 49, .open = true, .tiles = true};
         at_level(&m, REAL, LEVELS - 1, is_near);
+        at_level(&m, REAL, LEVELS - 2, is_near);
     }
 }
 

@@ -1,5 +1,5 @@
 // Quantised models: that integer contractions give the bits of the unfused model as interpreted, for every
-// x86 level that this machine has, for matrix tiles on every machine, and for edges of shapes, padding and zero
+// x86 level that this machine has, for matrix tiles and for AArch64 on every machine, and for edges of shapes, padding and zero
 // points; that the inner loops for a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
@@ -214,6 +214,34 @@ static void check_with(const quant_case *c, const char *cpu, const char *feature
 }
 
 static void check_case(const quant_case *c, const char *cpu, fp_mode fp) { check_with(c, cpu, NULL, fp); }
+// How instructions multiply bytes, and how constants are packed for the best CPU of an object.
+static const struct arm_level {
+    const char *features;
+    bool wide_groups;
+} arm_levels[] = {{"", false}, {"", true}, {"+dotprod", false}, {"+dotprod", true}, {"+dotprod,+i8mm", true}};
+enum { ARM_LEVELS = sizeof arm_levels / sizeof *arm_levels };
+
+// AArch64, by the interpreter of loops.
+static void check_arm(const quant_case *c, int level) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(a, &d,
+                                    &(target_options){.triple = "aarch64-linux-gnu",
+                                                      .cpu = "generic",
+                                                      .features = arm_levels[level].features,
+                                                      .fp = FP_DEFAULT});
+    assert_int_equal(t->wide_groups, t->i8mm);
+    t->wide_groups = arm_levels[level].wide_groups;
+    tensor x = input_of(a, c), want = run(a, build(a, &d, c), &x, &(interp_hooks){0});
+    program *p = build(a, &d, c);
+    run_program_passes(p, t);
+    loops_machine *m = loops_machine_new(a, &d, p, t);
+    tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = m});
+    check_same(&want, &got);
+    arena_destroy(a);
+}
 
 // By the interpreter of loops, and by this machine if it has tiles. Whether a kernel uses tiles.
 static bool check_tiles(const quant_case *c, fp_mode fp) {
@@ -246,6 +274,7 @@ static void check_levels(const quant_case *c) {
     for (size_t j = 0; j < sizeof levels / sizeof *levels; j++) check_case(c, levels[j], FP_DEFAULT);
     check_with(c, "x86-64-v3", "+avxvnni", FP_DEFAULT);
     check_tiles(c, FP_DEFAULT);
+    for (int level = 0; level < ARM_LEVELS; level++) check_arm(c, level);
 }
 
 static const quant_case convs[] = {
@@ -293,6 +322,30 @@ static void products_keep_every_bit(void **state) {
             check_case(&c, "native", FP_DEFAULT);
             check_case(&c, "x86-64-v3", t ? FP_DEFAULT : FP_STRICT);
             check_tiles(&c, t ? FP_DEFAULT : FP_STRICT);
+            check_arm(&c, (int)(s + t) % ARM_LEVELS);
+            check_arm(&c, ARM_LEVELS - 1);
+        }
+}
+
+// Blocks of rows and columns in any number, tails of K, and rows known late, a single one too.
+static void blocks_keep_every_bit(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{2, 8, 2},   {3, 16, 5},  {4, 24, 16},  {5, 40, 17}, {12, 9, 33},
+                                        {13, 21, 4}, {6, 130, 8}, {31, 70, 20}, {1, 33, 48}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int open = 0; open < 2; open++) {
+            quant_case c = {.kind = s % 2 ? MATMUL_INTEGERS : MATMUL_QDQ,
+                            .x = s % 3 ? DT_U8 : DT_I8,
+                            .w = s % 4 == 1 ? DT_U8 : DT_I8,
+                            .zero_x = s % 3 ? 131 : -5,
+                            .channels = true,
+                            .batch = shapes[s][0],
+                            .in = shapes[s][1],
+                            .out = shapes[s][2],
+                            .stored = s % 5 < 3,
+                            .open = open};
+            check_arm(&c, ARM_LEVELS - 1);
+            check_arm(&c, (int)s % (ARM_LEVELS - 1));
         }
 }
 
@@ -598,6 +651,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_keep_every_bit),
         cmocka_unit_test(products_keep_every_bit),
+        cmocka_unit_test(blocks_keep_every_bit),
         cmocka_unit_test(product_chains_keep_every_bit),
         cmocka_unit_test(products_fill_tiles),
         cmocka_unit_test(tiles_have_signs),

@@ -1,5 +1,5 @@
-// Attention by matrix tiles (--precision=bf16): as interpreted instructions, each access inside its buffer and the
-// scratch memory full of NaN, and on this machine if it has tiles. Errors stay within what rounding explains.
+// Attention by matrix tiles, and by blocks of AArch64 (--precision=bf16): as interpreted instructions, each access inside
+// its buffer and the scratch memory full of NaN, and on this machine if it has tiles. Errors stay within what rounding explains.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "compiler/driver/pass_run.h"
@@ -87,18 +87,32 @@ static void check_near(const tensor *want, const tensor *got, double scores) {
     }
 }
 
-static void check_sizes(const sizes *s) {
+static const target_options units[] = {
+    {.triple = "x86_64-linux-gnu",
+     .cpu = "x86-64-v4",
+     .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16",
+     .precision = PRECISION_BF16,
+     .fp = FP_DEFAULT},
+    {.triple = "aarch64-linux-gnu",
+     .cpu = "generic",
+     .features = "+bf16",
+     .precision = PRECISION_BF16,
+     .fp = FP_DEFAULT},
+};
+enum { UNITS = sizeof units / sizeof *units };
+
+static bool has_blocks(const lblock *b) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next)
+        if (x->op == L_BLOCK_BF16 || has_blocks(x->body[0]) || has_blocks(x->body[1])) return true;
+    return false;
+}
+
+static void check_sizes(const sizes *s, const target_options *unit) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
-    target *t = target_from_options(
-        a, &d,
-        &(target_options){.triple = "x86_64-linux-gnu",
-                          .cpu = "x86-64-v4",
-                          .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16",
-                          .precision = PRECISION_BF16,
-                          .fp = FP_DEFAULT});
+    target *t = target_from_options(a, &d, unit);
     t->bf16_products = true;
     tensor in[] = {random_tensor(a, s->heads, s->queries, s->depth, 1),
                    random_tensor(a, s->heads, s->keys, s->depth, 2),
@@ -114,12 +128,12 @@ static void check_sizes(const sizes *s) {
     for (int j = 0; j < p->buffers.n; j++)
         rounded += p->buffers.at[j]->role == BUF_TEMP && p->buffers.at[j]->dtype == DT_BF16;
     if (s->stored) assert_true(rounded >= 3);
-    for (int j = 0; j < p->kernels.n; j++) tiled += m->code[j]->has_tiles;
-    assert_int_equal(tiled, 1);
+    for (int j = 0; j < p->kernels.n; j++) tiled += m->code[j]->has_tiles || has_blocks(m->code[j]->f->body);
+    assert_int_equal(tiled, t->amx_bf16 || s->depth % 8 == 0);
     double scores = score_error(s, &in[0], &in[1]);
     tensor got = run(a, p, in, &(interp_hooks){.kernel = loops_machine_kernel, .user = m});
     check_near(&want, &got, scores);
-    if (target_runs_here(a, &d, t) && onnxc_rt_tiles()) {
+    if (target_runs_here(a, &d, t) && (!t->amx_bf16 || onnxc_rt_tiles())) {
         got = run(a, p, in, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
         check_near(&want, &got, scores);
     }
@@ -139,7 +153,7 @@ static void attention_is_near(void **state) {
             sizes s = all[j];
             s.causal = form % 2, s.open = form / 2, s.nan = form == 1 || form == 2, s.stored = (form + j) % 2;
             if (form / 2 != (int)j % 2 && form % 2 != (int)j / 2 % 2) continue; // three of four
-            check_sizes(&s);
+            for (int unit = 0; unit < UNITS; unit++) check_sizes(&s, &units[unit]);
         }
 }
 

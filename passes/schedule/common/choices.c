@@ -45,7 +45,8 @@ const char *target_key(arena *a, const target *t) {
         bool is;
     } facts[] = {{"fma", t->fma},          {"f16c", t->f16_convert}, {"round", t->round_instr},
                  {"vnni", t->vnni},        {"avx512", t->avx512},    {"amx", t->amx_int8},
-                 {"amxbf16", t->amx_bf16}, {"dsp", t->dsp},          {"masked", t->masked}};
+                 {"amxbf16", t->amx_bf16}, {"i8mm", t->i8mm},        {"bf16mm", t->bf16mm},
+                 {"dsp", t->dsp},          {"masked", t->masked}};
     text s = {.arena = a};
     text_printf(&s, "%s %s, %d bits, %d vectors of %d bits", t->arch.name, t->cpu && *t->cpu ? t->cpu : "any",
                 t->ptr_bits, t->vector_regs, t->vector_bits);

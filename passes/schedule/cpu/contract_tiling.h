@@ -63,6 +63,8 @@ typedef struct tile {
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
 bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
+// The elements of B from the first vector of columns to vector v.
+ins *column_offset(const tiling *t, int v);
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
@@ -78,6 +80,10 @@ ins *prefetch_offset(tiling *t, const tile *x);
 void emit_prefetch(tiling *t, ins *at_b);
 // Positions of K in a block at most.
 int64_t block_depth(const target *t, const contraction *c);
+// contract_groups.c: rows of sums beside x's rows; adds all products of the group axis; sorts the sums into rows.
+int sum_rows(const tiling *t, const tile *x);
+void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b);
+void split_blocks_of_sums(tiling *t, const tile *x, ins **acc);
 // Chooses cache blocks if K is long and B's panel is reused by enough rows.
 void choose_blocks(tiling *t);
 
@@ -93,8 +99,6 @@ bool panels_are_dense(const tiling *t);    // a panel is the positions of K in t
 // element `at`, that of its first column.
 void widen_columns(tiling *t, const tile *x, ins *first_column);
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
-// Elements of B from its first column in a tile to vector v.
-ins *column_offset(tiling *t, int v);
 
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.
 void choose_tasks(tiling *t, const axis_list *outer);

@@ -21,8 +21,8 @@ static bool gains(const contraction *c) {
 
 bool widens_pairs(const target *t, const contraction *c) {
     int axis;
-    return !t->amx_bf16 && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
-           is_grouped_operand(c, &axis) && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX &&
+    return !t->amx_bf16 && !t->bf16mm && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
+           grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX &&
            dim_is_const(buffer_physical_count(c->a->buffer));
 }
 

@@ -19,7 +19,7 @@
 #include "passes/schedule/cpu/schedule_attention_impl.h"
 #include <math.h>
 
-enum { ROWS = FLASH_ROWS, KEYS = 64, REGISTER_ROWS = 4, MAX_COLUMNS = 512 };
+enum { ROWS = FLASH_ROWS, KEYS = FLASH_KEYS, REGISTER_ROWS = 4, MAX_COLUMNS = 512 };
 
 bool attention_find(kernel *k, const target *t, attention *a) {
     if (!t->vector_bits || t->fp == FP_STRICT || !attention_match(k, a) || a->kept) return false;
@@ -33,6 +33,7 @@ bool attention_find(kernel *k, const target *t, attention *a) {
         a->scratch = attention_tiles_scratch(a);
         return true;
     }
+    a->blocks = attention_has_blocks(a, t); // of half of that size
     int64_t d = dim_value(depth), e = round_up(dim_value(columns), a->lanes);
     dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
     a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
@@ -223,7 +224,8 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
     ins *at = lb_add(b, row_base(f, r), c);
     ins *p = exp_of(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
-    lb_store(b, f->scores, at, p, 4);
+    if (f->a->blocks) attention_blocks_store_weights(f, r, c, p);
+    else lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));
     lb_end(b, c);
     ins *sum =
@@ -244,7 +246,7 @@ static void softmax_rows(flash *f, ins *i0, ins *j0, bool last) {
     lb_end(f->b, r);
 }
 
-static void key_block(flash *f, ins *i0, ins *j0, bool last) {
+static void block_scores(flash *f, ins *j0) {
     lbuild *b = f->b;
     product scores = {.a = f->query,
                       .b = f->keys,
@@ -255,8 +257,10 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .n = lb_idx(b, f->depth),
                       .b_offset = idx_mulk(b, j0, f->depth)};
     block_product(f, scores, KEYS);
-    softmax_rows(f, i0, j0, last);
-    ins *n = last ? lb_sub(b, f->nj, j0) : lb_idx(b, KEYS);
+}
+
+static void block_values(flash *f, ins *j0, ins *n) {
+    lbuild *b = f->b;
     product values = {.a = f->scores,
                       .b = f->values,
                       .c = f->acc,
@@ -267,6 +271,14 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .b_offset = idx_mulk(b, j0, f->padded),
                       .add = true};
     block_product(f, values, f->padded);
+}
+
+static void key_block(flash *f, ins *i0, ins *j0, bool last) {
+    bool blocks = f->a->blocks;
+    (blocks ? attention_blocks_scores : block_scores)(f, j0);
+    softmax_rows(f, i0, j0, last);
+    ins *n = last ? lb_sub(f->b, f->nj, j0) : lb_idx(f->b, KEYS);
+    (blocks ? attention_blocks_values : block_values)(f, j0, n);
 }
 
 // ---------------------------------------------------------------- rows of queries
@@ -320,7 +332,7 @@ static void write_block(flash *f, ins *i0) {
 
 static void query_rows(flash *f, ins *i0) {
     lbuild *b = f->b;
-    pack_query(f, i0);
+    (f->a->blocks ? attention_blocks_pack_query : pack_query)(f, i0);
     clear_block(f);
     ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
     key_block(f, i0, j0, false);
@@ -334,6 +346,7 @@ static void head(flash *f) {
     lbuild *b = f->b;
     const attention *a = f->a;
     if (a->tiles) attention_tiles_pack(f);
+    else if (a->blocks) attention_blocks_pack(f);
     else pack_keys(f), pack_values(f);
     ins *first, *ni;
     axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head

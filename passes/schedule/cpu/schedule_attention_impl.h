@@ -1,10 +1,11 @@
-// What the two forms of schedule_attention.c share: blocks of f32 (that file) and of matrix tiles.
+// What the two forms of schedule_attention.c share: blocks of f32 (that file), in bf16 too, and of matrix
+// tiles.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/schedule_attention.h"
 
-enum { FLASH_ROWS = 2 * TILE_ROWS }; // queries in a block
+enum { FLASH_ROWS = 2 * TILE_ROWS, FLASH_KEYS = 64 }; // queries in a block; keys of vectors
 
 typedef struct flash {
     emitter *e;
@@ -20,6 +21,14 @@ typedef struct flash {
 static inline ins *flash_loop(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
     return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
 }
+
+// ---------------------------------------------------------------- products of blocks in vector registers
+bool attention_has_blocks(const attention *a, const target *t);
+void attention_blocks_pack(flash *f);                // keys and values of a head
+void attention_blocks_pack_query(flash *f, ins *i0); // f->rows queries
+void attention_blocks_scores(flash *f, ins *j0);     // of f->rows queries and a block of keys
+void attention_blocks_store_weights(flash *f, ins *row, ins *column, ins *weights);
+void attention_blocks_values(flash *f, ins *j0, ins *n); // adds n weighted values
 
 // ---------------------------------------------------------------- matrix tiles
 bool attention_has_tiles(const attention *a, const target *t);

@@ -67,8 +67,8 @@ bool contraction_operands(tiling *t) {
     bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
     if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
     if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
-    if (!is_grouped_operand(c, &t->group_axis)) t->group_axis = -1;
-    t->group = t->group_axis >= 0 ? group_elements(c) : 1;
+    int packed = grouped_operand(c, &t->group_axis);
+    t->group = packed ? packed : 1;
     t->packed = t->group_axis >= 0 || is_packed_operand(c->b, c->n);
     if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
     t->a = entry_of(e, c->a)->read;
@@ -80,7 +80,7 @@ bool contraction_operands(tiling *t) {
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-ins *column_offset(tiling *t, int v) {
+ins *column_offset(const tiling *t, int v) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes, wide = t->group;
     if (!t->packed) return lb_idx(b, column);
@@ -174,46 +174,22 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
-// One step of k, or four if K is blocked by 4; n: only the first n elements of A count (B has zeros there).
-static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
+// One step of k.
+static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    bool dot4 = t->group_axis >= 0;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
-    for (int v = 0; v < x->vectors; v++) {
-        ins *at = lb_add(b, at_b, column_offset(t, v));
-        if (t->is_wide) fb[v] = load_widened(t, x, at_b, v);
-        else fb[v] = dot4 ? load_group_b(e, t->c, at) : factor_b(t, x, at, v);
-    }
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = t->is_wide ? load_widened(t, x, at_b, v) : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
     for (int r = 0; r < x->rows; r++) {
-        ins *at = lb_add(b, at_a, idx_mulk(b, row, r));
-        ins *fa = dot4 ? load_group_a(e, t->c, at, n) : factor_a(t, at);
+        ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
-            lb_set(b, var, dot4 ? group_products(e, t->c, old, fa, fb[v]) : emit_muladd(b, fa, fb[v], old));
+            lb_set(b, var, emit_muladd(b, fa, fb[v], old));
         }
     }
-}
-
-static void group_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[t->group_axis]), *full = emit_int_floor(b, extent, t->group);
-    if (!(full->op == L_CONST && full->i == 0)) {
-        scope loop = scope_axis(e, t->group_axis, lb_idx(b, 0), full, t->group, LOOP_SERIAL);
-        accumulate(t, x, acc, start_b, NULL);
-        scope_close(e, loop);
-    }
-    if (full != extent) {
-        ins *left = lb_sub(b, extent, full);
-        scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-        e->counter[t->group_axis] = full;
-        accumulate(t, x, acc, start_b, left);
-        scope_close(e, some);
-    }
-    e->counter[t->group_axis] = NULL;
 }
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
@@ -247,12 +223,12 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        group_loop(t, x, acc, start_b);
+        add_groups(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
     if (depth == t->k.n) {
-        accumulate(t, x, acc, start_b, NULL);
+        accumulate(t, x, acc, start_b);
         forget_sides(t, sides);
         return;
     }
@@ -316,12 +292,13 @@ static void micro_kernel(tiling *t, const tile *x) {
     e->counter[t->c->n] = x->n0;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = emit_zero(&e->b, type);
-    for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
+    for (int j = 0; j < sum_rows(t, x) * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
     ins *at = t->k_begin ? partial_place(t, x) : NULL;
     t->prefetch = prefetch_offset(t, x);
     if (at) load_partial(t, x, acc, at);
     k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
     scope_close(e, mark);
+    split_blocks_of_sums(t, x, acc);
     if (!at) {
         write_tile(t, x, acc);
         return;

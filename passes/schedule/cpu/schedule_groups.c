@@ -1,4 +1,4 @@
-// Contractions in groups of 4 bytes along K: dot4 instructions, and pairs of bf16.
+// Contractions in groups along K: which ones, the width of their groups, and their instructions.
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
@@ -77,24 +77,48 @@ int group_axis(const contraction *c) {
     return a < 0 ? -1 : axis_in_b(c, a);
 }
 
-bool is_grouped_operand(const contraction *c, int *k) {
-    const layout *l = c->b->buffer->layout;
-    int elements = group_elements(c);
-    if (!elements || !l || l->n < 3 || l->order[l->n - 1].tile != elements ||
-        l->order[l->n - 2].tile != PANEL)
-        return false;
-    const expr *n = c->b->index[l->order[l->n - 2].axis];
-    *k = grouped_axis(c);
-    return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
+int packed_elements(const target *t, const contraction *c) {
+    int elements = group_elements(c), axis = grouped_axis(c);
+    const dim *k = axis < 0 ? NULL : c->k->axes.at[axis].extent;
+    bool several = axes_extent(c->k, c->m.at, c->m.n)->max > 1;
+    bool wide = t->wide_groups && several && k && !(dim_is_const(k) && dim_value(k) <= elements);
+    return wide ? 2 * elements : elements;
 }
 
-// Pairs are two vectors of f32 each. Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
-// x 2 sums and their operands fill the registers.
-int grouped_rows(const target *t, const contraction *c, int vectors) {
+int grouped_operand(const contraction *c, int *k) {
+    const layout *l = c->b->buffer->layout;
+    int elements = group_elements(c), packed = l && l->n >= 3 ? l->order[l->n - 1].tile : 0;
+    *k = -1;
+    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile != PANEL)
+        return 0;
+    const expr *n = c->b->index[l->order[l->n - 2].axis];
+    int axis = grouped_axis(c);
+    if (n->op != X_AXIS || n->axis != c->n || axis < 0 || axis_in_b(c, axis) != l->order[l->n - 1].axis)
+        return 0;
+    *k = axis;
+    return packed;
+}
+
+group_unit unit_of(const target *t, const contraction *c, int packed) {
+    int elements = group_elements(c);
+    if (packed > elements && (elements == 4 ? t->i8mm : t->bf16mm)) return UNIT_BLOCKS;
+    return t->arch.dot_lanes && (elements == 4 ? t->vnni : t->bf16mm) ? UNIT_LANES : UNIT_WORDS;
+}
+
+// Blocks: half of a register of A for each row. Lanes: a register of A for each row, since its four words are taken
+// one after the other, and two more for words of wide groups. Words: pairs are two vectors of f32 each. Without VNNI x86
+// widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2 x 2 sums and their operands
+// fill the registers.
+int grouped_rows(const target *t, const contraction *c, int packed, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
+    int free = t->vector_regs - 3;
     if (!t->vector_bits) return 2;
-    if (group_elements(c) == 2) return (t->vector_regs - 2 * vectors - 3) / vectors;
-    if (!t->vnni) return (t->vector_regs - 2 * vectors - 3) / vectors;
+    switch (unit_of(t, c, packed)) {
+    case UNIT_BLOCKS: return 2 * free / (2 * vectors + 1) / 2 * 2;
+    case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);
+    case UNIT_WORDS: break;
+    }
+    if (group_elements(c) == 2 || !t->vnni) return (free - 2 * vectors) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
 }
 
@@ -124,20 +148,12 @@ static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_get(b, word);
 }
 
-ins *load_group_a(emitter *e, const contraction *c, ins *at, ins *n) {
+ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
-    int size = dtype_bits(c->a->buffer->dtype) / 8;
-    ins *word;
-    if (n) word = some_bytes(e, c, at, n);
-    else
-        word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0),
-                       size);
-    return lb_splat(b, word, e->lanes);
-}
-
-ins *load_group_b(emitter *e, const contraction *c, ins *at) {
-    ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, dtype_bits(c->b->buffer->dtype) / 8);
-    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), 4);
+    int size = dtype_bits(c->a->buffer->dtype) / 8, elements = 4 / size;
+    if (n && n->op == L_CONST && n->i <= 0) return lb_int(b, lt(LK_I32, 1), 0);
+    if (n && !(n->op == L_CONST && n->i >= elements)) return some_bytes(e, c, at, n);
+    return lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
 }
 
 // The low or high bf16 of each lane as f32.
@@ -153,9 +169,24 @@ static ins *pair_products(lbuild *b, ins *acc, ins *x, ins *y) {
     return acc;
 }
 
-ins *group_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
-    if (group_elements(c) == 2) return pair_products(&e->b, acc, a, b);
-    if (c->a->buffer->dtype == DT_U8) return lb_dot(&e->b, L_DOT4_US, acc, a, b);
-    return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a)
-                                        : lb_dot(&e->b, L_DOT4_SS, acc, a, b);
+// The instruction for sums of bytes by signs, or of bf16; *swaps: its first operand must be B.
+static lop product_of(const contraction *c, lop us, lop ss, lop bf16, bool *swaps) {
+    bool a = c->a->buffer->dtype == DT_I8, b = c->b->buffer->dtype == DT_I8;
+    *swaps = a && !b && group_elements(c) == 4;
+    return group_elements(c) == 2 ? bf16 : a && b ? ss : us;
+}
+
+ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b) {
+    bool swaps;
+    if (unit == UNIT_WORDS && group_elements(c) == 2) return pair_products(&e->b, acc, a, b);
+    lop op = unit == UNIT_BLOCKS ? product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps)
+                                 : product_of(c, L_DOT4_US, L_DOT4_SS, L_DOT2_BF16, &swaps);
+    if (unit == UNIT_LANES && op != L_DOT4_US) swaps = true; // the processor takes a lane of its last operand
+    return lb_dot(&e->b, op, acc, swaps ? b : a, swaps ? a : b);
+}
+
+bool blocks_are_transposed(const contraction *c) {
+    bool swaps;
+    product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps);
+    return swaps;
 }

@@ -1,27 +1,36 @@
-// Contractions whose operands are in groups of 4 bytes along K (VNNI packing): which ones can use them, and their
-// instructions. The schedules are those of all contractions (schedule_contract.c) and of matrix tiles.
+// Contractions whose operands are in groups along K (VNNI packing): which ones can use them, and their instructions.
+// The schedules are those of all contractions (schedule_contract.c, contract_groups.c) and of matrix tiles.
 //
-// B is stored as [..., N/16, K/g, 16, g] with g elements in a group, A in rows along K:
+// B is stored as [..., N/16, K/g, 16, g] with g elements in a group, A in rows along K. Groups of one word:
 //   bytes, g = 4:  acc[r][v] = dot4(acc[r][v], splat(A[m0 + r][k .. k+4]), B[n0/16][k/4][n0 % 16 ...])
 //   bf16, g = 2:   acc[r][v] += splat(A[m0 + r][k]) * B[...] for even and odd k of the pair, in f32
+// Groups of two words, g = 8 or 4, are rows of blocks (ir/loops/loops_blocks.h):
+//   acc[2 rows][2 columns] = block(acc, A[m0 + r, m0 + r + 1][k .. k+g], B[n0/16][k/g][two columns])
+// CPUs without such instructions split the groups into words.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_GROUPS_H
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_GROUPS_H
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
-// Elements in a group of these operands; 0: they have no groups.
+// What multiplies groups: vectors by a word of A in all lanes, by a word of A in a lane, or blocks of two rows.
+typedef enum group_unit { UNIT_WORDS, UNIT_LANES, UNIT_BLOCKS } group_unit;
+
+// Elements of a word of these operands; 0: they have no groups.
 int group_elements(const contraction *c);
 // B's logical axis to be blocked by groups, since A is contiguous along the same reduce axis; -1: none.
 int group_axis(const contraction *c);
+// Elements of the groups in which B is packed along that axis.
+int packed_elements(const target *t, const contraction *c);
 // The reduce axis of f32 operands that would be blocked by pairs if they were bf16; -1: none.
 int pair_axis(const contraction *c);
-// Whether B is in panels blocked by groups along K for this contraction; *k is the blocked reduce axis.
-bool is_grouped_operand(const contraction *c, int *k);
+// The elements of the groups of B's panels for this contraction, 0: there are none; *k is the blocked reduce axis.
+int grouped_operand(const contraction *c, int *k);
+group_unit unit_of(const target *t, const contraction *c, int packed);
 // Rows of accumulators that fit beside B's vectors.
-int grouped_rows(const target *t, const contraction *c, int vectors);
+int grouped_rows(const target *t, const contraction *c, int packed, int vectors);
 
-// A group of A from `at`, or its first n elements (the others 0), as i32 in all lanes.
-ins *load_group_a(emitter *e, const contraction *c, ins *at, ins *n);
-ins *load_group_b(emitter *e, const contraction *c, ins *at); // of B: a group per lane
-ins *group_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b);
+// A word of A from `at`, or its first n elements (the others 0); n may be out of range.
+ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n);
+ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b);
+bool blocks_are_transposed(const contraction *c); // the sums of a block lie column by column
 #endif

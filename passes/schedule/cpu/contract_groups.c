@@ -1,0 +1,200 @@
+// The micro-kernel of contractions whose operands are in groups along K (schedule_groups.h). For groups of one word,
+// with W words of A in a step:
+//
+//   for k in steps of W groups:
+//     a[r] = A[m0 + r][k ...]                    a word in all lanes, or a register of four words
+//     for w < W: for r, v: acc[r][v] = dot(acc[r][v], word w of a[r], B[n0 ...][k + w])
+//
+// Blocks: acc[r][v] and acc[r + 1][v] of rows in pairs hold the left and the right blocks of vector v's columns.
+#include "ir/loops/loops_blocks.h"
+#include "passes/schedule/cpu/contract_tiling.h"
+#include "passes/schedule/cpu/schedule_groups.h"
+
+typedef struct group_step {
+    int words; // of A in a step
+    ins *left; // elements that count, NULL: all
+    ins *at_a, *row;
+    ins *a[MAX_ROWS]; // all words of each row, but for UNIT_WORDS
+} group_step;
+
+static group_unit unit_for(const tiling *t) { return unit_of(t->e->t, t->c, t->group); }
+static int words_in_group(const tiling *t) { return t->group / group_elements(t->c); }
+
+int sum_rows(const tiling *t, const tile *x) {
+    bool blocks = t->group_axis >= 0 && unit_for(t) == UNIT_BLOCKS;
+    return blocks ? (x->rows + 1) / 2 * 2 : x->rows;
+}
+
+// ---------------------------------------------------------------- operands
+static ins *word_of_a(tiling *t, ins *at, const group_step *s, int w) {
+    lbuild *b = &t->e->b;
+    int64_t before = (int64_t)w * group_elements(t->c);
+    ins *left = s->left ? lb_add(b, s->left, lb_idx(b, -before)) : NULL;
+    if (left && left->op != L_CONST) {
+        left = lb_bin(b, L_SMAX, left, lb_idx(b, 0));
+        left = lb_bin(b, L_SMIN, left, lb_idx(b, group_elements(t->c)));
+    }
+    return load_word_a(t->e, t->c, idx_addk(b, at, before), left);
+}
+
+static ins *row_at(tiling *t, const group_step *s, int r) {
+    return lb_add(&t->e->b, s->at_a, idx_mulk(&t->e->b, s->row, r));
+}
+
+// The words of a row in the lanes of a vector.
+static ins *words_of_a(tiling *t, ins *at, const group_step *s) {
+    lbuild *b = &t->e->b;
+    int size = dtype_bits(t->c->a->buffer->dtype) / 8;
+    if (!s->left)
+        return lb_load(b, lt(LK_I32, s->words), lb_offset(b, pointer_of(t->e, t->c->a->buffer), at, size),
+                       lb_idx(b, 0), size);
+    ins *all = lb_splat(b, word_of_a(t, at, s, 0), s->words);
+    for (int w = 1; w < s->words; w++) all = lb_insert(b, all, word_of_a(t, at, s, w), w);
+    return all;
+}
+
+// A register of words of B, from element `at`.
+static ins *load_b(tiling *t, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *p = lb_offset(b, pointer_of(t->e, t->c->b->buffer), at, dtype_bits(t->c->b->buffer->dtype) / 8);
+    return lb_load(b, lt(LK_I32, t->lanes), p, lb_idx(b, 0), 4);
+}
+
+// The words of the left and the right half of a vector's columns.
+static void load_halves(tiling *t, ins *at_b, int v, ins *half[2]) {
+    lbuild *b = &t->e->b;
+    ins *at = lb_add(b, at_b, column_offset(t, v));
+    half[0] = load_b(t, at);
+    half[1] = load_b(t, idx_addk(b, at, (int64_t)t->lanes / 2 * t->group));
+}
+
+// by[w]: word w of the groups of vector v's columns.
+static void load_words(tiling *t, ins *at_b, int v, ins *by[BLOCK_WORDS]) {
+    ins *half[2];
+    load_halves(t, at_b, v, half);
+    for (int w = 0; w < BLOCK_WORDS; w++) {
+        int mask[PANEL];
+        for (int l = 0; l < t->lanes; l++) mask[l] = BLOCK_WORDS * l + w;
+        by[w] = lb_shuffle(&t->e->b, half[0], half[1], mask, t->lanes);
+    }
+}
+
+// ---------------------------------------------------------------- products
+static void add_product(tiling *t, ins *sum, ins *a, ins *b) {
+    lbuild *l = &t->e->b;
+    lb_set(l, sum, group_products(t->e, t->c, unit_for(t), lb_get(l, sum), a, b));
+}
+
+// Word w of a row in all lanes. LLVM finds the instructions for pairs by a lane of floats.
+static ins *splat_word(tiling *t, const group_step *s, int r, int w) {
+    lbuild *b = &t->e->b;
+    ins *words = s->a[r];
+    if (!words) return lb_splat(b, word_of_a(t, row_at(t, s, r), s, w), t->lanes);
+    if (words->type.lanes == 1) return lb_splat(b, words, t->lanes);
+    if (group_elements(t->c) == 2) words = lb_bitcast(b, lt(LK_F32, words->type.lanes), words);
+    return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, w), t->lanes));
+}
+
+// Wide groups as words, vector by vector: all of B's words would take too many registers.
+static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
+    ins *fa[MAX_ROWS][BLOCK_WORDS];
+    for (int r = 0; r < x->rows; r++)
+        for (int w = 0; w < BLOCK_WORDS; w++) fa[r][w] = splat_word(t, s, r, BLOCK_WORDS * g + w);
+    for (int v = 0; v < x->vectors; v++) {
+        ins *fb[BLOCK_WORDS];
+        load_words(t, at_b, v, fb);
+        for (int w = 0; w < BLOCK_WORDS; w++)
+            for (int r = 0; r < x->rows; r++) add_product(t, acc[r * x->vectors + v], fa[r][w], fb[w]);
+    }
+}
+
+// g: the group of the step, at at_b.
+static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
+    lbuild *b = &t->e->b;
+    ins *fb[MAX_VECTORS];
+    for (int v = 0; v < x->vectors; v++) fb[v] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = splat_word(t, s, r, g);
+        for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v]);
+    }
+}
+
+static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
+    lbuild *b = &t->e->b;
+    ins *const *a = s->a;
+    ins *pair[(MAX_ROWS + 1) / 2];
+    int words = a[0]->type.lanes, first = BLOCK_WORDS * g;
+    for (int r = 0; r < x->rows; r += 2) {
+        ins *second = r + 1 < x->rows ? a[r + 1] : a[r];
+        pair[r / 2] = lb_shuffle(b, a[r], second, (int[]){first, first + 1, words + first, words + first + 1},
+                                 BLOCK_LANES);
+    }
+    for (int v = 0; v < x->vectors; v++) {
+        ins *half[2];
+        load_halves(t, at_b, v, half);
+        for (int r = 0; r < x->rows; r += 2)
+            for (int h = 0; h < 2; h++) add_product(t, acc[(r + h) * x->vectors + v], pair[r / 2], half[h]);
+    }
+}
+
+static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_step s) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    s.row = emit_index(e, t->row_stride);
+    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
+    s.at_a = emit_index(e, t->a->offset);
+    for (int r = 0; r < x->rows && unit_for(t) != UNIT_WORDS; r++)
+        s.a[r] = words_of_a(t, row_at(t, &s, r), &s);
+    for (int g = 0; g < s.words / words_in_group(t); g++) {
+        ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
+        emit_prefetch(t, group);
+        (unit_for(t) == UNIT_BLOCKS ? add_blocks
+         : words_in_group(t) > 1    ? add_halves
+                                    : add_words)(t, x, acc, &s, group, g);
+    }
+}
+
+// Whole steps from *begin on.
+static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins **begin, int words) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int step = words * group_elements(t->c);
+    ins *extent = emit_dim(e, e->extent[t->group_axis]), *end = emit_int_floor(b, extent, step);
+    if (same_index(*begin, end)) return;
+    scope loop = scope_axis(e, t->group_axis, *begin, end, step, LOOP_SERIAL);
+    add_step(t, x, acc, start_b, (group_step){.words = words});
+    scope_close(e, loop);
+    *begin = end;
+}
+
+void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[t->group_axis]), *begin = lb_idx(b, 0);
+    if (unit_for(t) != UNIT_WORDS) whole_steps(t, x, acc, start_b, &begin, t->lanes);
+    whole_steps(t, x, acc, start_b, &begin, words_in_group(t));
+    if (!same_index(begin, extent)) {
+        ins *left = lb_sub(b, extent, begin);
+        scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+        e->counter[t->group_axis] = begin;
+        add_step(t, x, acc, start_b, (group_step){.words = words_in_group(t), .left = left});
+        scope_close(e, some);
+    }
+    e->counter[t->group_axis] = NULL;
+}
+
+// ---------------------------------------------------------------- blocks
+void split_blocks_of_sums(tiling *t, const tile *x, ins **acc) {
+    static const int rows[2][BLOCK_LANES] = {{0, 1, 4, 5}, {2, 3, 6, 7}},
+                     columns[2][BLOCK_LANES] = {{0, 2, 4, 6}, {1, 3, 5, 7}};
+    lbuild *b = &t->e->b;
+    if (t->group_axis < 0 || unit_for(t) != UNIT_BLOCKS) return;
+    const int(*masks)[BLOCK_LANES] = blocks_are_transposed(t->c) ? columns : rows;
+    for (int r = 0; r < x->rows; r += 2)
+        for (int v = 0; v < x->vectors; v++) {
+            ins *first = acc[r * x->vectors + v], *second = acc[(r + 1) * x->vectors + v];
+            ins *left = lb_get(b, first), *right = lb_get(b, second);
+            lb_set(b, first, lb_shuffle(b, left, right, masks[0], BLOCK_LANES));
+            lb_set(b, second, lb_shuffle(b, left, right, masks[1], BLOCK_LANES));
+        }
+}
