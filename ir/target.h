@@ -40,6 +40,7 @@ typedef struct target {
     bool bf16_convert;       // the emitter converts f32 to bf16 best: by an instruction, or its own code
     bool round_instr;        // hardware floor/ceil/trunc/rint for f32
     bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
+    bool permutes_words;     // one instruction looks up 16 words of 32 bits in a vector of 16
     bool vnni, avx512, dsp;  // dot4 u8*s8; dsp: SMLAD
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool no_divider;         // no instruction for integer division

@@ -50,6 +50,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->f16_convert = has[F16C] || t->avx512;
     t->round_instr = has[SSE41];
     t->round_to_int = true;
+    t->permutes_words = t->avx512;
     t->masked = has[AVX2];
     t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
     bool tiles = t->avx512 && t->ptr_bits == 64 && !t->freestanding; // the runtime asks the system for them

@@ -292,7 +292,7 @@ void choose_prefetch(tiling *t, int vectors) {
     int panels = (int)((width + PANEL - 1) / PANEL);
     t->prefetch_panels = t->prefetch_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
-    if (t->e->choices->ahead == NO) return;
+    if (t->e->choices->ahead == NO || t->words) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];

@@ -2,6 +2,7 @@
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_words.h"
 
 // ---------------------------------------------------------------- which
 static bool is_plain_byte(const expr *term, const expr *read) {
@@ -24,7 +25,7 @@ static bool are_pairs(const contraction *c) {
            c->b->buffer->role == BUF_CONST;
 }
 
-int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : 0; }
+int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : word_elements(c); }
 
 // The logical axis along which memory is contiguous; -1 if tiled.
 static int innermost(const buffer *b) {
@@ -69,13 +70,16 @@ int pair_axis(const contraction *c) {
 
 static int grouped_axis(const contraction *c) {
     int elements = group_elements(c);
+    if (word_elements(c)) return word_axis(c);
     return elements == 4 ? neighbour_axis(c) : elements == 2 ? pair_axis(c) : -1;
 }
 
-int group_axis(const contraction *c) {
-    int a = grouped_axis(c);
-    return a < 0 ? -1 : axis_in_b(c, a);
+// The axis of B's buffer along which its groups are.
+static int grouped_in_b(const contraction *c, int axis) {
+    return axis < 0 ? -1 : dim_of_axis(c->b->buffer, c->b->index, axis, !word_elements(c));
 }
+
+int group_axis(const contraction *c) { return grouped_in_b(c, grouped_axis(c)); }
 
 bool is_grouped_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
@@ -85,7 +89,7 @@ bool is_grouped_operand(const contraction *c, int *k) {
         return false;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
     *k = grouped_axis(c);
-    return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
+    return n->op == X_AXIS && n->axis == c->n && *k >= 0 && grouped_in_b(c, *k) == l->order[l->n - 1].axis;
 }
 
 // Pairs are two vectors of f32 each. Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
@@ -93,6 +97,7 @@ bool is_grouped_operand(const contraction *c, int *k) {
 int grouped_rows(const target *t, const contraction *c, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     if (!t->vector_bits) return 2;
+    if (word_elements(c)) return (t->vector_regs - 2 * vectors - 2) / vectors;
     if (group_elements(c) == 2) return (t->vector_regs - 2 * vectors - 3) / vectors;
     if (!t->vnni) return (t->vector_regs - 2 * vectors - 3) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
