@@ -240,6 +240,7 @@ struct kernel {
     VEC(const char *) messages; // of X_CHECK
     VEC(expr *) exprs;          // by id
     map shared;                 // equal expressions
+    const buffer *in_place;     // operand whose memory its result has (a state): unchanged elements need no write
     const char *algorithm;      // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
 };
 

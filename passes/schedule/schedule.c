@@ -234,7 +234,7 @@ static scope open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, lo
 static scope open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
     if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
-    else axis_range(n->e, axis, &begin, &end);
+    else nest_update_range(n, axis, &begin, &end);
     return open_loop(n, axis, begin, end, 1, role);
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 import peers
 
-TOLERANCE = {"int4": 2e-3, "int8": 3e-2, "dynamic": 5e-2, "f32": 1e-3}  # llama.cpp and OpenVINO quantise activations
+TOLERANCE = {"int4": 3e-2, "int8": 3e-2, "dynamic": 5e-2, "f32": 1e-3}  # llama.cpp and OpenVINO quantise activations
 
 
 class Caches:

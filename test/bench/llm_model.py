@@ -95,7 +95,11 @@ class Decoder:
         return name
 
     def output(self, name, value, dtype, dims):
-        self.nodes.append(helper.make_node("Identity", [value], [name], name=name))
+        """Renames the value."""
+        for node in self.nodes:
+            for values in (node.input, node.output):
+                for i, v in enumerate(values):
+                    values[i] = name if v == value else v
         self.outputs.append(helper.make_tensor_value_info(name, dtype, dims))
 
     # ------------------------------------------------------------ products

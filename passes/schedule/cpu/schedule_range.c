@@ -1,10 +1,16 @@
-// Narrowing of reduction loops: if the term is selected by comparing the position with a loop-invariant
+// Narrowing of loops. Of reductions: if the term is selected by comparing the position with a loop-invariant
 // value, the loop covers only these positions.
 //
 //   for r < extent:                              for max(0, ceil(a)) <= r < min(extent, ceil(b)):
 //     s op= select(a <= r & r < b, x, neutral)     s op= select(a <= r & r < b, x, neutral)
 //
+// Of updates in place, where `from` has the memory of the result:
+//
+//   for i < extent:                                for max(0, a) <= i < min(extent, b):
+//     to[i] = select(a <= i & i < b, x, from[i])     to[i] = select(a <= i & i < b, x, from[i])
+//
 // The comparison remains: the range may contain more positions than satisfy it, never fewer.
+#include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/nest.h"
 
@@ -13,6 +19,7 @@ typedef struct range {
     int axis;
     ins *begin, *end;
     bool narrowed;
+    bool update; // of a parallel axis
 } range;
 
 // ---------------------------------------------------------------- bounds
@@ -24,10 +31,18 @@ static ins *bounded(emitter *e, ins *v) {
     return lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, v, most), least);
 }
 
-// A loop-invariant value, uniform over the lanes; NULL: it is not.
+// Whether the loops over all axes of x are open.
+static bool has_counters(const emitter *e, const expr *x) {
+    for (int a = 0; a < e->k->axes.n; a++)
+        if (expr_uses_axis(x, a) && !e->counter[a] && !dim_is(e->extent[a], 1)) return false;
+    return true;
+}
+
+// A loop-invariant value, uniform over the lanes; NULL: it is not. Reductions leave checks where they are.
 static ins *invariant_value(range *r, expr *x) {
     emitter *e = r->n->e;
-    return emit_is_invariant(e, x) ? emit_value(e, x) : NULL;
+    bool known = r->update ? has_counters(e, x) : emit_is_invariant(e, x);
+    return known ? emit_value(e, x) : NULL;
 }
 
 static ins *to_extent(range *r, ins *v) {
@@ -50,10 +65,15 @@ static void narrow(range *r, ins *v, bool low) {
 
 // Whether x is the axis, or the axis plus an invariant (*base), in any numeric type.
 static bool is_position(const range *r, expr *x, expr **base) {
+    kernel *k = r->n->e->k;
     *base = NULL;
     if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
         return x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis;
     if (x->op == X_AXIS) return x->axis == r->axis;
+    if (x->op == X_SUB && x->dtype == DT_I64 && x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis) {
+        *base = x_sub(k, x_i64(k, 0), x->arg[1]);
+        return !expr_uses_axis(x->arg[1], r->axis);
+    }
     if (x->op != X_ADD || x->dtype != DT_I64) return false;
     for (int j = 0; j < 2; j++)
         if (x->arg[j]->op == X_AXIS && x->arg[j]->axis == r->axis &&
@@ -151,5 +171,21 @@ void nest_range(nest *n, int axis, ins **begin, ins **end) {
     for (expr *x = n->s->states.at[0].step; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1])
         add_condition(&r, x->arg[0]);
     if (r.narrowed && checks) keep_one(&r);
+    *begin = r.begin, *end = r.end;
+}
+
+// ---------------------------------------------------------------- updates in place
+static bool is_old_element(const kernel *k, const expr *x) {
+    return x->op == X_READ && buffer_root(x->buffer) == buffer_root(k->in_place);
+}
+
+void nest_update_range(nest *n, int axis, ins **begin, ins **end) {
+    const kernel *k = n->e->k;
+    axis_range(n->e, axis, begin, end);
+    if (!k->in_place || n->s->states.n || k->axes.at[axis].kind != AXIS_PARALLEL) return;
+    range r = {.n = n, .axis = axis, .begin = *begin, .end = *end, .update = true};
+    const expr *x = n->s->writes.at[0].value;
+    if (x->op == X_READ && x->guard && is_old_element(k, x->fill)) add_condition(&r, x->guard);
+    else if (x->op == X_SELECT && is_old_element(k, x->arg[2])) add_condition(&r, x->arg[0]);
     *begin = r.begin, *end = r.end;
 }
