@@ -135,7 +135,7 @@ def bert(name, layers, heads, size, wide, length=128, words=30522):
     return b.model(x)
 
 
-def vit(name="vit_small", layers=12, heads=6, size=64):
+def vit(name, layers, heads, size):
     b, n, length = Builder(name), heads * size, 197
     y = b.conv(b.input("image", [1, 3, 224, 224]), 3, n, 16, 16, pad=0, act=None, gain=1.0)
     y = b.op("Transpose", b.op("Reshape", y, b.ints(0, n, 196)), perm=[0, 2, 1])
@@ -145,6 +145,40 @@ def vit(name="vit_small", layers=12, heads=6, size=64):
         x = b.op("Add", x, b.linear(b.gelu(b.linear(b.layer_norm(x, n), n, 4 * n)), 4 * n, n))
     y = b.op("Gather", b.layer_norm(x, n), b.constant(np.array(0, np.int64)), axis=1)  # the class token
     return b.model(b.linear(y, n, 1000))
+
+
+def gpt2(layers=12, heads=12, size=64, length=128, words=50257):
+    """A prompt; logits of all positions. Linear layers are Gemm on rows, as the exporter of GPT-2's Conv1D writes them."""
+    b, n = Builder("gpt2"), heads * size
+    table = b.random.standard_normal((words, n)).astype(np.float32) * np.float32(n ** -0.5)
+
+    def dense(x, k, m):
+        y = b.op("Gemm", b.op("Reshape", x, b.ints(-1, k)), b.normal(k, m, scale=k ** -0.5), b.normal(m, scale=0.05))
+        return b.op("Reshape", y, b.ints(1, length, m))
+
+    def norm(x):
+        return b.op("LayerNormalization", x, b.constant(np.ones(n, np.float32)), b.normal(n, scale=0.05), axis=-1, epsilon=1e-5)
+
+    def gelu(x):
+        cubic = b.op("Mul", b.op("Pow", x, b.number(3)), b.number(0.044715))
+        t = b.op("Tanh", b.op("Mul", b.op("Add", x, cubic), b.number((2 / np.pi) ** 0.5)))
+        return b.op("Mul", b.op("Mul", x, b.number(0.5)), b.op("Add", t, b.number(1)))
+
+    def attention(x, causal):
+        q, k, v = b.op("Split", dense(x, n, 3 * n), b.ints(n, n, n), outputs=3, axis=2)
+        q, k, v = (b.heads(part, length, heads, size, part is k) for part in (q, k, v))
+        s = b.op("Div", b.op("MatMul", q, k), b.number(size ** 0.5))
+        s = b.op("Softmax", b.op("Where", causal, s, b.number(np.finfo(np.float32).min)), axis=-1)
+        y = b.op("Transpose", b.op("MatMul", s, v), perm=[0, 2, 1, 3])
+        return dense(b.op("Reshape", y, b.ints(1, length, n)), n, n)
+
+    x = b.op("Gather", b.constant(table), b.input("input_ids", [1, length], TensorProto.INT64))
+    x = b.op("Add", x, b.normal(1, length, n, scale=0.02))
+    causal = b.constant(np.tril(np.ones((1, 1, length, length), bool)))
+    for _ in range(layers):
+        x = b.op("Add", x, attention(norm(x), causal))
+        x = b.op("Add", x, dense(gelu(dense(norm(x), n, 4 * n)), 4 * n, n))
+    return b.model(b.op("MatMul", norm(x), b.constant(table.T)))
 
 
 def unet(width=32, size=128):
@@ -190,7 +224,9 @@ NETWORKS = {
     "mobilenet_v2": mobilenet_v2,
     "bert_base": lambda: bert("bert_base", 12, 12, 64, 3072),
     "minilm": lambda: bert("minilm", 6, 12, 32, 1536),
-    "vit_small": vit,
+    "vit_small": lambda: vit("vit_small", 12, 6, 64),
+    "vit_base": lambda: vit("vit_base", 12, 12, 64),
+    "gpt2": gpt2,
     "unet": unet,
     "lstm_lm": lstm,
 }
