@@ -11,18 +11,15 @@
 //         l = l exp(m - m') + sum P; acc = acc exp(m - m') + P V
 //       write g(acc, l)
 //
-// With matrix tiles (--precision=bf16), Q, Kt, V and P are bf16 in the layout of tiles (ir/loops/loops_tiles.h):
-// pairs along d in Kt and along j in V, in panels of 16 columns.
+// With matrix tiles (--precision=bf16), the blocks are those of schedule_attention_tiles.c.
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "ir/loops/loops_tiles.h"
+#include "passes/schedule/cpu/schedule_attention_impl.h"
 #include <math.h>
 
-enum { ROWS = 2 * TILE_ROWS, KEYS = 64, REGISTER_ROWS = 4, MAX_COLUMNS = 512 };
-// bf16 elements of a tile's row; columns of a panel.
-enum { PAIRED = 2 * TILE_ROWS, PANEL_COLUMNS = TILE_BYTES / TILE_GROUP };
+enum { ROWS = FLASH_ROWS, KEYS = 64, REGISTER_ROWS = 4, MAX_COLUMNS = 512 };
 
 bool attention_find(kernel *k, const target *t, attention *a) {
     if (!t->vector_bits || t->fp == FP_STRICT || !attention_match(k, a) || a->kept) return false;
@@ -31,29 +28,20 @@ bool attention_find(kernel *k, const target *t, attention *a) {
         dim_value(depth) > MAX_COLUMNS || k->axes.at[a->i].extent->max < 8)
         return false;
     a->lanes = target_lanes(t, 32);
-    a->tiles = t->amx_bf16 && t->precision == PRECISION_BF16 && a->lanes == PANEL_COLUMNS;
-    int64_t d = round_up(dim_value(depth), a->tiles ? PAIRED : 1), e = round_up(dim_value(columns), a->lanes);
+    a->tiles = attention_has_tiles(a, t);
+    if (a->tiles) {
+        a->scratch = attention_tiles_scratch(a);
+        return true;
+    }
+    int64_t d = dim_value(depth), e = round_up(dim_value(columns), a->lanes);
     dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
-    a->scratch =
-        dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + 2 * KEYS) + 2 * ROWS + 64));
+    a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
     return a->lanes >= 4 && KEYS % a->lanes == 0;
 }
 
 // ---------------------------------------------------------------- building
-typedef struct flash {
-    emitter *e;
-    const attention *a;
-    lbuild *b;
-    ltype vec;
-    int64_t depth, width, padded;                          // d, E, E rounded up to whole vectors
-    ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
-    ins *weights;                                          // P in bf16, with tiles
-    ins *rows, *nj;                                        // rows of this block; number of keys
-    access *out;
-} flash;
-
 static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
-    return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
+    return flash_loop(f, name, begin, end, step);
 }
 
 // Stores a scalar value of the kernel at the current counters as f32.
@@ -219,7 +207,6 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     return emit_horizontal(e, RED_MAX, DT_F32, lb_get(b, best));
 }
 
-static ins *as_bf16(flash *f, ins *x) { return lb_conv(f->b, L_FTRUNC, LK_BF16, x); }
 static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
 static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
@@ -236,8 +223,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
     ins *at = lb_add(b, row_base(f, r), c);
     ins *p = exp_of(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
-    if (f->a->tiles) lb_store(b, f->weights, at, as_bf16(f, p), 0);
-    else lb_store(b, f->scores, at, p, 4);
+    lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));
     lb_end(b, c);
     ins *sum =
@@ -283,205 +269,7 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
     block_product(f, values, f->padded);
 }
 
-// ---------------------------------------------------------------- matrix tiles
-static void begin_tiles(flash *f) {
-    static const tile_shape whole = {TILE_ROWS, TILE_BYTES};
-    tile_shape shapes[TILES];
-    for (int j = 0; j < TILES; j++) shapes[j] = whole;
-    ins *config = lb_local(f->b, LK_I64, TILE_CONFIG_BYTES / 8, TILE_CONFIG_BYTES, false);
-    lb_tile_shapes(f->b, config, shapes);
-    f->e->code->has_tiles = true;
-}
-
-static int64_t padded_depth(const flash *f) { return round_up(f->depth, PAIRED); }
-
-// Elements column .. column + lanes of x along its axis as f32, those past `extent` 0.
-static ins *some_elements(flash *f, const stage *s, expr *x, int axis, ins *column, int64_t left) {
-    emitter *e = f->e;
-    if (left <= 0) return lb_float(f->b, f->vec, 0);
-    emitter_stage(e, s, axis, f->a->lanes, false);
-    scope mark = scope_open(e);
-    e->counter[axis] = column;
-    e->active = left < f->a->lanes ? lb_idx(f->b, left) : NULL;
-    ins *v = emit_vector(e, x);
-    if (e->active) { // inactive lanes are undefined
-        ins *inside = lb_cmp(f->b, L_SLT, lb_iota(f->b, lt(lindex_kind(e->t), f->a->lanes)),
-                             lb_splat(f->b, e->active, f->a->lanes));
-        v = lb_select(f->b, inside, v, lb_float(f->b, f->vec, 0));
-    }
-    e->active = NULL;
-    e->counter[axis] = NULL;
-    scope_close(e, mark);
-    return v;
-}
-
-// Two vectors of f32 as one of pairs of bf16: the elements of x, then those of y; or interleaved.
-static ins *as_pairs(flash *f, ins *x, ins *y, bool interleaved) {
-    int lanes = f->a->lanes, *mask = ARENA_ARRAY(f->b->arena, int, 2 * lanes);
-    for (int j = 0; j < 2 * lanes; j++) mask[j] = interleaved ? j / 2 + j % 2 * lanes : j;
-    ins *both = lb_shuffle(f->b, as_bf16(f, x), as_bf16(f, y), mask, 2 * lanes);
-    return lb_bitcast(f->b, lt(LK_I32, lanes), both);
-}
-
-// A row of Kt's panel is a pair of d for 16 keys: a key's pairs are one row apart each.
-static void pack_key(flash *f, ins *j, bool exists) {
-    emitter *e = f->e;
-    lbuild *b = f->b;
-    const attention *a = f->a;
-    ltype index = lt(lindex_kind(e->t), a->lanes);
-    ins *panel = emit_int_op(b, X_FLOORDIV, j, lb_idx(b, PANEL_COLUMNS)),
-        *inside = emit_int_op(b, X_MOD, j, lb_idx(b, PANEL_COLUMNS));
-    ins *base = lb_add(b, idx_mulk(b, panel, padded_depth(f) / 2 * PANEL_COLUMNS), inside);
-    e->counter[a->j] = j;
-    for (int64_t d = 0; d < f->depth; d += PAIRED) {
-        ins *pairs = lb_int(b, lt(LK_I32, a->lanes), 0);
-        if (exists) {
-            ins *low = some_elements(f, a->score, a->key, a->d, lb_idx(b, d), f->depth - d);
-            int64_t next = d + a->lanes;
-            pairs = as_pairs(
-                f, low, some_elements(f, a->score, a->key, a->d, lb_idx(b, next), f->depth - next), false);
-        }
-        ins *at = lb_splat(b, idx_addk(b, base, d / 2 * PANEL_COLUMNS), a->lanes);
-        ins *rows = lb_mul(b, lb_iota(b, index), lb_splat(b, lb_idx(b, PANEL_COLUMNS), a->lanes));
-        lb_scatter(b, f->keys, lb_add(b, at, rows), pairs);
-    }
-    e->counter[a->j] = NULL;
-}
-
-static void pack_keys_in_pairs(flash *f) {
-    lbuild *b = f->b;
-    ins *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, f->nj, KEYS - 1), lb_idx(b, KEYS));
-    ins *j = serial(f, "j", lb_idx(b, 0), f->nj, 1);
-    pack_key(f, j, true);
-    lb_end(b, j);
-    j = serial(f, "j", f->nj, idx_mulk(b, blocks, KEYS), 1);
-    pack_key(f, j, false);
-    lb_end(b, j);
-}
-
-// Rows j and j + 1 of V interleaved; keys past the end are 0.
-static void pack_value_pair(flash *f, ins *j, int rows, ins *panel_words) {
-    emitter *e = f->e;
-    lbuild *b = f->b;
-    const attention *a = f->a;
-    ins *pair = emit_int_op(b, X_FLOORDIV, j, lb_idx(b, 2));
-    for (int64_t c = 0; c < f->padded; c += a->lanes) {
-        ins *row[2];
-        for (int i = 0; i < 2; i++) {
-            e->counter[a->jv] = idx_addk(b, j, i);
-            row[i] = some_elements(f, a->value, a->v, a->e, lb_idx(b, c), i < rows ? f->width - c : 0);
-        }
-        ins *at = lb_add(b, idx_mulk(b, panel_words, c / a->lanes), idx_mulk(b, pair, PANEL_COLUMNS));
-        lb_store(b, f->values, at, as_pairs(f, row[0], row[1], true), 0);
-    }
-    e->counter[a->jv] = NULL;
-}
-
-// Words (pairs) from one panel of V to the next.
-static ins *value_panel(flash *f) {
-    ins *blocks = emit_int_op(f->b, X_FLOORDIV, idx_addk(f->b, f->nj, KEYS - 1), lb_idx(f->b, KEYS));
-    return idx_mulk(f->b, blocks, KEYS / 2 * PANEL_COLUMNS);
-}
-
-static void pack_values_in_pairs(flash *f) {
-    lbuild *b = f->b;
-    ins *panel = value_panel(f), *even = emit_int_floor(b, f->nj, 2), *after = idx_addk(b, even, 2);
-    ins *j = serial(f, "j", lb_idx(b, 0), even, 2);
-    pack_value_pair(f, j, 2, panel);
-    lb_end(b, j);
-    ins *odd = lb_cmp(b, L_SLT, even, f->nj), *one = lb_if(b, odd);
-    pack_value_pair(f, even, 1, panel);
-    lb_end(b, one);
-    ins *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, f->nj, KEYS - 1), lb_idx(b, KEYS));
-    j = serial(f, "j", lb_select(b, odd, after, even), idx_mulk(b, blocks, KEYS), 2);
-    pack_value_pair(f, j, 0, panel);
-    lb_end(b, j);
-}
-
-static void pack_query_in_bf16(flash *f, ins *i0) {
-    emitter *e = f->e;
-    lbuild *b = f->b;
-    const attention *a = f->a;
-    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1), *row = idx_mulk(b, r, padded_depth(f));
-    e->counter[a->i] = lb_add(b, i0, r);
-    for (int64_t d = 0; d < padded_depth(f); d += a->lanes)
-        lb_store(b, f->query, idx_addk(b, row, d),
-                 as_bf16(f, some_elements(f, a->score, a->q, a->d, lb_idx(b, d), f->depth - d)), 0);
-    e->counter[a->i] = NULL;
-    lb_end(b, r);
-}
-
-// c (+)= a b for two tiles of rows: steps of 32 along K, b in panels.
-typedef struct tile_product {
-    ins *a, *b, *c, *panel; // pointers; bytes from one panel of b to the next
-    int64_t lda, ldc;       // bytes
-    int64_t steps, panels;
-    bool add;
-} tile_product;
-
-static ins *bytes_from(flash *f, ins *p, ins *bytes) { return lb_offset(f->b, p, bytes, 1); }
-
-static void tile_columns(flash *f, const tile_product *p, ins *first, int columns) {
-    enum { TILE_A = 4, TILE_B = 6 };
-    lbuild *b = f->b;
-    for (int j = 0; j < 2 * columns; j++) {
-        ins *at =
-            idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
-        if (p->add) lb_tile_load(b, j, bytes_from(f, p->c, at), lb_idx(b, p->ldc));
-        else lb_tile_zero(b, j);
-    }
-    for (int64_t k = 0; k < p->steps; k++) {
-        for (int column = 0; column < columns; column++) {
-            ins *panel = lb_mul(b, idx_addk(b, first, column), p->panel);
-            lb_tile_load(b, TILE_B + column,
-                         bytes_from(f, p->b, idx_addk(b, panel, k * TILE_ROWS * TILE_BYTES)),
-                         lb_idx(b, TILE_BYTES));
-            for (int row = 0; row < 2; row++) {
-                ins *at = lb_idx(b, row * TILE_ROWS * p->lda + k * TILE_BYTES);
-                if (!column) lb_tile_load(b, TILE_A + row, bytes_from(f, p->a, at), lb_idx(b, p->lda));
-                lb_tile_dot(b, L_TILE_BF16, 2 * column + row, TILE_A + row, TILE_B + column);
-            }
-        }
-    }
-    for (int j = 0; j < 2 * columns; j++) {
-        ins *at =
-            idx_addk(b, idx_mulk(b, first, TILE_BYTES), j % 2 * TILE_ROWS * p->ldc + j / 2 * TILE_BYTES);
-        lb_tile_store(b, j, bytes_from(f, p->c, at), lb_idx(b, p->ldc));
-    }
-}
-
-static void multiply_tiles(flash *f, const tile_product *p) {
-    lbuild *b = f->b;
-    ins *c = serial(f, "panel", lb_idx(b, 0), lb_idx(b, p->panels / 2 * 2), 2);
-    tile_columns(f, p, c, 2);
-    lb_end(b, c);
-    if (p->panels % 2) tile_columns(f, p, lb_idx(b, p->panels - 1), 1);
-}
-
-// Rows past the last query are multiplied, too, and not written.
-static void key_block_of_tiles(flash *f, ins *i0, ins *j0, bool last) {
-    lbuild *b = f->b;
-    int64_t key_row = 2 * padded_depth(f); // bytes of a key or query
-    multiply_tiles(f, &(tile_product){.a = f->query,
-                                      .b = bytes_from(f, f->keys, idx_mulk(b, j0, key_row)),
-                                      .c = f->scores,
-                                      .panel = lb_idx(b, PANEL_COLUMNS * key_row),
-                                      .lda = key_row,
-                                      .ldc = 4 * KEYS,
-                                      .steps = padded_depth(f) / PAIRED,
-                                      .panels = KEYS / PANEL_COLUMNS});
-    softmax_rows(f, i0, j0, last);
-    multiply_tiles(f, &(tile_product){.a = f->weights,
-                                      .b = bytes_from(f, f->values, idx_mulk(b, j0, 2 * PANEL_COLUMNS)),
-                                      .c = f->acc,
-                                      .panel = idx_mulk(b, value_panel(f), TILE_GROUP),
-                                      .lda = 2 * KEYS,
-                                      .ldc = 4 * f->padded,
-                                      .steps = KEYS / PAIRED,
-                                      .panels = f->padded / PANEL_COLUMNS,
-                                      .add = true});
-}
-
+// ---------------------------------------------------------------- rows of queries
 static void clear_block(flash *f) {
     lbuild *b = f->b;
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
@@ -515,8 +303,9 @@ static void write_block(flash *f, ins *i0) {
     bool joined = f->out->affine && f->out->coef[a->e]->op == X_CONST && f->out->coef[a->e]->i == 1;
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
     e->counter[a->i] = lb_add(b, i0, r);
-    lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
-    lb_set(b, e->local[a->top->id], lb_load(b, lt(LK_F32, 1), f->top, r, 4));
+    ltype one = lt(LK_F32, 1);
+    lb_set(b, e->local[a->total->id], a->tiles ? attention_tiles_sum(f, r) : lb_load(b, one, f->sum, r, 4));
+    lb_set(b, e->local[a->top->id], a->tiles ? attention_tiles_top(f, r) : lb_load(b, one, f->top, r, 4));
     if (joined) {
         for (int64_t j = 0; j < f->width; j += a->lanes)
             write_columns(f, r, lb_idx(b, j), a->lanes, f->width - j);
@@ -529,24 +318,28 @@ static void write_block(flash *f, ins *i0) {
     lb_end(b, r);
 }
 
+static void query_rows(flash *f, ins *i0) {
+    lbuild *b = f->b;
+    pack_query(f, i0);
+    clear_block(f);
+    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
+    key_block(f, i0, j0, false);
+    lb_end(b, j0);
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
+    key_block(f, i0, full, true);
+    lb_end(b, some);
+}
+
 static void head(flash *f) {
     lbuild *b = f->b;
     const attention *a = f->a;
-    bool tiles = a->tiles;
-    (tiles ? pack_keys_in_pairs : pack_keys)(f);
-    (tiles ? pack_values_in_pairs : pack_values)(f);
+    if (a->tiles) attention_tiles_pack(f);
+    else pack_keys(f), pack_values(f);
     ins *first, *ni;
     axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
-    (tiles ? pack_query_in_bf16 : pack_query)(f, i0);
-    clear_block(f);
-    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
-    (tiles ? key_block_of_tiles : key_block)(f, i0, j0, false);
-    lb_end(b, j0);
-    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
-    (tiles ? key_block_of_tiles : key_block)(f, i0, full, true);
-    lb_end(b, some);
+    (a->tiles ? attention_tiles_rows : query_rows)(f, i0);
     write_block(f, i0);
     lb_end(b, i0);
 }
@@ -562,6 +355,18 @@ static void outer_loops(flash *f, int depth) {
     scope_close(e, loop);
 }
 
+// Fixed-size blocks first, then those that grow with the number of keys.
+static void divide_scratch(flash *f, ins *scratch) {
+    lbuild *b = f->b;
+    int64_t at = 0;
+    ins **fixed[] = {&f->scores, &f->acc, &f->query, &f->top, &f->sum};
+    int64_t floats[] = {ROWS * KEYS, ROWS * f->padded, (ROWS * f->depth + 15) / 16 * 16, ROWS, ROWS};
+    for (int j = 0; j < 5; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
+    f->values = lb_offset(b, scratch, lb_idx(b, at), 1);
+    ins *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, f->nj, KEYS - 1), lb_idx(b, KEYS));
+    f->keys = lb_offset(b, f->values, idx_mulk(b, blocks, KEYS * f->padded), 4);
+}
+
 void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     flash f = {.e = e, .a = a, .b = &e->b, .vec = lt(LK_F32, a->lanes)};
     f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
@@ -570,17 +375,8 @@ void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     emitter_stage(e, a->value, -1, 1, false);
     f.out = access_make(e, a->value->writes.at[0].to, a->value->writes.at[0].index);
-    lbuild *b = f.b;
-    // Fixed-size blocks first, then those that grow with the number of keys.
-    int64_t at = 0;
-    ins **fixed[] = {&f.scores, &f.acc, &f.query, &f.top, &f.sum, &f.weights};
-    int64_t query = a->tiles ? ROWS * round_up(f.depth, PAIRED) : (ROWS * f.depth + 15) / 16 * 16;
-    int64_t floats[] = {ROWS * KEYS, ROWS * f.padded, query, ROWS, ROWS, a->tiles ? ROWS * KEYS / 2 : 0};
-    for (int j = 0; j < 6; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
-    f.values = lb_offset(b, scratch, lb_idx(b, at), 1);
-    ins *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, f.nj, KEYS - 1), lb_idx(b, KEYS));
-    f.keys = lb_offset(b, f.values, idx_mulk(b, blocks, KEYS * f.padded), 4);
-    if (a->tiles) begin_tiles(&f);
+    if (a->tiles) attention_tiles_begin(&f, scratch);
+    else divide_scratch(&f, scratch);
     outer_loops(&f, 0);
-    if (a->tiles) lb_tile_release(b);
+    if (a->tiles) attention_tiles_end(&f);
 }

@@ -115,7 +115,7 @@ ins *transpose_fits(const transpose *t) {
 }
 
 // ---------------------------------------------------------------- building
-static void transpose_rows(lbuild *b, ins **row, int lanes) {
+void transpose_rows(lbuild *b, ins **row, int lanes) {
     for (int bit = 1; bit < lanes; bit *= 2)
         for (int r = 0; r < lanes; r++) {
             if (r & bit) continue;

@@ -11,6 +11,8 @@ typedef struct transpose {
     bool always; // both axes always contain a tile
 } transpose;
 
+// row[j] lane i becomes row[i] lane j; `lanes` rows of as many lanes, a power of two, 16 at most.
+void transpose_rows(lbuild *b, ins **row, int lanes);
 bool transpose_find(nest *n, transpose *t);
 void transpose_tasks(const transpose *t); // for the whole kernel
 // Emits the loops; if not `always`, valid only if transpose_fits holds at run time.
