@@ -3,8 +3,9 @@
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/schedule_attention.h"
+#include "passes/schedule/cpu/schedule_range.h"
 
-enum { FLASH_ROWS = 2 * TILE_ROWS }; // queries in a block
+enum { FLASH_ROWS = 2 * TILE_ROWS, FLASH_COLUMNS = 512 }; // queries in a block; most elements of a query or value
 
 typedef struct flash {
     emitter *e;
@@ -15,11 +16,24 @@ typedef struct flash {
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
     access *out;
+    bool few; // few rows, without blocks
 } flash;
 
 static inline ins *flash_loop(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
     return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
 }
+
+ins *flash_first_lanes(flash *f, ins *n); // whether a lane is one of the first n
+// Elements column .. column + lanes of x along its axis as f32, those past `left` of them 0.
+ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left);
+// Narrows a range of keys to those that the scores of these rows, or of the current one (NULL), do not exclude.
+void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
+
+// ---------------------------------------------------------------- few rows
+bool attention_reads_rows(const attention *a); // keys and values, where they lie
+dim *attention_few_scratch(const attention *a); // bytes
+void attention_few_begin(flash *f, ins *scratch);
+void attention_few_row(flash *f, ins *i); // acc, top and sum of a query
 
 // ---------------------------------------------------------------- matrix tiles
 bool attention_has_tiles(const attention *a, const target *t);
