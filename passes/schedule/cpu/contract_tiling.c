@@ -106,11 +106,12 @@ static int rows_in_a_set(const tiling *t, int rows) {
 }
 
 // Cycles of a step of k: throughput of two multiply-adds or almost two loads per cycle, a latency of four to
-// hide, two per line from the L2 cache, and a penalty for rows of A that conflict in the L1 cache.
+// hide, two per line from the L2 cache, three instructions for a vector of packed elements, and a penalty for rows of A that conflict in the L1 cache.
 static double step_cost(const tiling *t, double rows, int vectors) {
-    enum { LINE = 64 };
-    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8, lines = bytes / LINE * (vectors * t->lanes + rows);
+    enum { LINE = 64, UNPACK = 3 };
+    double unpacked = t->words ? UNPACK * vectors : 0, work = (rows * vectors + unpacked) / 2;
+    double loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8.0, lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
     double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;

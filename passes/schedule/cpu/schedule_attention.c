@@ -383,18 +383,27 @@ static void few_rows(flash *f) {
     lb_end(b, i);
 }
 
+// Keys before the first that none of the rows sees.
+static void pack_seen_keys(flash *f, ins *first, ins *end) {
+    row_block rows = {f->a->i, first, idx_addk(f->b, end, -1)};
+    ins *begin = lb_idx(f->b, 0);
+    flash_key_range(f, &rows, &begin, &f->nj);
+    pack_keys(f), pack_values(f);
+}
+
 static void head(flash *f) {
     lbuild *b = f->b;
     const attention *a = f->a;
-    if (a->tiles) attention_tiles_pack(f);
-    else pack_keys(f), pack_values(f);
-    ins *first, *ni;
+    ins *first, *ni, *all = f->nj;
     axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
+    if (a->tiles) attention_tiles_pack(f);
+    else pack_seen_keys(f, first, ni);
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     (a->tiles ? attention_tiles_rows : query_rows)(f, i0);
     write_block(f, i0);
     lb_end(b, i0);
+    f->nj = all;
 }
 
 static void outer_loops(flash *f, int depth) {
