@@ -423,7 +423,8 @@ static void pack_sides(assign *a, const contraction *c) {
         int n_axis = dim_of_axis(b, read->index, c->n, true);
         if (b->role != BUF_CONST || b->view_of || b->layout || b->rank < 2 || n_axis < 0) continue;
         layout *l = ARENA_NEW(a->p->arena, layout);
-        for (int i = 0; i < c->batch.n; i++) add_entries_by_axis(l, read, c->batch.at[i], n_axis);
+        for (int i = 0; i < b->rank; i++)
+            if (i != n_axis && !index_reduces(c->k, read->index[i])) l->order[l->n++] = (struct layout_entry){i, 0};
         l->order[l->n++] = (struct layout_entry){n_axis, 0};
         for (int i = 0; i < b->rank; i++)
             if (!has_entry(l, i)) l->order[l->n++] = (struct layout_entry){i, 0};

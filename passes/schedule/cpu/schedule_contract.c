@@ -47,7 +47,7 @@ static access *access_at_first_column(emitter *e, const expr *read, int n, int d
         if (dot4 >= 0) index[j] = expr_substitute_axis(e->k, index[j], dot4, zero);
     }
     access *a = access_make(e, read->buffer, index);
-    return dot4 >= 0 && a->affine ? group_access(e, a, dot4) : a;
+    return dot4 >= 0 ? group_access(e, a, dot4) : a;
 }
 
 // Positions along the outer loops may be data: they select a matrix, as those of experts do.
