@@ -424,7 +424,8 @@ static void pack_sides(assign *a, const contraction *c) {
         if (b->role != BUF_CONST || b->view_of || b->layout || b->rank < 2 || n_axis < 0) continue;
         layout *l = ARENA_NEW(a->p->arena, layout);
         for (int i = 0; i < b->rank; i++)
-            if (i != n_axis && !index_reduces(c->k, read->index[i])) l->order[l->n++] = (struct layout_entry){i, 0};
+            if (i != n_axis && !index_reduces(c->k, read->index[i]))
+                l->order[l->n++] = (struct layout_entry){i, 0};
         l->order[l->n++] = (struct layout_entry){n_axis, 0};
         for (int i = 0; i < b->rank; i++)
             if (!has_entry(l, i)) l->order[l->n++] = (struct layout_entry){i, 0};

@@ -111,7 +111,8 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     enum { LINE = 64, UNPACK = 3 };
     double unpacked = t->words ? UNPACK * vectors : 0, work = (rows * vectors + unpacked) / 2;
     double loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8.0, lines = bytes / LINE * (vectors * t->lanes + rows);
+    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8.0,
+           lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
     double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;

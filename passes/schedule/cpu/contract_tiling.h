@@ -28,7 +28,7 @@ typedef struct tiling {
     int row_piece;            // its positions in a task
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     bool packed;
-    expr *side[MAX_SIDES]; // other reads of B's factor along N: scales, zero points
+    expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
     access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet

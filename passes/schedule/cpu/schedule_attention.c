@@ -24,7 +24,8 @@ enum { ROWS = FLASH_ROWS, KEYS = 64, REGISTER_ROWS = 4, MANY = 8, FEW_ROWS = 4 }
 
 static dim *blocks_scratch(const attention *a) {
     const kernel *k = a->k;
-    int64_t d = dim_value(k->axes.at[a->d].extent), e = round_up(dim_value(k->axes.at[a->e].extent), a->lanes);
+    int64_t d = dim_value(k->axes.at[a->d].extent),
+            e = round_up(dim_value(k->axes.at[a->e].extent), a->lanes);
     dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
     return dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
 }
@@ -40,8 +41,9 @@ bool attention_find(kernel *k, const target *t, attention *a) {
     a->few = k->axes.at[a->i].extent->min < FEW_ROWS && attention_reads_rows(a);
     a->tiles = a->many && attention_has_tiles(a, t);
     if (!a->many && !a->few) return false;
-    dim *few = attention_few_scratch(a),
-        *many = !a->many ? few : a->tiles ? attention_tiles_scratch(a) : blocks_scratch(a);
+    dim *few = attention_few_scratch(a), *many = !a->many   ? few
+                                                 : a->tiles ? attention_tiles_scratch(a)
+                                                            : blocks_scratch(a);
     a->scratch = a->few ? dim_max(few, many) : many;
     return true;
 }
@@ -363,7 +365,8 @@ static void query_rows(flash *f, ins *i0) {
     flash_key_range(f, &rows, &begin, &f->nj);
     pack_query(f, i0);
     clear_block(f);
-    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", emit_int_floor(b, begin, KEYS), full, KEYS);
+    ins *full = emit_int_floor(b, f->nj, KEYS),
+        *j0 = serial(f, "j", emit_int_floor(b, begin, KEYS), full, KEYS);
     key_block(f, i0, j0, false);
     lb_end(b, j0);
     ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));

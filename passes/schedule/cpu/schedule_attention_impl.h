@@ -5,7 +5,10 @@
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_range.h"
 
-enum { FLASH_ROWS = 2 * TILE_ROWS, FLASH_COLUMNS = 512 }; // queries in a block; most elements of a query or value
+enum {
+    FLASH_ROWS = 2 * TILE_ROWS,
+    FLASH_COLUMNS = 512
+}; // queries in a block; most elements of a query or value
 
 typedef struct flash {
     emitter *e;
@@ -30,7 +33,7 @@ ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column,
 void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
 
 // ---------------------------------------------------------------- few rows
-bool attention_reads_rows(const attention *a); // keys and values, where they lie
+bool attention_reads_rows(const attention *a);  // keys and values, where they lie
 dim *attention_few_scratch(const attention *a); // bytes
 void attention_few_begin(flash *f, ins *scratch);
 void attention_few_row(flash *f, ins *i); // acc, top and sum of a query

@@ -30,7 +30,8 @@ static bool lies_along(const expr *factor, int axis) {
         int last = l ? l->order[l->n - 1].axis : b->rank - 1;
         fits = b->rank && !(l && l->order[l->n - 1].tile) && reads.at[j]->index[last]->op == X_AXIS &&
                reads.at[j]->index[last]->axis == axis && dtype_bits(b->dtype) >= 8;
-        for (int i = 0; i < b->rank && fits; i++) fits = i == last || !expr_uses_axis(reads.at[j]->index[i], axis);
+        for (int i = 0; i < b->rank && fits; i++)
+            fits = i == last || !expr_uses_axis(reads.at[j]->index[i], axis);
         found = true;
     }
     arena_destroy(scratch);
@@ -43,7 +44,7 @@ bool attention_reads_rows(const attention *a) { return lies_along(a->key, a->d) 
 typedef struct few {
     flash *f;
     ins *begin, *end, *query[FLASH_COLUMNS / 4]; // the keys to be read; vectors of q
-    int chunks;                                 // of q and a key
+    int chunks;                                  // of q and a key
 } few;
 
 // Chunk c of q or of the key at the current counters.
@@ -100,8 +101,8 @@ static ins *all_scores(few *w, ins *i) {
     flash *f = w->f;
     lbuild *b = f->b;
     int lanes = f->a->lanes;
-    ins *lowest = lb_float(b, lt(LK_F32, 1), -INFINITY), *best = lb_var(b, "best", lb_splat(b, lowest, lanes)),
-        *rest = lb_var(b, "rest", lowest);
+    ins *lowest = lb_float(b, lt(LK_F32, 1), -INFINITY),
+        *best = lb_var(b, "best", lb_splat(b, lowest, lanes)), *rest = lb_var(b, "rest", lowest);
     ins *full = lb_add(b, w->begin, emit_int_floor(b, lb_sub(b, w->end, w->begin), lanes));
     ins *j = flash_loop(f, "j", w->begin, full, lanes), *part[MOST_LANES];
     for (int u = 0; u < lanes; u++) part[u] = partial_sums(w, idx_addk(b, j, u));

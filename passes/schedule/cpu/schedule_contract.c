@@ -238,7 +238,7 @@ static void accumulate_words(tiling *t, const tile *x, ins **acc, ins *start_b, 
         for (int v = 0; v < x->vectors; v++) {
             const expr *part;
             ins *value = word_element(e, t->c, &t->word, words[v], u, &part);
-            fb[v] = emit_column(t, x, v, sums_block ? t->word.term : t->c->term_b, part, value);
+            fb[v] = emit_column(t, x, v, sums_block ? t->word.term : t->word.whole, part, value);
         }
         ins *at_a = emit_index(e, t->a->offset);
         for (int r = 0; r < x->rows; r++) {
@@ -255,8 +255,8 @@ static void accumulate_words(tiling *t, const tile *x, ins **acc, ins *start_b, 
 
 static void word_loop(tiling *t, const tile *x, ins **acc, ins *start_b, bool sums_block) {
     emitter *e = t->e;
-    scope loop = scope_axis(e, t->group_axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[t->group_axis]), t->group,
-                            LOOP_SERIAL);
+    scope loop = scope_axis(e, t->group_axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[t->group_axis]),
+                            t->group, LOOP_SERIAL);
     accumulate_words(t, x, acc, start_b, sums_block);
     scope_close(e, loop);
     e->counter[t->group_axis] = NULL;

@@ -10,9 +10,9 @@
 //     to[i] = select(a <= i & i < b, x, from[i])     to[i] = select(a <= i & i < b, x, from[i])
 //
 // The comparison remains: the range may contain more positions than satisfy it, never fewer.
+#include "passes/schedule/cpu/schedule_range.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/cpu/schedule_range.h"
 
 typedef struct range {
     emitter *e;

@@ -1,3 +1,5 @@
+// Words of packed elements. In: a contraction and its operands. Out: which axis its words lie along, B's factor in parts,
+// and the instructions that unpack a word.
 #include "passes/schedule/cpu/schedule_words.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/eval.h"
@@ -93,9 +95,26 @@ static ins *table_of(emitter *e, const word_factor *f, const expr *read) {
     return table;
 }
 
+// Whether e is an integer that f32 represents, as is its difference to another.
+static bool is_short(const expr *e) {
+    return e->op == X_CAST && dtype_is_int(e->arg[0]->dtype) && e->arg[0]->op == X_READ &&
+           dtype_bits(e->arg[0]->buffer->dtype) <= 16;
+}
+
+// float(q - zero) as float(q) - float(zero): the same number, whose first part a table gives.
+static expr *with_float_difference(void *user, expr *e) {
+    kernel *k = user;
+    if (e->op != X_CAST || e->dtype != DT_F32 || e->arg[0]->op != X_SUB) return NULL;
+    expr *x = e->arg[0]->arg[0], *y = e->arg[0]->arg[1];
+    if (!is_short(x) || !is_short(y)) return NULL;
+    return x_sub(k, x_cast(k, x, DT_F32, true), x_cast(k, y, DT_F32, true));
+}
+
 void find_word_factor(emitter *e, const contraction *c, int axis, int lanes, word_factor *f) {
     *f = (word_factor){.bits = bits_of(c), .lanes = lanes};
-    f->term = without_scale(e->k, c->term_b, axis, &f->scale);
+    expr *term = expr_rewrite(e->k, c->term_b, with_float_difference, e->k);
+    f->whole = term;
+    f->term = without_scale(e->k, term, axis, &f->scale);
     if (e->t->permutes_words && lanes >= 1 << f->bits) f->value = value_of_read(f->term, c->b);
     if (f->value) f->table = table_of(e, f, c->b);
 }

@@ -18,7 +18,8 @@ enum { WORD_BITS = 32 };
 typedef struct word_factor {
     expr *value;     // of B's element alone, as f32, which a table gives; NULL: none
     ins *table;      // of `value`, by the element's bits
-    expr *term;      // B's factor without `scale`
+    expr *whole;     // B's factor
+    expr *term;      // it without `scale`
     expr *scale;     // its factors that are invariant along the words; NULL: none
     int bits, lanes; // of an element; of a vector
 } word_factor;
