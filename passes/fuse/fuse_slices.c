@@ -15,10 +15,15 @@ typedef struct slicing {
 } slicing;
 
 // ---------------------------------------------------------------- what is read
-static dim *position_of(program *p, const expr *e) {
-    if (e->op == X_CHECK) return position_of(p, e->arg[0]);
-    if (e->op == X_CONST) return dim_const(p->dims, e->i);
-    return e->op == X_DIM ? e->dim : NULL;
+static dim *position_of(const kernel *k, const expr *e) {
+    dims *table = k->program->dims;
+    if (e->op == X_CHECK) return position_of(k, e->arg[0]);
+    if (e->op == X_CONST) return dim_const(table, e->i);
+    if (e->op == X_DIM) return e->dim;
+    if (e->op == X_AXIS && k->axes.at[e->axis].extent->max <= 1) return dim_const(table, 0);
+    if (e->op != X_ADD) return NULL;
+    dim *x = position_of(k, e->arg[0]), *y = position_of(k, e->arg[1]);
+    return x && y ? dim_add(x, y) : NULL;
 }
 
 // The only position of the axis that the site's kernel reads, unless *at has another one. False: there are several.
@@ -26,7 +31,7 @@ static bool reads_position(const slicing *s, const site *reader, const buffer *b
     expr_list all = kernel_nodes(s->scratch, reader->s->kernel, PART_ALL);
     for (int j = 0; j < all.n; j++) {
         if (all.at[j]->op != X_READ || all.at[j]->buffer != b) continue;
-        dim *here = position_of(s->p, all.at[j]->index[axis]);
+        dim *here = position_of(reader->s->kernel, all.at[j]->index[axis]);
         if (!here || (*at && *at != here)) return false;
         *at = here;
     }
