@@ -45,7 +45,8 @@ static bool exists(dim *at, dim *extent) {
     return at->min >= 0 && dim_less(at, extent) == TRI_YES;
 }
 
-// The only position of the axis that is read; NULL: there are several, or other users than kernels.
+// The only position of the axis that is read; NULL: there are several, users other than kernels, or the writer may run
+// before the position is known.
 static dim *only_position(const slicing *s, const site *writer, const buffer *b, int axis) {
     const buffer_uses *of = &s->u->of[b->id];
     bool temporary = (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of && !b->layout;
@@ -55,10 +56,11 @@ static dim *only_position(const slicing *s, const site *writer, const buffer *b,
     for (int j = 0; j < of->sites.n; j++) {
         const site *x = of->sites.at[j];
         if (x->s->kind != STEP_KERNEL) continue;
+        if (x->region != writer->region) return NULL; // iterations may read different positions
         if (x == writer ? site_reads(x, b) : site_writes(x, b) || !reads_position(s, x, b, axis, &at))
             return NULL;
     }
-    return at && exists(at, b->dims[axis]) ? at : NULL;
+    return at && !dims_are_opaque(&at, 1) && exists(at, b->dims[axis]) ? at : NULL;
 }
 
 // ---------------------------------------------------------------- what is written
