@@ -76,6 +76,15 @@ static bool stage_has_axis(const kernel *k, const stage *st, int axis) {
     return has;
 }
 
+// Whether the write alone gives the buffer, all along the axis.
+static bool gives_all(const kernel *k, const write *w, int place, int axis) {
+    int writes = 0;
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++)
+            writes += k->stages.at[j]->writes.at[i].to == w->to;
+    return writes == 1 && k->axes.at[axis].extent == w->to->dims[place];
+}
+
 // The position to which all results of the kernel along the axis can be reduced; NULL: none.
 static dim *common_position(const slicing *s, const site *writer, int axis) {
     const kernel *k = writer->s->kernel;
@@ -87,7 +96,8 @@ static dim *common_position(const slicing *s, const site *writer, int axis) {
             const write *w = &st->writes.at[i];
             if (w->to->role == BUF_LOCAL && axis < k->nouter) continue;
             int at = w->to->role == BUF_LOCAL || w->combine != COMBINE_SET ? -1 : index_of_axis(w, axis);
-            dim *here = at >= 0 ? only_position(s, writer, w->to, at) : NULL;
+            bool all_of_it = at >= 0 && gives_all(k, w, at, axis);
+            dim *here = all_of_it ? only_position(s, writer, w->to, at) : NULL;
             if (!here || (all && all != here)) return NULL;
             all = here;
         }
