@@ -43,6 +43,7 @@ typedef struct target {
     bool round_instr;        // hardware floor/ceil/trunc/rint for f32
     bool scale_instr;        // one instruction multiplies whole vectors of f32 by powers of two
     bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
+    bool permutes_words;     // one instruction looks up 16 words of 32 bits in a vector of 16
     bool vnni, avx512, dsp;  // fast dot4; dsp: SMLAD
     bool i8mm, bf16mm;       // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
     bool wide_groups;        // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)

@@ -33,6 +33,10 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = Concat <axis = 1> (b, c)
   e = Conv <pads = [1, 1, 1, 1]> (d, w)   f = Concat <axis = 1> (d, e)   y = Relu (f) }""",
     "halves": """g (float16[64, 32] x, float16[32, 48] w) => (float16[64, 48] y) { a = MatMul (x, w)   b = Neg (a)   y = Exp (b) }""",
+    # Only the first row is read.
+    "row": """g (float[4, 8, 16] x) => (float[4, 8] y) <float[16, 32] w = ?, float[32, 16] u = ?, float[16, 8] v = ?, int64 first = {0}> {
+  a = MatMul (x, w)   b = Relu (a)   c = MatMul (b, u)   d = Softmax <axis = -1> (c)   e = Gather <axis = 1> (d, first)
+  y = MatMul (e, v) }""",
     # Large enough for a CBLAS.
     "product": """g (float[128, 128] a, float[128, 128] b, float[128] c) => (float[128, 128] y) { s = MatMul (a, b)   y = Add (s, c) }""",
     # Quantised: a product of dequantised values, and what one byte decides.

@@ -304,7 +304,7 @@ static void plan_program(host_builder *a) {
             const kernel_code *c = a->h[j].code[k];
             if (!c) continue;
             calls_runtime |= runs_parallel(&a->h[j], c) || c->has_tiles;
-            if (a->plan.in_place[k]) c->f->noalias = false;
+            if (a->plan.in_place[k] || p->kernels.at[k]->in_place) c->f->noalias = false;
         }
     a->result->needs_runtime |= !t->arch.is_text && calls_runtime;
 }

@@ -225,9 +225,18 @@ static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
 }
 
+// x86 only (target->permutes_words).
+static LLVMValueRef emit_permute(emit *e, const ins *x) {
+    LLVMValueRef args[] = {arg(e, x, 0), arg(e, x, 1)};
+    bool floats = lkind_is_float(x->type.kind);
+    return call_target_intrinsic(
+        e, floats ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.si.512", args, 2);
+}
+
 static LLVMValueRef emit_lanes(emit *e, const ins *x) {
     if (x->op == L_SPLAT) return splat(e, arg(e, x, 0), x->type.lanes);
     if (x->op == L_SHUFFLE) return emit_shuffle(e, x);
+    if (x->op == L_PERMUTE) return emit_permute(e, x);
     LLVMValueRef lane = lane_number(e, (int)x->i);
     return x->op == L_EXTRACT ? LLVMBuildExtractElement(e->b, arg(e, x, 0), lane, "")
                               : LLVMBuildInsertElement(e->b, arg(e, x, 0), arg(e, x, 1), lane, "");

@@ -161,7 +161,7 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
     if (b.to.n) substitute(&b);
 }
 
-// ---------------------------------------------------------------- --io-dtype, --io-layout
+// ---------------------------------------------------------------- --io-dtype, --io-layout, --last
 static const char *lower_case(arena *a, const char *s) {
     char *c = arena_strdup(a, s);
     for (char *p = c; *p; p++) *p = (char)tolower((unsigned char)*p);
@@ -191,6 +191,12 @@ static void check_no_default(diag *d, const char *option, const value *v) {
                    option, v->name);
 }
 
+static int find_output(const module *m, const char *name) {
+    for (int j = 0; j < m->main->outputs.n; j++)
+        if (strcmp(name, m->main->output_names.at[j]) == 0) return j;
+    return -1;
+}
+
 void bind_io(arena *a, diag *d, module *m, const options *o) {
     int in, out;
     for (int j = 0; j < o->io_dtype.n; j++) {
@@ -206,6 +212,11 @@ void bind_io(arena *a, diag *d, module *m, const options *o) {
         if (rest && in >= 0) check_no_default(d, "--io-layout", m->main->inputs.at[in]);
         if (rest && in >= 0) boundary_layout(m, false, in, lower_case(a, rest));
         if (rest && out >= 0) boundary_layout(m, true, out, lower_case(a, rest));
+    }
+    for (int j = 0; j < o->last.n; j++) {
+        out = find_output(m, o->last.at[j]);
+        if (out < 0) diag_error(d, NULL, "--last %s: no output has this name", o->last.at[j]);
+        else boundary_last(m, out);
     }
     diag_check(d);
 }

@@ -97,6 +97,9 @@ const option compile_options[] = {
      "pass an input or output in its quantised form"},
     {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL,
      "pass an input or output channels-last"},
+    {"--last", NULL, "OUTPUT", OPT_LIST, AT(last), MODEL,
+     "give the last position of OUTPUT, along the axis before its last one, and compute no others; may be "
+     "repeated"},
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
      "output OUT is input IN of the next call, updated in place"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,

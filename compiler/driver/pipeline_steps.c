@@ -77,8 +77,8 @@ bool source_is_program(const source *s) {
 
 void check_program_options(pipeline *p) {
     const options *o = p->options;
-    bool for_models =
-        o->dims.n || o->shapes.n || o->io_dtype.n || o->io_layout.n || o->state.n || o->override.n;
+    bool for_models = o->dims.n || o->shapes.n || o->io_dtype.n || o->io_layout.n || o->last.n ||
+                      o->state.n || o->override.n;
     if (for_models || options_for_both(o) || o->tune)
         diag_fatal(p->diag, NULL,
                    "programs as text take no options of the model, no --tune and one --device");

@@ -9,4 +9,6 @@
 void boundary_layout(module *m, bool output, int i, const char *layout);
 // t: the type to which the model quantises the tensor, or another float type.
 void boundary_dtype(module *m, bool output, int i, dtype t);
+// The last position of output i along the axis before its last one, which stays with that position alone.
+void boundary_last(module *m, int i);
 #endif

@@ -209,9 +209,13 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
 }
 
 // (x * m + y) / (m * n) is x / n and % (m * n) is (x % n) * m + y, with 0 <= y < m: the digits of a tiled
-// index.
+// index; x * (m * n) / m is x * n, % m 0.
 static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
-    if (a->op != X_ADD || !is_const(b) || b->i <= 0) return NULL;
+    if (!is_const(b) || b->i <= 0) return NULL;
+    if (a->op == X_MUL && is_const(a->arg[1]) && a->arg[1]->i % b->i == 0)
+        return op == X_MOD ? x_zero(k, a->dtype)
+                           : x_mul(k, a->arg[0], x_int(k, a->dtype, a->arg[1]->i / b->i));
+    if (a->op != X_ADD) return NULL;
     for (int j = 0; j < 2; j++) {
         expr *high = a->arg[j], *low = a->arg[1 - j];
         if (high->op != X_MUL || !is_const(high->arg[1])) continue;

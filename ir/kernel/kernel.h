@@ -240,7 +240,8 @@ struct kernel {
     VEC(const char *) messages; // of X_CHECK
     VEC(expr *) exprs;          // by id
     map shared;                 // equal expressions
-    const char *algorithm;      // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
+    const buffer *in_place; // operand whose memory its result has (a state): unchanged elements need no write
+    const char *algorithm;  // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
 };
 
 kernel *kernel_new(program *p, const char *name, const loc *at);

@@ -277,6 +277,11 @@ static ins *from_storage(lbuild *b, dtype t, ins *x) {
     return packed(t) ? wrap_packed(b, t, x) : x;
 }
 
+ins *element_of_bits(lbuild *b, dtype t, ins *words) {
+    ins *code = lb_bin(b, L_AND, words, lb_int(b, words->type, (1 << dtype_bits(t)) - 1));
+    return from_storage(b, t, lb_conv(b, L_ITRUNC, LK_I8, code));
+}
+
 static lkind storage_kind(lbuild *b, dtype t) {
     if (t == DT_F16) return b->target->f16_convert ? LK_F16 : LK_I16;
     return t == DT_BF16 ? LK_I16 : lkind_of(t);

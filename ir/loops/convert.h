@@ -15,6 +15,8 @@ ins *load_element(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes);
 ins *load_element_n(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes, ins *n);
 // One element for each lane of `indices`.
 ins *load_element_gather(lbuild *b, dtype storage, ins *ptr, ins *indices);
+// The element of a packed type in the low bits of I32 lanes, in the compute type.
+ins *element_of_bits(lbuild *b, dtype packed, ins *words);
 // Converts value (compute type) as ONNX Cast does, saturating, and stores it. Stores of packed types read,
 // modify and write bytes: elements of a byte must not be stored by several threads at once; with several
 // lanes, index must be the first element of a byte and the lanes fill whole bytes.

@@ -344,6 +344,8 @@ ins *lb_shuffle(lbuild *b, ins *x, ins *y, const int *mask, int lanes) {
     return r;
 }
 
+ins *lb_permute(lbuild *b, ins *x, ins *at) { return emit2(b, L_PERMUTE, x->type, x, at); }
+
 ins *lb_hreduce(lbuild *b, lop op, ins *x) {
     return x->type.lanes == 1 ? x : emit1(b, op, lt(x->type.kind, 1), x);
 }

@@ -211,6 +211,7 @@ ins *lb_iota(lbuild *b, ltype t);
 ins *lb_extract(lbuild *b, ins *x, int lane);
 ins *lb_insert(lbuild *b, ins *v, ins *x, int lane);
 ins *lb_shuffle(lbuild *b, ins *x, ins *y, const int *mask, int lanes);
+ins *lb_permute(lbuild *b, ins *x, ins *at); // lanes of x at the positions `at`
 ins *lb_hreduce(lbuild *b, lop op, ins *x);
 ins *lb_load(lbuild *b, ltype t, ins *ptr, ins *index, int align);
 ins *lb_loadn(lbuild *b, ltype t, ins *ptr, ins *index, ins *n);

@@ -225,6 +225,7 @@ static uint64_t moved(const ins *x, int lanes, const uint64_t *const *a, int lan
     if (x->op == L_SPLAT) return a[0][0];
     if (x->op == L_EXTRACT) return a[0][x->i];
     if (x->op == L_INSERT) return lane == x->i ? a[1][0] : a[0][lane];
+    if (x->op == L_PERMUTE) return a[0][a[1][lane] % (uint64_t)lanes];
     return x->mask[lane] < lanes ? a[0][x->mask[lane]] : a[1][x->mask[lane] - lanes];
 }
 

@@ -142,6 +142,12 @@ static void check_lanes(const verify *v, const ins *x) {
              "operands of other types");
         need(v, x, x->i >= 0 && x->i < x->type.lanes, "no such lane");
     }
+    if (x->op == L_PERMUTE) {
+        need(v, x, v->f->target->permutes_words, "the target has no such instruction");
+        need(v, x, same(x->type, type_of(x, 0)) && same(type_of(x, 1), lt(LK_I32, x->type.lanes)),
+             "operands of other types");
+        need(v, x, x->type.lanes == 16 && lkind_bits(x->type.kind) == 32, "not 16 words");
+    }
     if (x->op != L_SHUFFLE) return;
     ltype t = type_of(x, 0);
     need(v, x, same(t, type_of(x, 1)) && t.kind == x->type.kind, "operands of other types");

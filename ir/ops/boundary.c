@@ -96,6 +96,18 @@ void boundary_layout(module *m, bool output, int i, const char *layout) {
     give(v, add_transpose(m, name, new, first_node(m->main), to_first, rank));
 }
 
+// ---------------------------------------------------------------- the last position
+void boundary_last(module *m, int i) {
+    enum { LAST = -1, AXIS = -2 };
+    constant *position = constant_new(m->arena, DT_I64, 1, (int64_t[]){1});
+    memcpy((void *)position->data, &(int64_t){LAST}, sizeof(int64_t));
+    value *in[] = {m->main->outputs.at[i], value_constant(m->main, NULL, position)};
+    const loc *at = boundary_loc(m, "last", m->main->output_names.at[i]);
+    node *n = node_new(m->main, NULL, op_find("", "Gather"), at, 2, in);
+    node_set_attr(n, (attr){.name = "axis", .kind = ATTR_INT, .i = AXIS});
+    graph_set_output(m->main, i, node_output(n, 0, NULL));
+}
+
 // ---------------------------------------------------------------- quantised forms
 static bool is_op(const node *n, const char *name) { return n && n->op == op_find("", name); }
 

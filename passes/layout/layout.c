@@ -10,6 +10,7 @@
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "passes/schedule/cpu/schedule_words.h"
 #include <string.h>
 
 typedef struct assign {
@@ -412,6 +413,29 @@ static bool worth_packing(const contraction *c) {
     return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= 16;
 }
 
+// Scales and zero points of B's blocks, in the order of its panels: [batch ..., N / 16, blocks ..., 16].
+static void pack_sides(assign *a, const contraction *c) {
+    arena *scratch = arena_new();
+    expr_list all = expr_nodes(scratch, c->term_b);
+    for (int j = 0; j < all.n; j++) {
+        const expr *read = all.at[j];
+        if (read->op != X_READ || read == c->b || read->guard) continue;
+        const buffer *b = read->buffer;
+        int n_axis = dim_of_axis(b, read->index, c->n, true);
+        if (b->role != BUF_CONST || b->view_of || b->layout || b->rank < 2 || n_axis < 0) continue;
+        layout *l = ARENA_NEW(a->p->arena, layout);
+        for (int i = 0; i < b->rank; i++)
+            if (i != n_axis && !index_reduces(c->k, read->index[i]))
+                l->order[l->n++] = (struct layout_entry){i, 0};
+        l->order[l->n++] = (struct layout_entry){n_axis, 0};
+        for (int i = 0; i < b->rank; i++)
+            if (!has_entry(l, i)) l->order[l->n++] = (struct layout_entry){i, 0};
+        l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
+        kernel_swap_reads((kernel *)c->k, b, packed_constant(a, b, l));
+    }
+    arena_destroy(scratch);
+}
+
 // In kernels of several stages only constants are packed: other operands may change between iterations of the
 // outer axes.
 static void pack_operand(assign *a, region *r, const step *s, const contraction *c, bool alone) {
@@ -435,6 +459,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_kernel(a->p, r, step_index(r, s), pack);
     }
+    if (group >= 0 && word_elements(c)) pack_sides(a, c);
     kernel_swap_reads(k, b, to);
 }
 

@@ -24,7 +24,7 @@ typedef struct memory_plan {
 // other memory spaces are ignored.
 memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded);
 // Outputs stored in the memory of an input (p->state): if the input is read after the output is written, the
-// output becomes a temporary that is copied at the end.
+// output becomes a temporary that is copied at the end. Sets in_place of kernels.
 void place_states(program *p);
 // Whether k may write `to` in the memory of `from`: it reads each element only where it writes the same one.
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to);

@@ -26,11 +26,22 @@ static void copy_at_end(program *p, int output) {
     s->buffer = b, s->from = old;
 }
 
+static void place_state(program *p, const uses *u, int output) {
+    const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    if (!is_safe(u, in, out)) {
+        copy_at_end(p, output);
+        return;
+    }
+    const site_list *l = &u->of[out->id].sites;
+    kernel *k = l->n ? l->at[0]->s->kernel : NULL;
+    if (k && writes_in_place(k, in, out)) k->in_place = in;
+}
+
 void place_states(program *p) {
     if (!p->state) return;
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->outputs.n; j++)
-        if (p->state[j] && !is_safe(u, p->inputs.at[p->state[j] - 1], p->outputs.at[j])) copy_at_end(p, j);
+        if (p->state[j]) place_state(p, u, j);
     arena_destroy(scratch);
 }

@@ -250,7 +250,7 @@ static scope open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, lo
 static scope open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
     if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
-    else axis_range(n->e, axis, &begin, &end);
+    else nest_update_range(n, axis, &begin, &end);
     return open_loop(n, axis, begin, end, 1, role);
 }
 
@@ -666,21 +666,6 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
     if (otherwise) lb_end(&e->b, otherwise);
 }
 
-// For few rows (decoding), packing the keys does not pay off: they run row by row.
-static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
-    enum { FEW = 4 };
-    dim *rows = e->k->axes.at[a->i].extent;
-    if (rows->min >= FEW) {
-        schedule_attention(e, a, scratch);
-        return;
-    }
-    scope many = scope_if(e, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW), emit_dim(e, rows)));
-    schedule_attention(e, a, scratch);
-    scope_else(e, many);
-    schedule_rows_one_by_one(e);
-    scope_close(e, many);
-}
-
 // ---------------------------------------------------------------- entry
 // A C identifier from the kernel's name: names of nodes may contain any character.
 static const char *function_name(arena *a, const kernel *k) {
@@ -719,7 +704,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     else if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)
-        rows_choose_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
+        rows_choose_tasks(e), schedule_attention(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true);
     else schedule_rows(e);
     emitter_finish(e);

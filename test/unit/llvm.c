@@ -505,6 +505,28 @@ static void check_rounding(const char *cpu, int lanes) {
     }
     arena_destroy(t->arena);
 }
+// Words looked up in a vector: only the low bits of a position count.
+static void check_permutation(const char *cpu) {
+    enum { N = 16 };
+    bench *t = begin(NULL, cpu);
+    if (t->target->permutes_words) {
+        ins *from = pointer(t, "a", LK_F32), *at = pointer(t, "b", LK_I32), *to = pointer(t, "c", LK_F32);
+        lbuild *b = body(t);
+        ins *table = lb_load(b, lt(LK_F32, N), from, lb_idx(b, 0), 0);
+        ins *places = lb_load(b, lt(LK_I32, N), at, lb_idx(b, 0), 0);
+        lb_store(b, to, lb_idx(b, 0), lb_permute(b, table, places), 0);
+        fn3 *f = finish(t);
+        float in[N], out[N];
+        int32_t place[N];
+        for (int i = 0; i < N; i++)
+            in[i] = (float)i / 4, place[i] = (i * 7 + 3) * 16 + (N - 1 - i) - (i % 2 << 30);
+        f(in, place, out, 0);
+        for (int i = 0; i < N; i++) assert_true(out[i] == in[N - 1 - i]);
+    }
+    arena_destroy(t->arena);
+}
+static void test_permutations(void **state) { (void)state, at_all_levels(check_permutation); }
+
 static void check_roundings(const char *cpu) {
     for (int lanes = 4; lanes <= 16; lanes *= 2) check_rounding(cpu, lanes);
 }
@@ -1006,6 +1028,7 @@ int main(void) {
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_ints),
         cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_permutations),
         cmocka_unit_test(test_roundings),
         cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_lanes),

@@ -130,6 +130,10 @@ static void no_fma(lbuild *b, ins *p) {
 static void no_rounding(lbuild *b, ins *p) {
     lb_conv(b, L_RINTI, LK_I32, lb_splat(b, lb_conv(b, L_SITOF, LK_F32, p), 8));
 }
+static void no_permutation(lbuild *b, ins *p) {
+    ins *words = lb_splat(b, lb_conv(b, L_ITRUNC, LK_I32, p), 16);
+    lb_permute(b, words, words);
+}
 static void no_scaling(lbuild *b, ins *p) {
     ins *x = lb_splat(b, lb_conv(b, L_SITOF, LK_F32, p), 8);
     lb_bin(b, L_SCALE, x, x);
@@ -161,6 +165,7 @@ static void wrong_functions_are_caught(void **state) {
     check_caught(no_fma, "fma without hardware");
     check_caught(no_rounding, "rounding to integers without hardware");
     check_caught(no_scaling, "scaling by powers of two without hardware");
+    check_caught(no_permutation, "a permutation of words without hardware");
     check_caught(variable_as_value, "a variable as a value");
 }
 

@@ -44,6 +44,9 @@ int walk_vectors(const nest *n);
 void iterate(nest *n);
 // The bounds of the loop over an inner axis, narrowed to the positions that contribute to the reduction.
 void nest_range(nest *n, int axis, ins **begin, ins **end);
+// The bounds of the loop over a parallel axis, narrowed to the positions that a kernel whose result has the memory
+// of an operand changes.
+void nest_update_range(nest *n, int axis, ins **begin, ins **end);
 // The body for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
 void nest_point(nest *n);
 // Its parts: initialised variables of the states; one step; writes of a kind.

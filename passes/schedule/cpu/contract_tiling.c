@@ -114,13 +114,14 @@ static int rows_in_a_set(const tiling *t, int rows) {
 }
 
 // Cycles of a step of k: throughput of two multiply-adds or almost two loads per cycle, a latency of four to
-// hide, two per line from the L2 cache, and a penalty for rows of A that conflict in the L1 cache.
+// hide, two per line from the L2 cache, three instructions for a vector of packed elements, and a penalty for rows of A that conflict in the L1 cache.
 static double step_cost(const tiling *t, double rows, int vectors) {
-    enum { LINE = 64 };
+    enum { LINE = 64, UNPACK = 3 };
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
-    double converts = half && !t->wide ? vectors : 0, work = rows * vectors / 2 + converts,
+    double unpacked = t->words ? UNPACK * vectors / 2.0 : half && !t->wide ? vectors : 0;
+    double work = rows * vectors / 2 + unpacked,
            loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    double bytes = half && t->wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8,
+    double bytes = half && t->wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
            lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
@@ -309,7 +310,7 @@ void choose_prefetch(tiling *t, int vectors) {
     int panels = (int)((width + PANEL - 1) / PANEL);
     t->prefetch_panels = t->prefetch_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
-    if (t->e->choices->ahead == NO) return;
+    if (t->e->choices->ahead == NO || t->words) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];

@@ -3,6 +3,7 @@
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
 #define ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_words.h"
 
 // A chunk of rows is a multiple of tiles of 6 and of 14 rows.
 enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
@@ -27,10 +28,13 @@ typedef struct tiling {
     int row_piece;            // its positions in a task
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     bool packed;
-    expr *side[MAX_SIDES]; // other reads of B's factor along N: scales, zero points
+    expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
+    access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
+    bool words;            // the groups are words of packed elements
+    word_factor word;      // then B's factor
     ins *panel_stride;     // elements from one panel to the next
     expr *row_stride;      // elements of A from one row to the next
     bool heavy;            // the epilogue is a loop over the tile

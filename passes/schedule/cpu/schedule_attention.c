@@ -17,32 +17,63 @@
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"
+#include "passes/schedule/cpu/schedule_rows.h"
 #include <math.h>
 
-enum { ROWS = FLASH_ROWS, KEYS = FLASH_KEYS, REGISTER_ROWS = 4, MAX_COLUMNS = 512 };
+enum { ROWS = FLASH_ROWS, KEYS = FLASH_KEYS, REGISTER_ROWS = 4, MANY = 8, FEW_ROWS = 4 };
+
+static dim *blocks_scratch(const attention *a) {
+    const kernel *k = a->k;
+    int64_t d = dim_value(k->axes.at[a->d].extent),
+            e = round_up(dim_value(k->axes.at[a->e].extent), a->lanes);
+    dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
+    return dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
+}
 
 bool attention_find(kernel *k, const target *t, attention *a) {
     if (!t->vector_bits || t->fp == FP_STRICT || !attention_match(k, a) || a->kept) return false;
     const dim *columns = k->axes.at[a->e].extent, *depth = k->axes.at[a->d].extent;
-    if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) ||
-        dim_value(depth) > MAX_COLUMNS || k->axes.at[a->i].extent->max < 8)
-        return false;
     a->lanes = target_lanes(t, 32);
-    a->tiles = attention_has_tiles(a, t);
-    if (a->tiles) {
-        a->scratch = attention_tiles_scratch(a);
-        return true;
-    }
-    a->blocks = attention_has_blocks(a, t); // of half of that size
-    int64_t d = dim_value(depth), e = round_up(dim_value(columns), a->lanes);
-    dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
-    a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
-    return a->lanes >= 4 && KEYS % a->lanes == 0;
+    if (!dim_is_const(columns) || dim_value(columns) > FLASH_COLUMNS || !dim_is_const(depth) ||
+        dim_value(depth) > FLASH_COLUMNS || a->lanes < 4 || KEYS % a->lanes)
+        return false;
+    a->many = k->axes.at[a->i].extent->max >= MANY;
+    a->few = k->axes.at[a->i].extent->min < FEW_ROWS && attention_reads_rows(a);
+    a->tiles = a->many && attention_has_tiles(a, t);
+    a->blocks = a->many && !a->tiles && attention_has_blocks(a, t); // half of the scratch memory
+    if (!a->many && !a->few) return false;
+    dim *few = attention_few_scratch(a), *many = !a->many   ? few
+                                                 : a->tiles ? attention_tiles_scratch(a)
+                                                            : blocks_scratch(a);
+    a->scratch = a->few ? dim_max(few, many) : many;
+    return true;
 }
 
 // ---------------------------------------------------------------- building
 static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
     return flash_loop(f, name, begin, end, step);
+}
+
+ins *flash_first_lanes(flash *f, ins *n) {
+    int lanes = f->a->lanes;
+    ltype index = lt(lindex_kind(f->e->t), lanes);
+    return lb_cmp(f->b, L_SLT, lb_iota(f->b, index), lb_splat(f->b, n, lanes));
+}
+
+ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left) {
+    emitter *e = f->e;
+    if (left <= 0) return lb_float(f->b, f->vec, 0);
+    emitter_stage(e, s, axis, f->a->lanes, false);
+    scope mark = scope_open(e);
+    e->counter[axis] = lb_idx(f->b, column);
+    e->active = left < f->a->lanes ? lb_idx(f->b, left) : NULL;
+    ins *v = emit_vector(e, x);
+    if (e->active) // inactive lanes are undefined
+        v = lb_select(f->b, flash_first_lanes(f, e->active), v, lb_float(f->b, f->vec, 0));
+    e->active = NULL;
+    e->counter[axis] = NULL;
+    scope_close(e, mark);
+    return v;
 }
 
 // Stores a scalar value of the kernel at the current counters as f32.
@@ -330,37 +361,71 @@ static void write_block(flash *f, ins *i0) {
     lb_end(b, r);
 }
 
+void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end) {
+    const attention *a = f->a;
+    const expr *score = a->score->writes.at[0].value;
+    bool excludes = score->op == X_SELECT && score->arg[2]->op == X_CONST && score->arg[2]->f == -INFINITY;
+    if (!excludes) return;
+    emitter_stage(f->e, a->score, -1, 1, false);
+    range_of_condition(f->e, score->arg[0], a->j, rows, begin, end);
+}
+
 static void query_rows(flash *f, ins *i0) {
     lbuild *b = f->b;
+    row_block rows = {f->a->i, i0, idx_addk(b, lb_add(b, i0, f->rows), -1)};
+    ins *all = f->nj, *begin = lb_idx(b, 0);
+    if (!f->a->blocks) flash_key_range(f, &rows, &begin, &f->nj);
     (f->a->blocks ? attention_blocks_pack_query : pack_query)(f, i0);
     clear_block(f);
-    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
+    ins *full = emit_int_floor(b, f->nj, KEYS),
+        *j0 = serial(f, "j", emit_int_floor(b, begin, KEYS), full, KEYS);
     key_block(f, i0, j0, false);
     lb_end(b, j0);
     ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
     key_block(f, i0, full, true);
     lb_end(b, some);
+    f->nj = all;
+}
+
+static void few_rows(flash *f) {
+    lbuild *b = f->b;
+    ins *first, *ni;
+    axis_range(f->e, f->a->i, &first, &ni);
+    ins *i = serial(f, "i", first, ni, 1);
+    f->rows = lb_idx(b, 1);
+    attention_few_row(f, i);
+    write_block(f, i);
+    lb_end(b, i);
+}
+
+// Keys before the first that none of the rows sees.
+static void pack_seen_keys(flash *f, ins *first, ins *end) {
+    row_block rows = {f->a->i, first, idx_addk(f->b, end, -1)};
+    ins *begin = lb_idx(f->b, 0);
+    flash_key_range(f, &rows, &begin, &f->nj);
+    pack_keys(f), pack_values(f);
 }
 
 static void head(flash *f) {
     lbuild *b = f->b;
     const attention *a = f->a;
+    ins *first, *ni, *all = f->nj;
+    axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
     if (a->tiles) attention_tiles_pack(f);
     else if (a->blocks) attention_blocks_pack(f);
-    else pack_keys(f), pack_values(f);
-    ins *first, *ni;
-    axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
+    else pack_seen_keys(f, first, ni);
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     (a->tiles ? attention_tiles_rows : query_rows)(f, i0);
     write_block(f, i0);
     lb_end(b, i0);
+    f->nj = all;
 }
 
 static void outer_loops(flash *f, int depth) {
     emitter *e = f->e;
     if (depth == f->a->i) {
-        head(f);
+        (f->few ? few_rows : head)(f);
         return;
     }
     scope loop = scope_parallel(e, depth);
@@ -380,7 +445,7 @@ static void divide_scratch(flash *f, ins *scratch) {
     f->keys = lb_offset(b, f->values, idx_mulk(b, blocks, KEYS * f->padded), 4);
 }
 
-void schedule_attention(emitter *e, const attention *a, ins *scratch) {
+static flash flash_of(emitter *e, const attention *a) {
     flash f = {.e = e, .a = a, .b = &e->b, .vec = lt(LK_F32, a->lanes)};
     f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
     f.padded = round_up(f.width, a->lanes);
@@ -388,8 +453,44 @@ void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     emitter_stage(e, a->value, -1, 1, false);
     f.out = access_make(e, a->value->writes.at[0].to, a->value->writes.at[0].index);
+    return f;
+}
+
+static void many_rows(emitter *e, const attention *a, ins *scratch) {
+    flash f = flash_of(e, a);
     if (a->tiles) attention_tiles_begin(&f, scratch);
     else divide_scratch(&f, scratch);
     outer_loops(&f, 0);
     if (a->tiles) attention_tiles_end(&f);
+}
+
+// For few rows (decoding), packing the keys does not pay off.
+static void rows_in_place(emitter *e, const attention *a, ins *scratch) {
+    attention plain = *a;
+    plain.tiles = plain.blocks = false;
+    flash f = flash_of(e, &plain);
+    f.few = true;
+    if (!a->few) {
+        schedule_rows_one_by_one(e);
+        return;
+    }
+    attention_few_begin(&f, scratch);
+    outer_loops(&f, 0);
+}
+
+void schedule_attention(emitter *e, const attention *a, ins *scratch) {
+    dim *rows = e->k->axes.at[a->i].extent;
+    if (rows->min >= FEW_ROWS) {
+        many_rows(e, a, scratch);
+        return;
+    }
+    if (!a->many) {
+        rows_in_place(e, a, scratch);
+        return;
+    }
+    scope many = scope_if(e, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW_ROWS), emit_dim(e, rows)));
+    many_rows(e, a, scratch);
+    scope_else(e, many);
+    rows_in_place(e, a, scratch);
+    scope_close(e, many);
 }

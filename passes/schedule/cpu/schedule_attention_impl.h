@@ -4,8 +4,10 @@
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/schedule_attention.h"
+#include "passes/schedule/cpu/schedule_range.h"
 
-enum { FLASH_ROWS = 2 * TILE_ROWS, FLASH_KEYS = 64 }; // queries in a block; keys of vectors
+// Queries in a block; keys of vectors; most elements of a query or value.
+enum { FLASH_ROWS = 2 * TILE_ROWS, FLASH_KEYS = 64, FLASH_COLUMNS = 512 };
 
 typedef struct flash {
     emitter *e;
@@ -16,6 +18,7 @@ typedef struct flash {
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
     access *out;
+    bool few; // few rows, without blocks
 } flash;
 
 static inline ins *flash_loop(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
@@ -29,6 +32,17 @@ void attention_blocks_pack_query(flash *f, ins *i0); // f->rows queries
 void attention_blocks_scores(flash *f, ins *j0);     // of f->rows queries and a block of keys
 void attention_blocks_store_weights(flash *f, ins *row, ins *column, ins *weights);
 void attention_blocks_values(flash *f, ins *j0, ins *n); // adds n weighted values
+ins *flash_first_lanes(flash *f, ins *n); // whether a lane is one of the first n
+// Elements column .. column + lanes of x along its axis as f32, those past `left` of them 0.
+ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left);
+// Narrows a range of keys to those that the scores of these rows, or of the current one (NULL), do not exclude.
+void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
+
+// ---------------------------------------------------------------- few rows
+bool attention_reads_rows(const attention *a);  // keys and values, where they lie
+dim *attention_few_scratch(const attention *a); // bytes
+void attention_few_begin(flash *f, ins *scratch);
+void attention_few_row(flash *f, ins *i); // acc, top and sum of a query
 
 // ---------------------------------------------------------------- matrix tiles
 bool attention_has_tiles(const attention *a, const target *t);

@@ -100,29 +100,6 @@ static ins *as_bf16(flash *f, ins *x) {
     return bits ? lb_conv(f->b, L_BITCAST, LK_BF16, bits) : lb_conv(f->b, L_FTRUNC, LK_BF16, x);
 }
 
-static ins *first_lanes(flash *f, ins *n) {
-    int lanes = f->a->lanes;
-    ltype index = lt(lindex_kind(f->e->t), lanes);
-    return lb_cmp(f->b, L_SLT, lb_iota(f->b, index), lb_splat(f->b, n, lanes));
-}
-
-// Elements column .. column + lanes of x along its axis as f32, those past `left` of them 0.
-static ins *some_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left) {
-    emitter *e = f->e;
-    if (left <= 0) return lb_float(f->b, f->vec, 0);
-    emitter_stage(e, s, axis, f->a->lanes, false);
-    scope mark = scope_open(e);
-    e->counter[axis] = lb_idx(f->b, column);
-    e->active = left < f->a->lanes ? lb_idx(f->b, left) : NULL;
-    ins *v = emit_vector(e, x);
-    if (e->active) // inactive lanes are undefined
-        v = lb_select(f->b, first_lanes(f, e->active), v, lb_float(f->b, f->vec, 0));
-    e->active = NULL;
-    e->counter[axis] = NULL;
-    scope_close(e, mark);
-    return v;
-}
-
 // Two vectors of f32 as one of pairs of bf16: the elements of x, then those of y; or interleaved.
 static ins *as_pairs(flash *f, ins *x, ins *y, bool interleaved) {
     int lanes = f->a->lanes, *mask = ARENA_ARRAY(f->b->arena, int, 2 * lanes);
@@ -135,8 +112,8 @@ static ins *as_pairs(flash *f, ins *x, ins *y, bool interleaved) {
 static ins *key_pairs(flash *f, int64_t d) {
     const attention *a = f->a;
     int64_t next = d + a->lanes;
-    ins *low = some_elements(f, a->score, a->key, a->d, d, f->depth - d);
-    return as_pairs(f, low, some_elements(f, a->score, a->key, a->d, next, f->depth - next), false);
+    ins *low = flash_elements(f, a->score, a->key, a->d, d, f->depth - d);
+    return as_pairs(f, low, flash_elements(f, a->score, a->key, a->d, next, f->depth - next), false);
 }
 
 // A row of Kt's panel is a pair of d for 16 keys. Past the end, the last key is repeated: nobody looks at its
@@ -173,7 +150,7 @@ static void pack_value_pair(flash *f, ins *j, int rows) {
         ins *row[2];
         for (int i = 0; i < 2; i++) {
             e->counter[a->jv] = idx_addk(b, j, i);
-            row[i] = some_elements(f, a->value, a->v, a->e, c, i < rows ? f->width - c : 0);
+            row[i] = flash_elements(f, a->value, a->v, a->e, c, i < rows ? f->width - c : 0);
         }
         ins *at = lb_add(b, idx_mulk(b, panel, c / a->lanes), idx_mulk(b, pair, PANEL_COLUMNS));
         lb_store(b, f->values, at, as_pairs(f, row[0], row[1], true), 0);
@@ -209,7 +186,7 @@ static void pack_query(flash *f, ins *i0) {
     e->counter[a->i] = lb_add(b, i0, r);
     for (int64_t d = 0; d < depth; d += a->lanes)
         lb_store(b, f->query, idx_addk(b, row, d),
-                 as_bf16(f, some_elements(f, a->score, a->q, a->d, d, f->depth - d)), 0);
+                 as_bf16(f, flash_elements(f, a->score, a->q, a->d, d, f->depth - d)), 0);
     e->counter[a->i] = NULL;
     lb_end(b, r);
 }
@@ -344,7 +321,7 @@ static void mask_vector(keys_block *x, ins *c, ins *left) {
     e->active = left;
     e->state[0] = lb_load(b, f->vec, f->scores, at, 0);
     ins *s = emit_vector(e, a->score->writes.at[0].value);
-    if (left) s = lb_select(b, first_lanes(f, left), s, lb_float(b, f->vec, -INFINITY));
+    if (left) s = lb_select(b, flash_first_lanes(f, left), s, lb_float(b, f->vec, -INFINITY));
     if (s != e->state[0]) lb_store(b, f->scores, at, s, 0);
     lb_set(b, x->top, lb_bin(b, L_FMAX, s, lb_get(b, x->top)));
     e->active = NULL;

@@ -48,7 +48,7 @@ static access *access_at_first_column(emitter *e, const expr *read, int n, int d
         if (dot4 >= 0) index[j] = expr_substitute_axis(e->k, index[j], dot4, zero);
     }
     access *a = access_make(e, read->buffer, index);
-    return dot4 >= 0 && a->affine ? group_access(e, a, dot4) : a;
+    return dot4 >= 0 ? group_access(e, a, dot4) : a;
 }
 
 // Positions along the outer loops may be data: they select a matrix, as those of experts do.
@@ -69,6 +69,7 @@ bool contraction_operands(tiling *t) {
     if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
     int packed = grouped_operand(c, &t->group_axis);
     t->group = packed ? packed : 1;
+    t->words = packed && word_elements(c);
     t->packed = t->group_axis >= 0 || is_packed_operand(c->b, c->n);
     if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
     t->a = entry_of(e, c->a)->read;
@@ -80,36 +81,49 @@ bool contraction_operands(tiling *t) {
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-ins *column_offset(const tiling *t, int v) {
-    lbuild *b = &t->e->b;
-    int64_t column = (int64_t)v * t->lanes, wide = t->group;
-    if (!t->packed) return lb_idx(b, column);
-    if (column < PANEL) return lb_idx(b, column * wide);
-    ins *panels = idx_mulk(b, t->panel_stride, column / PANEL);
-    return idx_addk(b, panels, column % PANEL * wide);
+// The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
+static int panel_entry(const buffer *b, bool groups) {
+    int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
+    while (b->layout->order[j].axis != axis) j++;
+    return j;
 }
 
-// Elements of B before column n0 in its panel order.
-static ins *first_column(tiling *t, const tile *x) {
+// Elements before vector v of a tile in panels of groups of `wide` elements.
+static ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
     lbuild *b = &t->e->b;
-    if (!t->packed) return lb_idx(b, 0); // the access includes the axis
+    int64_t column = (int64_t)v * t->lanes;
+    if (column < PANEL) return lb_idx(b, column * wide);
+    return idx_addk(b, idx_mulk(b, stride, column / PANEL), column % PANEL * wide);
+}
+ins *column_offset(const tiling *t, int v) {
+    if (!t->packed) return lb_idx(&t->e->b, (int64_t)v * t->lanes);
+    return panel_offset(t, t->panel_stride, v, t->group);
+}
+
+// Elements before column n0 in such panels.
+static ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
+    lbuild *b = &t->e->b;
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
-    ins *start = lb_mul(b, panel, t->panel_stride);
-    if (t->group > 1) inside = idx_mulk(b, inside, t->group);
+    ins *start = lb_mul(b, panel, stride);
+    if (wide > 1) inside = idx_mulk(b, inside, wide);
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
+static ins *first_column(tiling *t, const tile *x) {
+    if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
+    return panel_start(t, x, t->panel_stride, t->group);
+}
 
-// Vector v of an expression; loaded: the value of B's read, if it is B's factor.
-static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
+// Vector v of an expression, given the value of a part of it, such as B's read; NULL: none.
+static ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value) {
     emitter *e = t->e;
-    if (what == t->c->b) return loaded;
+    if (what == part) return value;
     saved_values a = values_save(e, what, t->c->n);
     e->counter[t->c->n] = idx_addk(&e->b, x->n0, (int64_t)v * t->lanes);
     e->active = v == x->vectors - 1 ? x->last : NULL;
     scope mark = scope_open(e);
-    if (loaded) use_value(e, t->c->b, loaded);
-    for (int s = 0; s < t->nsides && loaded; s++)
+    if (part) use_value(e, part, value);
+    for (int s = 0; s < t->nsides; s++)
         if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
     ins *made = emit_vector(e, what);
     scope_close(e, mark);
@@ -119,8 +133,9 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
     return made;
 }
 
-static bool has_counters(const tiling *t, const expr *read) {
-    const access *at = entry_of(t->e, read)->read;
+static bool has_counters(const tiling *t, int s) {
+    const expr *read = t->side[s];
+    const access *at = t->side_panel[s] ? t->side_panel[s] : entry_of(t->e, read)->read;
     for (int a = 0; a < t->e->k->axes.n; a++) {
         bool moves = at->affine ? !expr_is_int(at->coef[a], 0) : index_uses_axis(read, a);
         if (moves && !t->e->counter[a]) return false;
@@ -128,13 +143,24 @@ static bool has_counters(const tiling *t, const expr *read) {
     return true;
 }
 
+static ins *load_side(tiling *t, const tile *x, int s, int v) {
+    const buffer *from = t->side[s]->buffer;
+    const access *a = t->side_panel[s];
+    if (!a) return emit_column(t, x, v, t->side[s], NULL, NULL);
+    lbuild *b = &t->e->b;
+    ins *stride = emit_dim(t->e, layout_stride(from, panel_entry(from, false)));
+    ins *at = lb_add(b, emit_index(t->e, a->offset), panel_start(t, x, stride, 1));
+    at = lb_add(b, at, panel_offset(t, stride, v, 1));
+    return load_lanes(b, from->dtype, pointer_of(t->e, from), at, t->lanes, NULL);
+}
+
 // Loads the side operands that are invariant in the remaining loops; returns which, for the end of the
 // current loop.
 static unsigned load_sides(tiling *t, const tile *x) {
     unsigned done = 0;
     for (int s = 0; s < t->nsides; s++) {
-        if (t->side_value[s][0] || !has_counters(t, t->side[s])) continue;
-        for (int v = 0; v < x->vectors; v++) t->side_value[s][v] = emit_column(t, x, v, t->side[s], NULL);
+        if (t->side_value[s][0] || !has_counters(t, s)) continue;
+        for (int v = 0; v < x->vectors; v++) t->side_value[s][v] = load_side(t, x, s, v);
         done |= 1u << s;
     }
     return done;
@@ -149,7 +175,9 @@ static void find_sides(tiling *t) {
     expr_list reads = reads_only(expr_nodes(t->e->scratch, c->term_b));
     for (int j = 0; j < reads.n && t->nsides < MAX_SIDES; j++) {
         expr *x = reads.at[j];
-        if (x != c->b && !x->guard && index_uses_axis(x, c->n)) t->side[t->nsides++] = x;
+        if (x == c->b || x->guard || !index_uses_axis(x, c->n)) continue;
+        if (is_packed_operand(x, c->n)) t->side_panel[t->nsides] = access_at_first_column(t->e, x, c->n, -1);
+        t->side[t->nsides++] = x;
     }
 }
 
@@ -160,7 +188,7 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     ins *p = pointer_of(e, c->b->buffer);
     ins *left = !t->packed && v == x->vectors - 1 ? x->last : NULL;
     ins *loaded = load_lanes(&e->b, dt, p, at, t->lanes, left);
-    return emit_column(t, x, v, c->term_b, loaded);
+    return emit_column(t, x, v, c->term_b, c->b, loaded);
 }
 
 static ins *factor_a(tiling *t, ins *at) {
@@ -190,6 +218,68 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
             lb_set(b, var, emit_muladd(b, fa, fb[v], old));
         }
     }
+}
+
+// A word of each column of B: one step of k for each of its elements. Sums of blocks leave out B's invariant
+// factors.
+static void accumulate_words(tiling *t, const tile *x, ins **acc, ins *start_b, bool sums_block) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int axis = t->group_axis;
+    ins *words[MAX_VECTORS], *begin = e->counter[axis];
+    ins *row = emit_index(e, t->row_stride), *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
+    for (int v = 0; v < x->vectors; v++)
+        words[v] = load_packed(e, t->c, lb_add(b, at_b, column_offset(t, v)), t->lanes);
+    for (int u = 0; u < t->group; u++) {
+        scope step = scope_open(e);
+        ins *fb[MAX_VECTORS];
+        e->counter[axis] = idx_addk(b, begin, u);
+        for (int v = 0; v < x->vectors; v++) {
+            const expr *part;
+            ins *value = word_element(e, t->c, &t->word, words[v], u, &part);
+            fb[v] = emit_column(t, x, v, sums_block ? t->word.term : t->word.whole, part, value);
+        }
+        ins *at_a = emit_index(e, t->a->offset);
+        for (int r = 0; r < x->rows; r++) {
+            ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
+            for (int v = 0; v < x->vectors; v++) {
+                ins *var = acc[r * x->vectors + v];
+                lb_set(b, var, emit_muladd(b, fa, fb[v], lb_get(b, var)));
+            }
+        }
+        scope_close(e, step);
+    }
+    e->counter[axis] = begin;
+}
+
+static void word_loop(tiling *t, const tile *x, ins **acc, ins *start_b, bool sums_block) {
+    emitter *e = t->e;
+    scope loop = scope_axis(e, t->group_axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[t->group_axis]),
+                            t->group, LOOP_SERIAL);
+    accumulate_words(t, x, acc, start_b, sums_block);
+    scope_close(e, loop);
+    e->counter[t->group_axis] = NULL;
+}
+
+// The words of a block, whose sum B's invariant factors multiply if there are registers for it.
+static void word_block(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    lbuild *b = &t->e->b;
+    int sums = x->rows * x->vectors;
+    unsigned sides = load_sides(t, x);
+    if (!t->word.scale || 2 * (sums + x->vectors) + 2 > t->e->t->vector_regs) {
+        word_loop(t, x, acc, start_b, !t->word.scale);
+        forget_sides(t, sides);
+        return;
+    }
+    ins *part[MAX_ROWS * MAX_VECTORS], *zero = emit_zero(b, lt(LK_F32, t->lanes));
+    for (int j = 0; j < sums; j++) part[j] = lb_var(b, "block", zero);
+    word_loop(t, x, part, start_b, true);
+    for (int v = 0; v < x->vectors; v++) {
+        ins *scale = emit_column(t, x, v, t->word.scale, NULL, NULL);
+        for (int j = v; j < sums; j += x->vectors)
+            lb_set(b, acc[j], emit_muladd(b, lb_get(b, part[j]), scale, lb_get(b, acc[j])));
+    }
+    forget_sides(t, sides);
 }
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
@@ -223,7 +313,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        add_groups(t, x, acc, start_b);
+        (t->words ? word_block : add_groups)(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
@@ -617,9 +707,7 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
 // ---------------------------------------------------------------- entry
 void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
-    int axis = b->layout->order[b->layout->n - (t->group > 1 ? 2 : 1)].axis, j = 0;
-    while (b->layout->order[j].axis != axis) j++;
-    t->panel_stride = emit_dim(t->e, layout_stride(b, j));
+    t->panel_stride = emit_dim(t->e, layout_stride(b, panel_entry(b, t->group > 1)));
 }
 
 static tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
@@ -648,6 +736,7 @@ static void all_loops(tiling *t) {
     emitter *e = t->e;
     const contraction *c = t->c;
     find_sides(t);
+    if (t->words) find_word_factor(e, c, t->group_axis, t->lanes, &t->word);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
     if (t->packed) find_panel_stride(t);

@@ -2,6 +2,7 @@
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_words.h"
 
 // ---------------------------------------------------------------- which
 static bool is_plain_byte(const expr *term, const expr *read) {
@@ -24,7 +25,7 @@ static bool are_pairs(const contraction *c) {
            c->b->buffer->role == BUF_CONST;
 }
 
-int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : 0; }
+int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : word_elements(c); }
 
 // The logical axis along which memory is contiguous; -1 if tiled.
 static int innermost(const buffer *b) {
@@ -69,19 +70,22 @@ int pair_axis(const contraction *c) {
 
 static int grouped_axis(const contraction *c) {
     int elements = group_elements(c);
+    if (word_elements(c)) return word_axis(c);
     return elements == 4 ? neighbour_axis(c) : elements == 2 ? pair_axis(c) : -1;
 }
 
-int group_axis(const contraction *c) {
-    int a = grouped_axis(c);
-    return a < 0 ? -1 : axis_in_b(c, a);
+// The axis of B's buffer along which its groups are.
+static int grouped_in_b(const contraction *c, int axis) {
+    return axis < 0 ? -1 : dim_of_axis(c->b->buffer, c->b->index, axis, !word_elements(c));
 }
+
+int group_axis(const contraction *c) { return grouped_in_b(c, grouped_axis(c)); }
 
 int packed_elements(const target *t, const contraction *c) {
     int elements = group_elements(c), axis = grouped_axis(c);
     const dim *k = axis < 0 ? NULL : c->k->axes.at[axis].extent;
     bool several = axes_extent(c->k, c->m.at, c->m.n)->max > 1;
-    bool wide = t->wide_groups && several && k && !(dim_is_const(k) && dim_value(k) <= elements);
+    bool wide = t->wide_groups && !word_elements(c) && several && k && !(dim_is_const(k) && dim_value(k) <= elements);
     return wide ? 2 * elements : elements;
 }
 
@@ -93,7 +97,7 @@ int grouped_operand(const contraction *c, int *k) {
         return 0;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
     int axis = grouped_axis(c);
-    if (n->op != X_AXIS || n->axis != c->n || axis < 0 || axis_in_b(c, axis) != l->order[l->n - 1].axis)
+    if (n->op != X_AXIS || n->axis != c->n || axis < 0 || grouped_in_b(c, axis) != l->order[l->n - 1].axis)
         return 0;
     *k = axis;
     return packed;
@@ -113,6 +117,7 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     int free = t->vector_regs - 3;
     if (!t->vector_bits) return 2;
+    if (word_elements(c)) return (t->vector_regs - 2 * vectors - 2) / vectors;
     switch (unit_of(t, c, packed)) {
     case UNIT_BLOCKS: return 2 * free / (2 * vectors + 1) / 2 * 2;
     case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);

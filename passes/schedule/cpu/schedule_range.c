@@ -1,18 +1,26 @@
-// Narrowing of reduction loops: if the term is selected by comparing the position with a loop-invariant
+// Narrowing of loops. Of reductions: if the term is selected by comparing the position with a loop-invariant
 // value, the loop covers only these positions.
 //
 //   for r < extent:                              for max(0, ceil(a)) <= r < min(extent, ceil(b)):
 //     s op= select(a <= r & r < b, x, neutral)     s op= select(a <= r & r < b, x, neutral)
 //
+// Of updates in place, where `from` has the memory of the result:
+//
+//   for i < extent:                                for max(0, a) <= i < min(extent, b):
+//     to[i] = select(a <= i & i < b, x, from[i])     to[i] = select(a <= i & i < b, x, from[i])
+//
 // The comparison remains: the range may contain more positions than satisfy it, never fewer.
+#include "passes/schedule/cpu/schedule_range.h"
+#include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/nest.h"
 
 typedef struct range {
-    nest *n;
+    emitter *e;
     int axis;
     ins *begin, *end;
     bool narrowed;
+    bool open;             // bounds may use all axes whose loops are open, and evaluate checks
+    const row_block *rows; // they may also use this axis, NULL: none
 } range;
 
 // ---------------------------------------------------------------- bounds
@@ -24,14 +32,39 @@ static ins *bounded(emitter *e, ins *v) {
     return lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, v, most), least);
 }
 
-// A loop-invariant value, uniform over the lanes; NULL: it is not.
+// Whether the loops over all axes of x are open.
+static bool has_counters(const emitter *e, const expr *x) {
+    for (int a = 0; a < e->k->axes.n; a++)
+        if (expr_uses_axis(x, a) && !e->counter[a] && !dim_is(e->extent[a], 1)) return false;
+    return true;
+}
+
+// A loop-invariant value, uniform over the lanes; NULL: it is not. Reductions leave checks where they are.
 static ins *invariant_value(range *r, expr *x) {
-    emitter *e = r->n->e;
-    return emit_is_invariant(e, x) ? emit_value(e, x) : NULL;
+    emitter *e = r->e;
+    bool known = r->open ? has_counters(e, x) : emit_is_invariant(e, x);
+    return known ? emit_value(e, x) : NULL;
+}
+
+// The least (low) or largest value of limit - base for the rows; NULL: unknown.
+static ins *difference(range *r, expr *limit, expr *base, bool low) {
+    emitter *e = r->e;
+    expr *all = base ? x_sub(e->k, limit, base) : limit, *slope = NULL;
+    bool by_row = r->rows && expr_uses_axis(all, r->rows->axis);
+    if (by_row) slope = expr_slope(e->k, all, r->rows->axis);
+    if (by_row && (!slope || slope->op != X_CONST)) return NULL;
+    scope mark = scope_open(e);
+    if (by_row) e->counter[r->rows->axis] = (slope->i >= 0) == low ? r->rows->first : r->rows->last;
+    ins *v = invariant_value(r, limit), *from = base ? invariant_value(r, base) : NULL;
+    if (by_row) e->counter[r->rows->axis] = NULL;
+    scope_close(e, mark);
+    if (!v || (base && !from)) return NULL;
+    v = bounded(e, v);
+    return from ? lb_sub(&e->b, v, bounded(e, from)) : v;
 }
 
 static ins *to_extent(range *r, ins *v) {
-    emitter *e = r->n->e;
+    emitter *e = r->e;
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[r->axis]), *zero = lb_int(b, v->type, 0);
     lkind index = extent->type.kind;
@@ -41,7 +74,7 @@ static ins *to_extent(range *r, ins *v) {
 }
 
 static void narrow(range *r, ins *v, bool low) {
-    lbuild *b = &r->n->e->b;
+    lbuild *b = &r->e->b;
     ins *at = to_extent(r, v);
     if (low) r->begin = lb_bin(b, L_SMAX, r->begin, at);
     else r->end = lb_bin(b, L_SMIN, r->end, at);
@@ -50,10 +83,15 @@ static void narrow(range *r, ins *v, bool low) {
 
 // Whether x is the axis, or the axis plus an invariant (*base), in any numeric type.
 static bool is_position(const range *r, expr *x, expr **base) {
+    kernel *k = r->e->k;
     *base = NULL;
     if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
         return x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis;
     if (x->op == X_AXIS) return x->axis == r->axis;
+    if (x->op == X_SUB && x->dtype == DT_I64 && x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis) {
+        *base = x_sub(k, x_i64(k, 0), x->arg[1]);
+        return !expr_uses_axis(x->arg[1], r->axis);
+    }
     if (x->op != X_ADD || x->dtype != DT_I64) return false;
     for (int j = 0; j < 2; j++)
         if (x->arg[j]->op == X_AXIS && x->arg[j]->axis == r->axis &&
@@ -66,25 +104,22 @@ static bool is_position(const range *r, expr *x, expr **base) {
 
 // position >= limit + (strict) bounds the range from below, position < limit + !strict from above.
 static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict) {
-    emitter *e = r->n->e;
-    lbuild *b = &e->b;
-    ins *v = invariant_value(r, limit), *from = base ? invariant_value(r, base) : NULL;
-    if (!v || (base && !from)) return;
-    v = bounded(e, v);
-    if (from) v = lb_sub(b, v, bounded(e, from));
+    lbuild *b = &r->e->b;
+    ins *v = difference(r, limit, base, low);
+    if (!v) return;
     narrow(r, lb_add(b, v, lb_int(b, v->type, low == strict)), low);
 }
 
 // f32 represents integers up to 2^24 exactly: longer axes keep their range.
 static void bound_float(range *r, expr *limit, bool low, bool strict) {
     enum { EXACT = 1 << 24 };
-    kernel *k = r->n->e->k;
-    bool exact = limit->dtype == DT_F64 || r->n->e->extent[r->axis]->max <= EXACT;
-    if (!exact || !emit_is_invariant(r->n->e, limit)) return;
+    kernel *k = r->e->k;
+    bool exact = limit->dtype == DT_F64 || r->e->extent[r->axis]->max <= EXACT;
+    if (!exact || !emit_is_invariant(r->e, limit)) return;
     bool up = low != strict;
     expr *whole = x_cast(k, x_un(k, up ? X_CEIL : X_FLOOR, limit), DT_I64, true);
-    ins *v = bounded(r->n->e, emit_value(r->n->e, whole));
-    narrow(r, lb_add(&r->n->e->b, v, lb_int(&r->n->e->b, v->type, !up)), low);
+    ins *v = bounded(r->e, emit_value(r->e, whole));
+    narrow(r, lb_add(&r->e->b, v, lb_int(&r->e->b, v->type, !up)), low);
 }
 
 static void add_comparison(range *r, expr *c) {
@@ -131,8 +166,8 @@ static bool may_skip(const nest *n, int axis, bool *checks) {
 
 // Keeps at least one position, if there is one, which evaluates all checks.
 static void keep_one(range *r) {
-    lbuild *b = &r->n->e->b;
-    ins *extent = emit_dim(r->n->e, r->n->e->extent[r->axis]), *one = lb_idx(b, 1);
+    lbuild *b = &r->e->b;
+    ins *extent = emit_dim(r->e, r->e->extent[r->axis]), *one = lb_idx(b, 1);
     r->begin = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, r->begin, lb_sub(b, extent, one)), lb_idx(b, 0));
     ins *next = lb_bin(b, L_SMIN, lb_add(b, r->begin, one), extent);
     r->end = lb_bin(b, L_SMAX, r->end, next);
@@ -147,9 +182,35 @@ void nest_range(nest *n, int axis, ins **begin, ins **end) {
     bool checks;
     axis_range(n->e, axis, begin, end);
     if (n->s->states.n != 1 || !may_skip(n, axis, &checks)) return;
-    range r = {.n = n, .axis = axis, .begin = *begin, .end = *end};
+    range r = {.e = n->e, .axis = axis, .begin = *begin, .end = *end};
     for (expr *x = n->s->states.at[0].step; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1])
         add_condition(&r, x->arg[0]);
     if (r.narrowed && checks) keep_one(&r);
+    *begin = r.begin, *end = r.end;
+}
+
+// ---------------------------------------------------------------- updates in place
+static bool is_old_element(const kernel *k, const expr *x) {
+    return x->op == X_READ && buffer_root(x->buffer) == buffer_root(k->in_place);
+}
+
+static expr *changed_where(const kernel *k, const expr *value) {
+    if (value->op == X_READ && value->guard && is_old_element(k, value->fill)) return value->guard;
+    return value->op == X_SELECT && is_old_element(k, value->arg[2]) ? value->arg[0] : NULL;
+}
+
+void nest_update_range(nest *n, int axis, ins **begin, ins **end) {
+    const kernel *k = n->e->k;
+    axis_range(n->e, axis, begin, end);
+    if (!k->in_place || n->s->states.n || k->axes.at[axis].kind != AXIS_PARALLEL) return;
+    expr *condition = changed_where(k, n->s->writes.at[0].value);
+    if (condition) range_of_condition(n->e, condition, axis, NULL, begin, end);
+}
+
+// ---------------------------------------------------------------- any loop
+void range_of_condition(emitter *e, expr *condition, int axis, const row_block *rows, ins **begin,
+                        ins **end) {
+    range r = {.e = e, .axis = axis, .begin = *begin, .end = *end, .open = true, .rows = rows};
+    add_condition(&r, condition);
     *begin = r.begin, *end = r.end;
 }

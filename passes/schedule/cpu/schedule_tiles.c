@@ -19,6 +19,7 @@
 #include "passes/schedule/common/requantise.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "passes/schedule/cpu/schedule_words.h"
 #include "passes/schedule/cpu/tile_parts.h"
 #include <string.h>
 
@@ -63,7 +64,7 @@ typedef struct tiles {
 static lop product_of(const emitter *e, const contraction *c) {
     static const lop by_sign[2][2] = {{L_TILE_UU8, L_TILE_US8}, {L_TILE_SU8, L_TILE_SS8}};
     dtype a = c->a->buffer->dtype, b = c->b->buffer->dtype;
-    int elements = group_elements(c);
+    int elements = word_elements(c) ? 0 : group_elements(c);
     if (elements == 2) return e->t->amx_bf16 ? L_TILE_BF16 : L_COUNT;
     return elements && e->t->amx_int8 ? by_sign[a == DT_I8][b == DT_I8] : L_COUNT;
 }

@@ -1,0 +1,273 @@
+"""Steps and prompts of a decoder with random weights (llm_model.py), each engine in turn, outputs compared.
+
+usage: llm.py ONNXC [--weights int4,int8,dynamic,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
+                    [--cached 16,1024] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
+
+A step is one token with so many cached before it; a prompt has nothing cached. onnxc, ONNX Runtime and OpenVINO read the same
+file, llama.cpp (package xllamacpp, if installed) the same numbers as GGUF. Also printed: how many bytes a second of the
+weights a step reads, and the bandwidth that a loop which only reads them measures beside it.
+"""
+import argparse
+import ctypes
+import os
+import sys
+import tempfile
+import time
+
+import llm_model
+import numpy as np
+import onnx
+import peers
+
+TOLERANCE = {"int4": 3e-2, "int8": 3e-2, "dynamic": 5e-2, "f32": 1e-3}  # llama.cpp and OpenVINO quantise activations
+
+
+class Caches:
+    """The arrays of one engine's caches, in the order of the model's inputs."""
+
+    def __init__(self, shape, rows):
+        self.arrays = [np.zeros((1, shape.kv_heads, rows, shape.head), np.float32) for _ in range(2 * shape.layers)]
+
+    def fill(self, rows):
+        for i, a in enumerate(self.arrays):
+            part = a[:, :, :rows]
+            part[...] = np.random.default_rng(i).standard_normal(part.shape, np.float32)
+
+
+def names(shape):
+    return [(f"past_key_values.{i}.{n}", f"present.{i}.{n}") for i in range(shape.layers) for n in ("key", "value")]
+
+
+def feeds(arguments, ids, cached, capacity):
+    """The inputs besides the caches."""
+    total, count = cached + len(ids), len(ids)
+    made = {"input_ids": np.array([ids], np.int64)}
+    if arguments.cache == "group":
+        return made | {"attention_mask": np.ones((1, total), np.int64)}
+    made["position_ids"] = np.arange(cached, total, dtype=np.int64)[None]
+    rows = np.arange(capacity if arguments.cache == "scatter" else total)[None]
+    made["attention_mask"] = rows <= np.arange(cached, total)[:, None]
+    if arguments.cache == "scatter":
+        made["write_indices"] = np.array([cached], np.int64)
+    return made
+
+
+class Onnxc:
+    def __init__(self, arguments, shape, path, folder):
+        self.a, self.shape, self.folder = arguments, shape, folder
+        states = [] if arguments.cache == "concat" else [f"--state={new}={old}" for old, new in names(shape)]
+        if arguments.cache == "group":
+            states.append("--dim=total=1:%d" % arguments.capacity)
+        options = ["--threads", str(arguments.threads), *states, *arguments.options.split()]
+        if arguments.cache != "concat":
+            options += ["--dim", f"capacity={arguments.capacity}"]
+        self.model = peers.Compiled(arguments.onnxc, path, folder, options)
+        self.order = [i.name for i in onnx.load(path, load_external_data=False).graph.input]
+        self.outs = [o.name for o in onnx.load(path, load_external_data=False).graph.output]
+        self.caches = Caches(shape, arguments.capacity)
+
+    def prepare(self, ids, cached):
+        self.caches.fill(cached)
+        past = dict(zip([n[0] for n in names(self.shape)], self.caches.arrays))
+        present = dict(zip([n[1] for n in names(self.shape)], self.caches.arrays))
+        if self.a.cache == "concat":
+            past = {n: a[:, :, :cached].copy() for n, a in past.items()}
+            total = cached + len(ids)
+            present = {n: np.empty((1, self.shape.kv_heads, total, self.shape.head), np.float32) for n in present}
+        inputs = feeds(self.a, ids, cached, self.a.capacity) | past
+        self.logits = np.empty((1, len(ids), self.shape.vocabulary), np.float32)
+        outputs = present | {"logits": self.logits}
+        self.model.prepare([np.ascontiguousarray(inputs[n]) for n in self.order], [outputs[n] for n in self.outs])
+
+    def run(self):
+        self.model.run()
+        return self.logits[0, -1]
+
+
+class Ort:
+    def __init__(self, arguments, shape, path, folder):
+        self.a, self.shape, self.session = arguments, shape, peers.ort_session(path, arguments.threads)
+        self.caches = Caches(shape, arguments.capacity)
+
+    def prepare(self, ids, cached):
+        import onnxruntime
+        self.caches.fill(cached)
+        self.binding = self.session.io_binding()
+        for name, array in feeds(self.a, ids, cached, self.a.capacity).items():
+            self.binding.bind_cpu_input(name, array)
+        self.keep = []
+        for (old, new), a in zip(names(self.shape), self.caches.arrays):
+            if self.a.cache == "concat":
+                a = np.ascontiguousarray(a[:, :, :cached])
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(a)
+            self.keep.append(value)
+            self.binding.bind_ortvalue_input(old, value)
+            if self.a.cache == "group":
+                self.binding.bind_ortvalue_output(new, value)
+            else:
+                self.binding.bind_output(new)
+        self.binding.bind_output("logits")
+
+    def run(self):
+        self.session.run_with_iobinding(self.binding)
+        return self.binding.get_outputs()[-1].numpy()[0, -1]
+
+
+class OpenVino:
+    def __init__(self, arguments, shape, path, folder):
+        self.a, self.shape = arguments, shape
+        self.request = peers.openvino_request(path, arguments.threads, "bf16")
+        self.caches = Caches(shape, arguments.capacity)
+
+    def prepare(self, ids, cached):
+        self.caches.fill(cached)
+        rows = cached if self.a.cache != "scatter" else self.a.capacity
+        self.inputs = feeds(self.a, ids, cached, self.a.capacity)
+        for (old, _), a in zip(names(self.shape), self.caches.arrays):
+            self.inputs[old] = np.ascontiguousarray(a[:, :, :rows])
+
+    def run(self):
+        return self.request.infer(self.inputs, share_inputs=True, share_outputs=True)["logits"][0, -1]
+
+
+class Struct(ctypes.Structure):
+    """Parameters of llama.cpp, larger than they are in any version."""
+    _fields_ = [("words", ctypes.c_uint32 * 128)]
+
+
+class Batch(ctypes.Structure):
+    _fields_ = [("n_tokens", ctypes.c_int32), ("pointers", ctypes.c_void_p * 6)]
+
+
+class Llama:
+    """llama.cpp, whose functions the package's extension module exports. Its caches have 16 bits, as they do by default."""
+
+    def __init__(self, arguments, shape, path, folder):
+        import xllamacpp.xllamacpp as module
+        self.a, self.shape, self.c = arguments, shape, ctypes.CDLL(module.__file__)
+        file = os.path.join(folder, "model.gguf")
+        llm_model.write_gguf(file, shape, "int8" if arguments.weights == "dynamic" else arguments.weights)
+        c = self.c
+        for name, result, *takes in (("llama_model_load_from_file", ctypes.c_void_p, ctypes.c_char_p, Struct),
+                                     ("llama_init_from_model", ctypes.c_void_p, ctypes.c_void_p, Struct),
+                                     ("llama_set_n_threads", None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32),
+                                     ("llama_model_default_params", Struct), ("llama_context_default_params", Struct),
+                                     ("llama_batch_get_one", Batch, ctypes.c_void_p, ctypes.c_int32),
+                                     ("llama_decode", ctypes.c_int32, ctypes.c_void_p, Batch),
+                                     ("llama_get_memory", ctypes.c_void_p, ctypes.c_void_p),
+                                     ("llama_memory_clear", None, ctypes.c_void_p, ctypes.c_bool),
+                                     ("llama_memory_seq_rm", ctypes.c_bool, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
+                                      ctypes.c_int32),
+                                     ("llama_get_logits_ith", ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_int32),
+                                     ("llama_log_set", None, ctypes.c_void_p, ctypes.c_void_p)):
+            f = getattr(c, name)
+            f.restype, f.argtypes = result, takes
+        quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+        self.quiet = quiet
+        c.llama_log_set(quiet, None)
+        c.llama_backend_init()
+        model = c.llama_model_load_from_file(file.encode(), c.llama_model_default_params())
+        parameters = c.llama_context_default_params()
+        parameters.words[0] = arguments.capacity  # n_ctx; n_batch and n_ubatch follow
+        parameters.words[1] = parameters.words[2] = 512
+        self.context = c.llama_init_from_model(model, parameters)
+        if not self.context or c.llama_n_ctx(ctypes.c_void_p(self.context)) < arguments.capacity:
+            raise ImportError("llama.cpp does not take the model")
+        c.llama_set_n_threads(self.context, arguments.threads, arguments.threads)
+        self.memory = c.llama_get_memory(self.context)
+
+    def decode(self, ids):
+        tokens = (ctypes.c_int32 * len(ids))(*ids)
+        if self.c.llama_decode(self.context, self.c.llama_batch_get_one(tokens, len(ids))):
+            sys.exit("llama.cpp: decoding failed")
+
+    def prepare(self, ids, cached):
+        self.ids, self.cached = ids, cached
+        self.c.llama_memory_clear(self.memory, True)
+        for at in range(0, cached, 512):
+            self.decode([1] * min(512, cached - at))
+
+    def run(self):
+        self.c.llama_memory_seq_rm(self.memory, -1, self.cached, -1)
+        self.decode(self.ids)
+        return np.ctypeslib.as_array(self.c.llama_get_logits_ith(self.context, -1), (self.shape.vocabulary,))
+
+
+ENGINES = {"onnxc": Onnxc, "ort": Ort, "openvino": OpenVino, "llama": Llama}
+
+
+def bandwidth(megabytes=256):
+    """GB/s of a loop that reads memory which no cache holds."""
+    a = np.ones(megabytes << 17, np.int64)
+    best = 1e9
+    for _ in range(5):
+        start = time.perf_counter()
+        a.sum()
+        best = min(best, time.perf_counter() - start)
+    return a.nbytes / best / 1e9
+
+
+def measure(engines, arguments, what, ids, cached, bytes_read):
+    results = {}
+    for name, e in engines.items():
+        e.prepare(ids, cached)
+        results[name] = np.array(e.run(), np.float32)
+    times = peers.in_turns({n: e.run for n, e in engines.items()}, arguments.seconds, best=True)
+    ours, others = times["onnxc"], {n: t for n, t in times.items() if n != "onnxc"}
+    line = f"{arguments.weights:8s} {what:24s} " + "  ".join(f"{n} {1e3 * t:8.2f} ms" for n, t in times.items())
+    if others:
+        line += f"  ratio {ours / min(others.values()):.2f}"
+    if len(ids) == 1:
+        line += f"  {bytes_read / ours / 1e9:.1f} of {bandwidth():.1f} GB/s"
+    for n, r in results.items():
+        if n != "onnxc" and (n != "llama" or cached == 0):  # its caches are filled by tokens
+            line += f"  {n}'s difference {peers.difference(results['onnxc'], r):.1e}"
+    print(line, flush=True)
+    if "ort" in results and not peers.difference(results["onnxc"], results["ort"]) <= TOLERANCE[arguments.weights]:
+        sys.exit("the answers differ")
+
+
+def bench(arguments, weights, folder):
+    arguments.weights = weights
+    shape = llm_model.SMALL if arguments.small else llm_model.Shape()
+    path = os.path.join(folder, "model.onnx")
+    kind = "int8" if weights == "dynamic" else weights
+    onnx.save(llm_model.decoder(shape, kind, arguments.spelling, arguments.cache, weights == "dynamic",
+                                arguments.capacity), path)
+    engines = {}
+    for name in arguments.engines.split(","):
+        try:
+            engines[name] = ENGINES[name](arguments, shape, path, folder)
+        except (ImportError, RuntimeError) as error:
+            print(f"{name}: not measured: {str(error).splitlines()[0][:100]}")
+    read = os.path.getsize(path) - shape.vocabulary * shape.hidden * 4
+    random = np.random.default_rng(1)
+    for cached in map(int, filter(None, arguments.cached.split(","))):
+        measure(engines, arguments, f"step at {cached}", [7], cached, read)
+    for length in map(int, filter(None, arguments.prompts.split(","))):
+        ids = random.integers(0, shape.vocabulary, length).tolist()
+        measure(engines, arguments, f"prompt of {length}", ids, 0, read)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("onnxc", type=os.path.abspath)
+    parser.add_argument("--weights", default="int4,int8,dynamic,f32")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--cached", default="16,1024")
+    parser.add_argument("--prompts", default="128,512")
+    parser.add_argument("--capacity", type=int, default=2048)
+    parser.add_argument("--spelling", choices=["nbits", "qdq"], default="nbits")
+    parser.add_argument("--cache", choices=["group", "scatter", "concat"], default="group")
+    parser.add_argument("--options", default="")
+    arguments = parser.parse_args()
+    for weights in arguments.weights.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            bench(arguments, weights, folder)
+
+
+if __name__ == "__main__":
+    main()
