@@ -62,7 +62,6 @@ typedef struct host {
     const target *t;
     kernel_code **code;          // by kernel id, for this variant
     const char *suffix;          // of function names
-    const target *without_tiles; // the level below one with tiles: their other kernels are equal; or NULL
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;

@@ -61,6 +61,11 @@ static bool has_bytes_for_weights(const program *p) {
 // Drops the variants for products of bytes or bf16 if the model has none.
 void drop_variants_for_bytes(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    if (has_bytes_for_weights(p->program) || p->target->precision == PRECISION_BF16) return;
-    while (p->variants.n > 1 && *p->variants.at[p->variants.n - 1]->features) p->variants.n--;
+    bool bytes = has_bytes_for_weights(p->program), bf16 = p->target->precision == PRECISION_BF16;
+    int n = 0;
+    for (int j = 0; j < p->variants.n; j++) {
+        const target *v = p->variants.at[j];
+        if (!j || !*v->features || bytes || (bf16 && v->amx_bf16)) p->variants.at[n++] = v;
+    }
+    p->variants.n = n;
 }
