@@ -17,7 +17,7 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
     e->b = lbuild_new(code->f, t, d);
     e->pointer = ARENA_ARRAY(m->arena, ins *, k->program->buffers.n + 1);
     e->local = ARENA_ARRAY(m->arena, ins *, k->locals.n + 1);
-    e->dim_params.arena = m->arena;
+    e->dim_params.arena = e->dim_scales.arena = m->arena;
     e->extent = ARENA_ARRAY(m->arena, dim *, k->axes.n + 1);
     e->counter = ARENA_ARRAY(m->arena, ins *, k->axes.n + 1);
     for (int a = 0; a < k->axes.n; a++) e->extent[a] = k->axes.at[a].extent;
@@ -84,13 +84,24 @@ static params find_params(emitter *e) {
     for (int j = 0; j < symbols.list.n; j++) add_unique(&l, symbols.list.at[j]);
     return l;
 }
+// Kernels over 8 * N and over 4 * N rows are equal if these are the parameters: the greatest multiple of N from which all
+// dims of the kernel follow.
+static dim *scaled(emitter *e, const dim_list *used, dim *d) {
+    int64_t by = e->t->arch.is_text ? 1 : dims_multiple(used->at, used->n, d);
+    dim *whole = by > 1 ? dim_mulk(d, by) : d;
+    if (whole == d || whole->kind != DIM_POLY) return d;
+    map_put_number(&e->dim_scales, (uint64_t)d->id, (void *)(intptr_t)by);
+    return whole;
+}
+
 static void dim_params(emitter *e) {
     params l = find_params(e);
+    dim_list used = kernel_dims(e->scratch, e->k);
     e->code->ndims = l.list.n;
-    e->code->dims = l.list.at;
+    e->code->dims = ARENA_ARRAY(e->scratch, dim *, l.list.n + 1);
     for (int j = 0; j < l.list.n; j++) {
-        const dim *d = l.list.at[j];
-        const char *name = d->name ? d->name : arena_printf(e->scratch, "size%d", j);
+        dim *d = l.list.at[j], *whole = e->code->dims[j] = scaled(e, &used, d);
+        const char *name = d->name && whole == d ? d->name : arena_printf(e->scratch, "size%d", j);
         ins *p = lfunc_param(e->code->f, name, lt(index_kind(e), 1), LK_VOID, DT_I64, true);
         map_put_number(&e->dim_params, (uint64_t)d->id, p);
     }
@@ -336,16 +347,24 @@ static bool varies(emitter *e, const expr *x) {
 }
 
 // ---------------------------------------------------------------- indices
+static ins *scaled_param(void *user, const dim *d, int64_t *by) {
+    emitter *e = user;
+    int64_t scale = (int64_t)(intptr_t)map_get_number(&e->dim_scales, (uint64_t)d->id);
+    if (scale) *by = scale;
+    return map_get_number(&e->dim_params, (uint64_t)d->id);
+}
+
 static ins *dim_param(void *user, const dim *d) {
     emitter *e = user;
-    ins *p = map_get_number(&e->dim_params, (uint64_t)d->id);
+    int64_t by = 1;
+    ins *p = scaled_param(user, d, &by);
     if (!p && d->name)
         diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is not a parameter", e->k->name, d->name);
-    return p;
+    return p && by > 1 ? emit_int_op(&e->b, X_FLOORDIV, p, lb_idx(&e->b, by)) : p;
 }
 
 ins *emit_dim(emitter *e, dim *d) {
-    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, NULL, e}, d);
+    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, NULL, e, scaled_param}, d);
 }
 
 static bool is_index_op(const expr *x) {

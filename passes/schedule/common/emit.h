@@ -46,6 +46,7 @@ typedef struct emitter {
     ins **pointer;  // by program buffer id
     ins **local;    // by local id: pointer, or variable if rank is 0
     map dim_params; // dim id -> ins
+    map dim_scales; // dim id -> the parameter is so many times the dim
     dim **extent;   // by axis: as scheduled (collapsed axes have 1)
     ins **counter; // by axis: current value (index kind, lane 0 of the vector axis); NULL outside of its loop
     int vaxis, lanes;     // current vector axis (-1: none) and its lanes
