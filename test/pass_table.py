@@ -41,6 +41,9 @@ MODELS = {
   a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   v = DequantizeLinear (w, s, z)
   c = MatMul (b, v)   d = QuantizeLinear (c, t, z)   e = DequantizeLinear (d, t, z)   f = Sigmoid (e)
   h = QuantizeLinear (f, r, z)   y = DequantizeLinear (h, r, z)   i = MatMul (y, o) }""",
+    # Products that differ in a number.
+    "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
+  a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)

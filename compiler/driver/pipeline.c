@@ -60,8 +60,8 @@ const pass passes[] = {
     {"memory", "loops", NULL, step_memory, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
     {"host", "loops", NULL, step_host, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
     {"legalise", "loops", NULL, step_legalise, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
-    {"numbers", "loops", NULL, step_numbers, GOAL_LOOPS, 1, ON_CPU},
     {"images", "loops", NULL, step_images, GOAL_LOOPS, 0, ON_GPU_LAID, REQUIRED},
+    {"numbers", NULL, NULL, step_numbers, GOAL_LOOPS, 1, ON_CPU},
 
     {"codegen", NULL, NULL, step_codegen, GOAL_FILES, 0, ON_CODE, REQUIRED},
     {"write", NULL, NULL, step_write, GOAL_FILES, 0, ON_FILES, REQUIRED},

@@ -82,6 +82,8 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
 // Adds parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes
 // for the schedule itself (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
+void emitter_dims(emitter *e);      // parameters for sizes (emit_params.c)
+void emitter_drop_dims(emitter *e); // those without uses
 // Makes the positions of an axis the kernel's tasks; its loop then runs over the range passed to the
 // function.
 void emitter_tasks(emitter *e, int axis, dim *tasks);
