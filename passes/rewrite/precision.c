@@ -5,7 +5,6 @@
 #include "ir/target.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
-#include "passes/rewrite/round_constants.h"
 #include "passes/rewrite/storage_type.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
@@ -35,7 +34,7 @@ static void examine(reduction *r) {
 
 static buffer *rounded_copy(reduction *r, const buffer *b) {
     if (!r->to[b->id])
-        r->to[b->id] = program_constant(r->p, b->name, round_constant(r->p->arena, b->data, DT_BF16));
+        r->to[b->id] = program_constant(r->p, b->name, constant_rounded(r->p->arena, b->data, DT_BF16));
     return r->to[b->id];
 }
 
