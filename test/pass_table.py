@@ -52,6 +52,9 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = QuantizeLinear (c, t, z)   e = DequantizeLinear (d, t, z)
   f = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (e)   h = QuantizeLinear (f, t, z)
   y = DequantizeLinear (h, t, z) }""",
+    # Products that differ in a number.
+    "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
+  a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)

@@ -1,7 +1,8 @@
 """Models compiled for several sizes (--dim N=1,8,1:64): right answers at each size and between, errors elsewhere, weights
-once, the same bytes again. usage: sizes.py ONNXC"""
+once, the same bytes again. Bytes of code for all CPU levels. usage: sizes.py ONNXC"""
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -157,6 +158,70 @@ def check_freestanding(folder):
         check(good, f"freestanding N={n}", line)
 
 
+def byte_network(path, count=8, channels=32):
+    """Residual blocks of quantised convolutions, each with scales of its own, as tools make them."""
+    nodes, constants = [], []
+
+    def constant(array):
+        constants.append(numpy_helper.from_array(array, f"c{len(constants)}"))
+        return constants[-1].name
+
+    def scale():
+        return [constant(numpy.float32(RANDOM.uniform(0.01, 0.02))), constant(numpy.uint8(RANDOM.integers(100, 140)))]
+
+    def node(op, *inputs, **attributes):
+        nodes.append(helper.make_node(op, inputs, [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def quantised(x):
+        own = scale()
+        return node("DequantizeLinear", node("QuantizeLinear", x, *own), *own)
+
+    def conv(x):
+        bytes_of = constant(RANDOM.integers(-127, 128, (channels, channels, 3, 3)).astype(numpy.int8))
+        w = node("DequantizeLinear", bytes_of, constant(RANDOM.uniform(1e-3, 2e-3, channels).astype(numpy.float32)),
+                 constant(numpy.zeros(channels, numpy.int8)), axis=0)
+        bias = constant(RANDOM.standard_normal(channels, dtype=numpy.float32))
+        return quantised(node("Conv", x, w, bias, pads=[1, 1, 1, 1]))
+
+    x = quantised("x")
+    for _ in range(count):
+        x = quantised(node("Add", conv(conv(x)), x))
+    nodes.append(helper.make_node("Relu", [x], ["y"]))
+    save(path, nodes, [tensor("x", 1, channels, 28, 28)], [tensor("y", None, None, None, None)], constants)
+
+
+def pyramid_network(path, levels=5, channels=32):
+    """A head with its weights on maps whose sizes are multiples of the input's."""
+    node, nodes, outputs = helper.make_node, [], []
+    constants = [weights("w", channels, channels, 3, 3), weights("v", 40, channels, 1, 1)]
+    for j in range(levels):
+        constants.append(numpy_helper.from_array(numpy.array([1, 1, 2**j, 2**j], numpy.float32), f"by{j}"))
+        nodes += [node("Resize", ["x", "", f"by{j}"], [f"p{j}"], mode="nearest"), node("Conv", [f"p{j}", "w"], [f"h{j}"], pads=[1, 1, 1, 1]),
+                  node("Relu", [f"h{j}"], [f"r{j}"]), node("Conv", [f"r{j}", "v"], [f"o{j}"])]
+        outputs.append(tensor(f"o{j}", None, None, None, None))
+    save(path, nodes, [tensor("x", 1, channels, "H", "W")], outputs, constants)
+
+
+def code_bytes(folder, model, *options):
+    """Of the sections of an object that are executed; None: not compiled."""
+    made = run(ONNXC, model, "--target", "x86_64-linux-gnu", *options, "-o", "all.o", folder=folder)
+    if not check(made.returncode == 0, f"{model} {options} -o all.o", made.stderr):
+        return None
+    rows = re.findall(r"^ +\[ *\d+\] \S+ +PROGBITS +\w+ \w+ (\w+) \w+ +(\w+)", run("readelf", "-SW", "all.o", folder=folder).stdout, re.M)
+    return sum(int(size, 16) for size, flags in rows if "X" in flags)
+
+
+def check_code(folder):
+    """All CPU levels: kernels that differ only in numbers or use no feature of their level are stored once."""
+    byte_network(f"{folder}/bytes.onnx")
+    pyramid_network(f"{folder}/pyramid.onnx")
+    for model, options, most in (("bytes.onnx", [], 80000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+                                 ("pyramid.onnx", [], 180000)):
+        got = code_bytes(folder, model, *options)
+        check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_models(folder)
@@ -171,6 +236,7 @@ def main():
         check_answers(folder, "chosen.onnx", ["--dim", "N=3,:"], [(3, 5), (6, 5)])
         check_object(folder)
         check_freestanding(folder)
+        check_code(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
 
 

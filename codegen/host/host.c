@@ -107,6 +107,34 @@ static bool shares_memory(const program *p, const kernel_code *c) {
     return false;
 }
 
+static bool can_run(const target *t, const target *on, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        lclass c = lop_class(x->op);
+        if (c == LC_TILE || (c == LC_DOT && on->vnni != t->vnni)) return false;
+        if (c == LC_BLOCK && (on->i8mm != t->i8mm || on->bf16mm != t->bf16mm)) return false;
+        if (x->op == L_FTRUNC && x->type.kind == LK_BF16 && on->bf16_convert != t->bf16_convert) return false;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i] && !can_run(t, on, x->body[i])) return false;
+    }
+    return true;
+}
+
+// Levels of one CPU differ in features that few kernels use. The others belong to the first of these levels, so that
+// they are stored once. The kernel's functions are those from `first` on.
+static void lower_level(host *h, int first) {
+    host_builder *a = h->builder;
+    for (int j = 0; a->variants[j] != h->t; j++) {
+        bool can = strcmp(a->variants[j]->cpu, h->t->cpu) == 0;
+        for (int i = first; i < a->m->funcs.n && can; i++) {
+            const lfunc *f = a->m->funcs.at[i];
+            can = !f->body || can_run(h->t, a->variants[j], f->body);
+        }
+        if (!can) continue;
+        for (int i = first; i < a->m->funcs.n; i++) a->m->funcs.at[i]->target = a->variants[j];
+        return;
+    }
+}
+
 static void schedule_step(host *h, const step *s) {
     if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
     host_builder *a = h->builder;
@@ -115,12 +143,13 @@ static void schedule_step(host *h, const step *s) {
         if (shares_memory(a->p, h->code[s->kernel->id])) h->code[s->kernel->id]->f->noalias = false;
         return;
     }
+    int first = a->m->funcs.n;
     kernel_code *c = schedule_kernel(a->m, s->kernel, h->t, a->diag);
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), h->suffix);
     if (strlen(s->kernel->name) > NAME_MOST - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
-    if (h->without_tiles && !c->has_tiles) c->f->target = h->without_tiles;
+    if (a->nvariants > 1) lower_level(h, first);
     h->code[s->kernel->id] = c;
 }
 
@@ -136,10 +165,8 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
     host *h = ARENA_ARRAY(a->arena, host, n);
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < n; j++) {
-        bool tiles = variants[j]->amx_int8;
         h[j] = (host){
             .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
-        if (j && tiles && !variants[j - 1]->amx_int8) h[j].without_tiles = variants[j - 1];
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);
     }
@@ -304,7 +331,7 @@ static void plan_program(host_builder *a) {
             const kernel_code *c = a->h[j].code[k];
             if (!c) continue;
             calls_runtime |= runs_parallel(&a->h[j], c) || c->has_tiles;
-            if (a->plan.in_place[k] || p->kernels.at[k]->in_place) c->f->noalias = false;
+            if (a->plan.in_place[k]) c->f->noalias = false;
         }
     a->result->needs_runtime |= !t->arch.is_text && calls_runtime;
 }

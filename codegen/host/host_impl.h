@@ -60,9 +60,8 @@ struct host_builder {
 typedef struct host {
     host_builder *builder;
     const target *t;
-    kernel_code **code;          // by kernel id, for this variant
-    const char *suffix;          // of function names
-    const target *without_tiles; // the level below one with tiles: their other kernels are equal; or NULL
+    kernel_code **code; // by kernel id, for this variant
+    const char *suffix; // of function names
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;

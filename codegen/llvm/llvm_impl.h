@@ -11,6 +11,7 @@ typedef struct emit_plan {
     const char **symbols; // by function: the name of a shared kernel, else NULL
     int *piece;           // by function
     int n;                // number of pieces
+    bool **calls;         // by piece and function: kernels of the piece call it
 } emit_plan;
 
 typedef struct emit {

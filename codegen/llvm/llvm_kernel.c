@@ -1,5 +1,5 @@
 // Names by content. Kernels with the same instructions, target and options get the same name, whatever their
-// node is called, and linkers keep one of them (COMDAT). The compile cache stores emissions under such names.
+// node is called, and linkers keep one of them (COMDAT). A call of another kernel counts as its content. The compile cache stores emissions under such names.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
 #include "ir/loops/weights.h"
@@ -10,6 +10,7 @@
 typedef struct hasher {
     llvm_blake3_hasher h;
     const lmodule *m;
+    arena *arena;
     bool own;    // refers to symbols of this module
     int *number; // by ins id: order of definition in the function, which does not depend on what was dropped
     int numbered;
@@ -19,12 +20,24 @@ static void add(hasher *h, const void *p, size_t n) { llvm_blake3_hasher_update(
 static void add_int(hasher *h, int64_t v) { add(h, &v, sizeof v); }
 static void add_string(hasher *h, const char *s) { s ? add(h, s, strlen(s) + 1) : add(h, "", 1); }
 
-static bool is_own(const lmodule *m, const char *name) {
+static const lfunc *own_function(const lmodule *m, const char *name) {
+    for (int i = 0; i < m->funcs.n; i++)
+        if (m->funcs.at[i]->body && !strcmp(m->funcs.at[i]->name, name)) return m->funcs.at[i];
+    return NULL;
+}
+
+static bool is_own_data(const lmodule *m, const char *name) {
     for (int i = 0; i < m->data.n; i++)
         if (!strcmp(m->data.at[i]->name, name)) return true;
-    for (int i = 0; i < m->funcs.n; i++)
-        if (m->funcs.at[i]->body && !strcmp(m->funcs.at[i]->name, name)) return true;
     return false;
+}
+
+static void add_symbol(hasher *h, const ins *x) {
+    const lfunc *f = own_function(h->m, x->name);
+    const char *content =
+        f && f->kernel && !f->exported && x->op == L_CALL ? kernel_symbol(h->arena, h->m, f) : NULL;
+    add_string(h, content ? content : x->name);
+    if (!content && (f || is_own_data(h->m, x->name))) h->own = true;
 }
 
 static void add_block(hasher *h, const lblock *b);
@@ -38,10 +51,7 @@ static void add_ins(hasher *h, const ins *x) {
     add(h, head, sizeof head);
     add(h, &x->f, sizeof x->f);
     for (int i = 0; i < x->nargs; i++) add_int(h, h->number[x->args[i]->id]);
-    if (x->op == L_SYMBOL || x->op == L_CALL) {
-        add_string(h, x->name);
-        if (is_own(h->m, x->name)) h->own = true;
-    }
+    if (x->op == L_SYMBOL || x->op == L_CALL) add_symbol(h, x);
     if (x->mask) add(h, x->mask, x->type.lanes * sizeof *x->mask);
     for (int i = 0; i < 2; i++)
         if (x->body[i]) add_block(h, x->body[i]);
@@ -88,7 +98,7 @@ static void add_params(hasher *h, const lfunc *f) {
 // "onnxc_k_" and 128 bits in base 32: chance equality is out of the question.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuv";
-    hasher h = {.m = m};
+    hasher h = {.m = m, .arena = a};
     llvm_blake3_hasher_init(&h.h);
     add_target(&h, f->target);
     add_params(&h, f);
@@ -115,7 +125,7 @@ static void add_function(hasher *h, const emit *e, int i) {
 }
 
 const char *emission_key(const emit *e) {
-    hasher h = {.m = e->m};
+    hasher h = {.m = e->m, .arena = e->arena};
     llvm_blake3_hasher_init(&h.h);
     add_string(&h, cache_identity(e->arena));
     add_string(&h, e->m->name);

@@ -131,9 +131,11 @@ static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbo
     return fn;
 }
 
-// Host code, in the first piece, refers to all kernels. Shared kernels have no references.
+// Host code, in the first piece, refers to all kernels. Shared kernels refer to other shared kernels only.
 bool emits_mention(const emit *e, int i) {
-    return !e->plan || !e->m->funcs.at[i]->body || e->piece == 0 || e->plan->piece[i] == e->piece;
+    const emit_plan *p = e->plan;
+    return !p || !e->m->funcs.at[i]->body || e->piece == 0 || p->piece[i] == e->piece ||
+           p->calls[e->piece][i];
 }
 
 static const char *shared_name(emit *e, int i) {

@@ -1,5 +1,5 @@
 // Compiles large modules in pieces, each in its own LLVM context: the first contains the host code, the
-// others contain kernels without references to the module. The partition depends on the module only, so the
+// others contain kernels without references to the module, except calls of each other. The partition depends on the module only, so the
 // object does not depend on the number of threads.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
@@ -26,6 +26,24 @@ typedef struct work {
 // ---------------------------------------------------------------- partition
 static bool is_splittable(const lmodule *m) { return m->target->hosted && !m->debug_info; }
 
+static void add_calls(const lblock *b, const map *number, bool *calls) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->op == L_CALL && map_get(number, x->name)) calls[(intptr_t)map_get(number, x->name) - 1] = true;
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) add_calls(x->body[j], number, calls);
+    }
+}
+
+static void find_calls(emit_plan *p, const lmodule *m, arena *a) {
+    map number = {.arena = a};
+    p->calls = ARENA_ARRAY(a, bool *, p->n);
+    for (int i = 0; i < p->n; i++) p->calls[i] = ARENA_ARRAY(a, bool, m->funcs.n + 1);
+    for (int i = 0; i < m->funcs.n; i++)
+        if (p->symbols[i]) map_put(&number, m->funcs.at[i]->name, (void *)(intptr_t)(i + 1));
+    for (int i = 0; i < m->funcs.n; i++)
+        if (p->piece[i]) add_calls(m->funcs.at[i]->body, &number, p->calls[p->piece[i]]);
+}
+
 // Equal kernels have the same name and belong to the piece of the first one.
 static emit_plan *make_plan(const lmodule *m, arena *a) {
     emit_plan *p = ARENA_NEW(a, emit_plan);
@@ -43,6 +61,7 @@ static emit_plan *make_plan(const lmodule *m, arena *a) {
     for (int i = 0; i < m->funcs.n && p->n > 1; i++)
         if (p->symbols[i])
             p->piece[i] = 1 + (int)(((intptr_t)map_get(&first, p->symbols[i]) - 1) * (p->n - 1) / first.n);
+    find_calls(p, m, a);
     return p;
 }
 

@@ -65,6 +65,7 @@ const pass passes[] = {
     {"host", "loops", NULL, step_host, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
     {"legalise", "loops", NULL, step_legalise, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
     {"images", "loops", NULL, step_images, GOAL_LOOPS, 0, ON_GPU_LAID, REQUIRED},
+    {"numbers", NULL, NULL, step_numbers, GOAL_LOOPS, 1, ON_CPU},
 
     {"codegen", NULL, NULL, step_codegen, GOAL_FILES, 0, ON_CODE, REQUIRED},
     {"write", NULL, NULL, step_write, GOAL_FILES, 0, ON_FILES, REQUIRED},

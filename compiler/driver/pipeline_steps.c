@@ -12,6 +12,7 @@
 #include "ir/kernel/lower.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/legalize.h"
+#include "ir/loops/numbers.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- import
@@ -181,6 +182,9 @@ void step_schedule(pipeline *p) {
 void step_memory(pipeline *p) { host_plan(p->host_builder); }
 void step_host(pipeline *p) { p->build = host_write(p->host_builder); }
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
+void step_numbers(pipeline *p) {
+    if (!p->target->arch.is_text) share_numbers(p->loops, p->diag);
+}
 void step_images(pipeline *p) {
     if (p->gpu_want == GPU_USES) note_gpu_uses(p);
     if (p->gpu_want == GPU_IMAGES && p->build) add_gpu_images(p);

@@ -74,12 +74,13 @@ static bool has_products_of_halves(const program *p) {
 // Drops the variants for products of bytes or of 16-bit floats if the model has none.
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    bool bytes = has_bytes_for_weights(p->program),
+    bool bytes = has_bytes_for_weights(p->program), bf16 = p->target->precision == PRECISION_BF16,
          halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {
         const target *v = p->variants.at[j];
-        if (!j || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16)) p->variants.at[n++] = v;
+        if (!j || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16) || (bf16 && v->bf16mm))
+            p->variants.at[n++] = v;
     }
     p->variants.n = n;
 }

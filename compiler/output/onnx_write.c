@@ -181,6 +181,7 @@ static message tensor_message(writer *w, const char *name, const constant *c) {
         for (int64_t i = 0; i < c->count; i++) put_bytes(&m, 6, c->strings[i], c->string_sizes[i]);
         break;
     case CONST_SPLAT:
+    case CONST_ROUNDED: // not in graphs
     case CONST_BYTES: put_outside(&m, 9, raw_bytes(w->arena, c, n), n); break;
     }
     return m;

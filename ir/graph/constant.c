@@ -42,24 +42,53 @@ constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, co
     return c;
 }
 
-// The data that holds element i; *i becomes its index there.
-static const void *data_of(const constant *c, int64_t *i) {
-    if (c->kind == CONST_SPLAT) *i = 0;
-    return c->kind == CONST_SPLAT ? c->splat : c->data;
+static void round_element(const constant *c, int64_t i, dtype as, void *to, int64_t at) {
+    dtype_store_float(as, to, at, constant_float(c, i), false);
+}
+
+const constant *constant_rounded(arena *a, const constant *c, dtype as) {
+    enum { SMALL = 1024 };
+    if (c->kind == CONST_SPLAT) {
+        uint64_t element = 0;
+        round_element(c, 0, as, &element, 0);
+        return constant_splat(a, as, c->rank, c->dims, &element);
+    }
+    if (c->kind == CONST_BYTES && c->count > SMALL) {
+        constant *later = make(a, CONST_ROUNDED, as, c->rank, c->dims);
+        later->from = c;
+        return later;
+    }
+    constant *to = constant_new(a, as, c->rank, c->dims);
+    for (int64_t i = 0; i < c->count; i++) round_element(c, i, as, (uint8_t *)to->data, i);
+    return to;
+}
+
+// The data that holds element i; *i becomes its index there. room: for one element.
+static const void *data_of(const constant *c, int64_t *i, uint64_t *room) {
+    if (c->kind == CONST_ROUNDED) round_element(c->from, *i, c->elem, room, 0);
+    if (c->kind != CONST_BYTES) *i = 0;
+    return c->kind == CONST_SPLAT ? c->splat : c->kind == CONST_ROUNDED ? (const void *)room : c->data;
 }
 
 double constant_float(const constant *c, int64_t i) {
-    const void *data = data_of(c, &i);
+    uint64_t room = 0;
+    const void *data = data_of(c, &i, &room);
     return dtype_load_float(c->elem, data, i);
 }
 
 int64_t constant_int(const constant *c, int64_t i) {
-    const void *data = data_of(c, &i);
+    uint64_t room = 0;
+    const void *data = data_of(c, &i, &room);
     return dtype_load_int(c->elem, data, i);
 }
 
 void constant_copy(const constant *c, int64_t i, dtype to_type, void *to, int64_t at) {
-    const void *data = data_of(c, &i);
+    if (c->kind == CONST_ROUNDED && c->elem == to_type) {
+        round_element(c->from, i, to_type, to, at);
+        return;
+    }
+    uint64_t room = 0;
+    const void *data = data_of(c, &i, &room);
     dtype_copy(to_type, to, at, c->elem, data, i);
 }
 

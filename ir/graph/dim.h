@@ -91,6 +91,9 @@ int64_t dim_value(const dim *d); // of a DIM_CONST
 int64_t dim_lower(dim *d);
 int64_t dim_upper(dim *d);
 bool dim_divisible(const dim *d, int64_t by);
+// The greatest multiple of an atom from which n dims can be computed without dividing: 4 for 8*N + 1 and 4*N. 0: it is in
+// none.
+int64_t dims_multiple(dim *const *d, int n, const dim *atom);
 
 // The value under an assignment of symbols and opaques; false when one is unset, on division by 0
 // or overflow.

@@ -17,6 +17,24 @@ int64_t gcd64(int64_t a, int64_t b) {
     return x > INT64_MAX ? INT64_C(1) << 62 : (int64_t)x;
 }
 
+static int64_t multiple_in(const dim *d, const dim *atom) {
+    int64_t all = 0;
+    if (d->kind != DIM_POLY) return d == atom;
+    for (int i = 0; i < d->nterms; i++) {
+        int times = 0;
+        for (int j = 0; j < d->terms[i].natoms; j++) times += d->terms[i].atoms[j] == atom;
+        if (times > 1) return 1;
+        if (times) all = gcd64(all, d->terms[i].coef);
+    }
+    return all;
+}
+
+int64_t dims_multiple(dim *const *d, int n, const dim *atom) {
+    int64_t all = 0;
+    for (int i = 0; i < n; i++) all = gcd64(all, multiple_in(d[i], atom));
+    return all;
+}
+
 typedef struct range {
     int64_t min, max;
 } range;

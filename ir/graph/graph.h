@@ -35,7 +35,9 @@ typedef struct type {
 } type;
 
 // Tensor data known at compile time, in ONNX's raw layout: little-endian, sub-byte types packed.
-typedef enum constant_kind { CONST_BYTES, CONST_SPLAT, CONST_STRINGS } constant_kind;
+// CONST_ROUNDED: weights in a narrower float type, rounded when they are read, so that no copy is held in memory. In
+// programs only.
+typedef enum constant_kind { CONST_BYTES, CONST_SPLAT, CONST_STRINGS, CONST_ROUNDED } constant_kind;
 struct constant {
     constant_kind kind;
     dtype elem;
@@ -46,6 +48,7 @@ struct constant {
     uint8_t splat[16];    // CONST_SPLAT: one element (sub-byte types in the low bits)
     const char **strings; // CONST_STRINGS: count of them
     size_t *string_sizes; // bytes each (strings may hold NULs)
+    const struct constant *from; // CONST_ROUNDED: CONST_BYTES of as many elements
 };
 
 // Who reads a value: input `index` of node, or (node NULL) output `index` of graph.
@@ -197,6 +200,8 @@ value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_coun
 value *value_int64(graph *g, int64_t v);                                            // rank-0
 constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
+// c with elements rounded to a float type of whole bytes.
+const constant *constant_rounded(arena *a, const constant *c, dtype as);
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);
 int64_t constant_int(const constant *c, int64_t i);

@@ -20,6 +20,10 @@ static void put_element(const buffer *b, int64_t i, void *to, int64_t at) {
                  c->kind == CONST_SPLAT ? bits_at(c->splat, 0, bits) : bits_at(c->data, i, bits));
         return;
     }
+    if (c->kind == CONST_ROUNDED) {
+        constant_copy(c, i, c->elem, to, at);
+        return;
+    }
     size_t size = (size_t)dtype_bits(c->elem) / 8;
     memcpy((uint8_t *)to + (size_t)at * size, c->kind == CONST_SPLAT ? c->splat : c->data + (size_t)i * size,
            size);
@@ -94,9 +98,15 @@ static void produce_splat(const constant *c, int64_t offset, uint8_t *to, int64_
     memset(to, byte, (size_t)n);
 }
 
+static void produce_rounded(const constant *c, int64_t offset, void *to, int64_t n) {
+    int64_t size = dtype_bits(c->elem) / 8;
+    for (int64_t j = 0; j < n / size; j++) constant_copy(c, offset / size + j, c->elem, to, j);
+}
+
 void layout_produce(const buffer *b, int64_t offset, void *to, int64_t n) {
     if (!b->layout) {
         if (b->data->kind == CONST_SPLAT) produce_splat(b->data, offset, to, n);
+        else if (b->data->kind == CONST_ROUNDED) produce_rounded(b->data, offset, to, n);
         else memcpy(to, b->data->data + offset, (size_t)n);
         return;
     }

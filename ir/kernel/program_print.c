@@ -119,7 +119,8 @@ static void print_program_buffer(text *t, named_dims *dims, const program *p, co
         print_data(t, b->labels);
     }
     const constant *c = b->view_of ? NULL : b->data;
-    if (c && (c->kind != CONST_BYTES || c->count <= DATA_MOST)) print_data(t, c);
+    if (c && ((c->kind != CONST_BYTES && c->kind != CONST_ROUNDED) || c->count <= DATA_MOST))
+        print_data(t, c);
     text_add(t, "\n");
 }
 

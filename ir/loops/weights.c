@@ -46,6 +46,7 @@ uint64_t weights_hash(const buffer *b) {
     uint64_t h = hash_bytes(HASH_SEED, &bytes, sizeof bytes);
     if (b->layout) h = hash_bytes(h, &b->layout->n, sizeof b->layout->n);
     if (c->kind == CONST_SPLAT) return hash_bytes(h, c->splat, sizeof c->splat);
+    if (c->kind == CONST_ROUNDED) c = c->from;
     int64_t n = dtype_size(c->elem, c->count);
     return hash_bytes(h, c->data, (size_t)(n < HASHED_MOST ? n : HASHED_MOST));
 }
@@ -65,6 +66,10 @@ bool weights_equal(const buffer *x, const buffer *y) {
     if (!layout_equal(x->layout, y->layout) || (x->layout && (!same_shape(x, y) || x->dtype != y->dtype)))
         return false;
     if (c->kind == CONST_SPLAT) return memcmp(c->splat, d->splat, sizeof c->splat) == 0;
+    if (c->kind == CONST_ROUNDED) {
+        if (c->elem != d->elem || c->from->elem != d->from->elem) return false;
+        c = c->from, d = d->from;
+    }
     int64_t n = dtype_size(c->elem, c->count);
     return c->data == d->data || memcmp(c->data, d->data, (size_t)n) == 0;
 }

@@ -7,7 +7,6 @@
 #include "passes/match/attention.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
-#include "passes/rewrite/round_constants.h"
 #include "passes/rewrite/storage_type.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <math.h>
@@ -31,7 +30,7 @@ static bool may_round(const reduction *r, const kernel *k, contraction *c) {
 
 static buffer *rounded_copy(reduction *r, const buffer *b, dtype as) {
     if (!r->to[b->id])
-        r->to[b->id] = program_constant(r->p, b->name, round_constant(r->p->arena, b->data, as));
+        r->to[b->id] = program_constant(r->p, b->name, constant_rounded(r->p->arena, b->data, as));
     return r->to[b->id];
 }
 

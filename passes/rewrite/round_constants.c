@@ -11,39 +11,27 @@
 
 // ---------------------------------------------------------------- rounding
 
-typedef uint32_t rounding(dtype as, double v);
-
-// The bits of an f16 or bf16 in the low half, or those of an f32 whose last 13 are 0.
-static uint32_t narrow(dtype as, double v) {
-    uint16_t bits = 0;
-    dtype_store_float(as, &bits, 0, v, false);
-    return bits;
-}
-static uint32_t tf32(dtype as, double v) {
+// The bits of an f32 whose last 13 are 0.
+static uint32_t tf32(double v) {
     float f = (float)v;
     uint32_t u;
-    (void)as;
     memcpy(&u, &f, sizeof u);
     if ((u & 0x7fffffff) > 0x7f800000) return u | 0x400000;
     return (u & 0x7fffffff) == 0x7f800000 ? u : (u + 0xfff + (u >> 13 & 1)) & 0xffffe000u;
 }
 
-static const constant *rounded(arena *a, const constant *c, dtype as, rounding *how) {
-    int bytes = dtype_bits(as) / 8;
+const constant *tf32_constant(arena *a, const constant *c) {
     if (c->kind == CONST_SPLAT) {
-        uint32_t bits = how(as, constant_float(c, 0));
-        return constant_splat(a, as, c->rank, c->dims, &bits);
+        uint32_t bits = tf32(constant_float(c, 0));
+        return constant_splat(a, DT_F32, c->rank, c->dims, &bits);
     }
-    constant *to = constant_new(a, as, c->rank, c->dims);
+    constant *to = constant_new(a, DT_F32, c->rank, c->dims);
     for (int64_t j = 0; j < c->count; j++) {
-        uint32_t bits = how(as, constant_float(c, j));
-        memcpy((uint8_t *)to->data + j * bytes, &bits, (size_t)bytes);
+        uint32_t bits = tf32(constant_float(c, j));
+        memcpy((uint8_t *)to->data + j * (int64_t)sizeof bits, &bits, sizeof bits);
     }
     return to;
 }
-
-const constant *round_constant(arena *a, const constant *c, dtype as) { return rounded(a, c, as, narrow); }
-const constant *tf32_constant(arena *a, const constant *c) { return rounded(a, c, DT_F32, tf32); }
 
 // ---------------------------------------------------------------- entry
 
@@ -93,7 +81,7 @@ void pass_round(pass_context *c) {
     for (int j = 0; j < n; j++) {
         const buffer *b = p->buffers.at[j];
         if (r.preferred[j] && uses_are_direct(u, b, r.preferred[j]))
-            r.to[j] = program_constant(p, b->name, round_constant(p->arena, b->data, as));
+            r.to[j] = program_constant(p, b->name, constant_rounded(p->arena, b->data, as));
     }
     for (int j = 0; j < p->kernels.n; j++) read_instead(&r, p->kernels.at[j]);
     arena_destroy(scratch);

@@ -4,6 +4,4 @@
 #include "ir/kernel/program.h"
 
 const constant *tf32_constant(arena *a, const constant *c);
-// c with elements rounded to the type as, f16 or bf16.
-const constant *round_constant(arena *a, const constant *c, dtype as);
 #endif

@@ -4,6 +4,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "compiler/driver/pass_run.h"
+#include "ir/kernel/layout.h"
 #include "ir/kernel/lower.h"
 #include "runtime-lite/core/runtime.h"
 #include "test/unit/loops_machine.h"
@@ -293,6 +294,29 @@ static void strict_sums_are_not_rounded(void **state) {
     }
 }
 
+// No copy of the weights is held: elements are rounded when they are read.
+static void weights_are_rounded_when_read(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    arena *a = arena_new();
+    constant *c = constant_new(a, DT_F32, 1, (int64_t[]){N});
+    uint16_t all[N];
+    for (int j = 0; j < N; j++) dtype_store_float(DT_F32, (void *)c->data, j, sin(j), false);
+    const constant *r = constant_rounded(a, c, DT_BF16);
+    dims *t = dims_new(a);
+    buffer b = {
+        .role = BUF_CONST, .dtype = DT_BF16, .rank = 1, .dims = (dim *[]){dim_const(t, N)}, .data = r};
+    assert_int_equal(r->kind, CONST_ROUNDED);
+    layout_produce(&b, 0, all, sizeof all);
+    for (int j = 0; j < N; j++) {
+        uint16_t right;
+        dtype_store_float(DT_BF16, &right, 0, (float)sin(j), false);
+        assert_int_equal(all[j], right);
+        assert_true(constant_float(r, j) == dtype_load_float(DT_BF16, &right, 0));
+    }
+    arena_destroy(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near),
@@ -301,6 +325,7 @@ int main(void) {
         cmocka_unit_test(convolutions_are_near),
         cmocka_unit_test(sums_stay_f32),
         cmocka_unit_test(other_readers_see_rounded_values),
+        cmocka_unit_test(weights_are_rounded_when_read),
         cmocka_unit_test(strict_sums_are_not_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
     e->b = lbuild_new(code->f, t, d);
     e->pointer = ARENA_ARRAY(m->arena, ins *, k->program->buffers.n + 1);
     e->local = ARENA_ARRAY(m->arena, ins *, k->locals.n + 1);
-    e->dim_params.arena = m->arena;
+    e->dim_params.arena = e->dim_scales.arena = m->arena;
     e->extent = ARENA_ARRAY(m->arena, dim *, k->axes.n + 1);
     e->counter = ARENA_ARRAY(m->arena, ins *, k->axes.n + 1);
     for (int a = 0; a < k->axes.n; a++) e->extent[a] = k->axes.at[a].extent;
@@ -48,66 +48,6 @@ static void buffer_params(emitter *e) {
         e->pointer[b->id] =
             lfunc_param(c->f, b->name, lt_ptr(), lkind_of(b->dtype), b->dtype, !kernel_writes(e->k, b));
     }
-}
-
-// The dims of which the kernel's loops and accesses need values: the parts of extents and shapes of buffers.
-// The caller computes them, so kernels that only differ in how their sizes follow from the model's are equal.
-// Symbols are parameters for dims that the schedule derives, and instead of many parts. Unused parameters are
-// dropped at the end.
-enum { LARGE_DIM = 12, MANY_PARTS = 8 };
-typedef struct params {
-    arena *arena;
-    dim_list list;
-} params;
-static void add_unique(params *l, dim *d) {
-    for (int j = 0; j < l->list.n; j++)
-        if (l->list.at[j] == d) return;
-    VEC_PUSH(l->arena, &l->list, d);
-}
-// Of more than so many distinct dims each.
-static void add_parts(params *l, dim *d, int size) {
-    if (dim_is_const(d)) return;
-    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > size) add_unique(l, d);
-    for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
-        for (int i = 0; i < d->terms[j].natoms; i++)
-            if (dim_parts_count(d->terms[j].atoms[i]) > size) add_unique(l, d->terms[j].atoms[i]);
-}
-static void add_symbols(params *l, const dim *d) {
-    atom_list atoms = dim_atoms(l->arena, d);
-    for (int j = 0; j < atoms.n; j++) add_unique(l, atoms.at[j]);
-}
-static params find_params(emitter *e) {
-    params l = {.arena = e->scratch}, symbols = l;
-    dim_list used = kernel_dims(e->scratch, e->k);
-    for (int j = 0; j < used.n; j++) add_parts(&l, used.at[j], 0), add_symbols(&symbols, used.at[j]);
-    if (l.list.n > MANY_PARTS && l.list.n > symbols.list.n) {
-        l.list.n = 0;
-        for (int j = 0; j < used.n; j++) add_parts(&l, used.at[j], LARGE_DIM);
-    }
-    for (int j = 0; j < symbols.list.n; j++) add_unique(&l, symbols.list.at[j]);
-    return l;
-}
-static void dim_params(emitter *e) {
-    params l = find_params(e);
-    e->code->ndims = l.list.n;
-    e->code->dims = l.list.at;
-    for (int j = 0; j < l.list.n; j++) {
-        const dim *d = l.list.at[j];
-        const char *name = d->name ? d->name : arena_printf(e->scratch, "size%d", j);
-        ins *p = lfunc_param(e->code->f, name, lt(index_kind(e), 1), LK_VOID, DT_I64, true);
-        map_put_number(&e->dim_params, (uint64_t)d->id, p);
-    }
-}
-
-static void drop_unused_dims(emitter *e) {
-    kernel_code *c = e->code;
-    int kept = 0, n = c->ndims;
-    for (int j = 0; j < n; j++) {
-        int at = c->nbuffers + kept;
-        if (c->f->params.at[at].value->uses) c->dims[kept++] = c->dims[j];
-        else lfunc_drop_param(c->f, at);
-    }
-    c->ndims = kept;
 }
 
 static dim *padded(dim *bytes) { return dim_mulk(dim_ceildiv(bytes, dim_const(bytes->table, 64)), 64); }
@@ -153,7 +93,7 @@ static void status_param(emitter *e) {
 
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
     buffer_params(e);
-    dim_params(e);
+    emitter_dims(e);
     ins *scratch = make_locals(e, own_scratch);
     if (tasks) {
         e->code->tasks = dim_const(e->k->program->dims, 1);
@@ -194,7 +134,7 @@ enum { GPU_SHARED = 32768 };
 
 void emitter_signature_gpu(emitter *e, bool locals) {
     buffer_params(e);
-    dim_params(e);
+    emitter_dims(e);
     dim *piece = dim_const(e->k->program->dims, 0), *blocks = dim_const(e->k->program->dims, 1);
     int64_t left = GPU_SHARED;
     for (int j = 0; j < e->k->locals.n && locals; j++) {
@@ -240,7 +180,7 @@ static void store_status(emitter *e) {
 
 void emitter_finish(emitter *e) {
     store_status(e);
-    drop_unused_dims(e);
+    emitter_drop_dims(e);
 }
 
 // ---------------------------------------------------------------- scopes
@@ -339,18 +279,6 @@ bool emit_varies(emitter *e, const expr *x) {
 }
 
 // ---------------------------------------------------------------- indices
-static ins *dim_param(void *user, const dim *d) {
-    emitter *e = user;
-    ins *p = map_get_number(&e->dim_params, (uint64_t)d->id);
-    if (!p && d->name)
-        diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is not a parameter", e->k->name, d->name);
-    return p;
-}
-
-ins *emit_dim(emitter *e, dim *d) {
-    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, NULL, e}, d);
-}
-
 static bool is_index_op(const expr *x) {
     return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL || x->op == X_FLOORDIV ||
                                   x->op == X_MOD || x->op == X_MIN || x->op == X_MAX);

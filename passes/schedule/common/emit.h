@@ -52,6 +52,7 @@ typedef struct emitter {
     ins **pointer;  // by program buffer id
     ins **local;    // by local id: pointer, or variable if rank is 0
     map dim_params; // dim id -> ins
+    map dim_scales; // dim id -> the parameter is so many times the dim
     dim **extent;   // by axis: as scheduled (collapsed axes have 1)
     ins **counter; // by axis: current value (index kind, lane 0 of the vector axis); NULL outside of its loop
     int vaxis, lanes;     // current vector axis (-1: none) and its lanes
@@ -88,6 +89,8 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
 // Adds parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes
 // for the schedule itself (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
+void emitter_dims(emitter *e);      // parameters for sizes (emit_params.c)
+void emitter_drop_dims(emitter *e); // those without uses
 // Makes the positions of an axis the kernel's tasks; its loop then runs over the range passed to the
 // function.
 void emitter_tasks(emitter *e, int axis, dim *tasks);

@@ -27,16 +27,24 @@ static ins *emit_op(const dim_source *s, expr_op op, ins *x, ins *y) {
     return checked ? s->checked(s->user, op, x, y) : emit_int_op(s->b, op, x, y);
 }
 
+// A factor of a term; *coef loses what it contains.
+static ins *emit_factor(const dim_source *s, const dim *d, int64_t *coef) {
+    int64_t by = 1;
+    ins *v = s->multiple ? s->multiple(s->user, d, &by) : NULL;
+    if (!v || *coef % by) return emit_dim_value(s, d);
+    *coef /= by;
+    return v;
+}
+
 static ins *emit_poly(const dim_source *s, const dim *d) {
     lbuild *b = s->b;
     ins *sum = lb_int(b, lt(s->kind, 1), 0);
     for (int j = 0; j < d->nterms; j++) {
-        ins *coef = lb_int(b, lt(s->kind, 1), d->terms[j].coef);
-        ins *term = s->checked ? lb_int(b, lt(s->kind, 1), 1) : coef;
+        int64_t coef = d->terms[j].coef;
+        ins *term = lb_int(b, lt(s->kind, 1), 1);
         for (int i = 0; i < d->terms[j].natoms; i++)
-            term = emit_op(s, X_MUL, term, emit_dim_value(s, d->terms[j].atoms[i]));
-        if (s->checked)
-            term = emit_op(s, X_MUL, term, coef); // products with constants are checked at less cost
+            term = emit_op(s, X_MUL, term, emit_factor(s, d->terms[j].atoms[i], &coef));
+        term = emit_op(s, X_MUL, term, lb_int(b, lt(s->kind, 1), coef));
         sum = emit_op(s, X_ADD, sum, term);
     }
     return sum;

@@ -16,6 +16,7 @@ typedef struct dim_source {
     // NULL, or emits sums and products (X_ADD, X_MUL) with checks; `known` then sees constants, too.
     ins *(*checked)(void *user, expr_op op, ins *x, ins *y);
     void *user;
+    ins *(*multiple)(void *user, const dim *d, int64_t *by); // NULL, or a known value of *by times d, or NULL
 } dim_source;
 ins *emit_dim_value(const dim_source *s, const dim *d);
 // A scalar operation of kernels on values of compute type t; y is NULL if it has one operand.

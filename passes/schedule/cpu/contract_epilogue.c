@@ -5,15 +5,16 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 
-enum { HEAVY_EPILOGUE = 14, HEAVY_OPEN = 11, LONG_SUM = 64 };
+enum { HEAVY_EPILOGUE = 14, HEAVY_AFTER_LONG_SUM = 4, LONG_SUM = 64, ROUNDING = 6 };
 
-// Where the number of rows is open, there are tiles of up to five heights, and an epilogue with a function such
-// as a sigmoid would be most of their code. After a long sum, the loop over the stored tile costs no time.
+// There are tiles of two heights, and of up to five where the number of rows is open, so that an epilogue such as a
+// requantisation would be most of their code. After a long sum, the loop over the stored tile costs no time.
 bool is_heavy_epilogue(const tiling *t) {
     const contraction *c = t->c;
-    bool open = t->tile_m >= 0 && !dim_is_const(t->e->extent[t->tile_m]);
-    bool share = open && positions(t->e->k, &c->k_axes) >= LONG_SUM;
-    return value_work(c->k->arena, c->w->value) > (share ? HEAVY_OPEN : HEAVY_EPILOGUE);
+    int work = value_work(c->k->arena, c->w->value);
+    if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
+    bool share = positions(t->e->k, &c->k_axes) / t->group >= LONG_SUM;
+    return work > (share ? HEAVY_AFTER_LONG_SUM : HEAVY_EPILOGUE);
 }
 
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
@@ -44,6 +45,11 @@ typedef struct stored_tile {
     ins *whole, *left; // columns in whole vectors, in the last one (0: none)
 } stored_tile;
 
+static bool has_part_vectors(const tiling *t) {
+    const dim *n = t->e->extent[t->c->n];
+    return !dim_is_const(n) || dim_value(n) % t->lanes;
+}
+
 static void finish_rows(tiling *t, const stored_tile *s) {
     lbuild *b = &t->e->b;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
@@ -53,7 +59,7 @@ static void finish_rows(tiling *t, const stored_tile *s) {
     ins *v = lb_for(b, "col", zero, s->whole, lb_idx(b, t->lanes), LOOP_SERIAL);
     finish_vector(t, m, lb_add(b, s->n0, v), NULL, lb_load(b, type, s->at, lb_add(b, base, v), 0));
     lb_end(b, v);
-    if (!(s->left->op == L_CONST && s->left->i == 0)) {
+    if (has_part_vectors(t) && !(s->left->op == L_CONST && s->left->i == 0)) {
         ins *some = lb_if(b, lb_cmp(b, L_SLT, zero, s->left));
         finish_vector(t, m, lb_add(b, s->n0, s->whole), s->left,
                       lb_load(b, type, s->at, lb_add(b, base, s->whole), 0));

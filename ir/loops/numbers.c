@@ -1,0 +1,436 @@
+// In: a module of legal loops. Out: the module; kernels that differ only in numbers read these from a table, which is
+// a parameter, so that they become equal and the emitter stores one of them. Quantised networks have many: convolutions
+// of one shape with other scales.
+//
+//     scaled = mul x, 0.017      becomes     scaled = mul x, load numbers, 0
+//
+// A kernel and the kernels that it calls make a unit. Units of one shape are a group. Numbers that are the same in all
+// units of a group stay; numbers that are equal to each other in every unit share an entry.
+#include "ir/loops/numbers.h"
+#include "compiler/base/round.h"
+#include "ir/target.h"
+#include <string.h>
+
+// Groups must save more than tables and arguments cost.
+enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64, TABLE_ALIGN = 64 };
+
+typedef struct number {
+    ltype type;
+    int64_t i;
+    double f;
+} number;
+
+typedef struct unit {
+    lfunc *f;
+    VEC(number) numbers;      // in the order of their uses
+    VEC(int64_t) shape;       // everything else
+    VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
+    int instructions;
+    struct unit *next; // of the group
+} unit;
+
+typedef struct entry {
+    number first; // in the first unit of the group
+    int use;      // its first use
+    int64_t at;   // in the table, bytes
+} entry;
+
+typedef struct sharing {
+    lmodule *m;
+    diag *diag;
+    arena *arena;         // temporary
+    map functions;        // by name
+    const lfunc **caller; // by position in the module: the only function that calls it
+    bool *several;        // others call it, too
+    bool *taken;          // its address is used otherwise
+    text tables;
+    const char *symbol;
+    map table_of; // name of a kernel -> offset + 1
+} sharing;
+
+// ---------------------------------------------------------------- which numbers
+// LLVM uses the value of counts of shifts, indices and bounds.
+static bool takes_number(const ins *user, int arg) {
+    lkind k = (lkind)user->args[arg]->type.kind;
+    bool element = k == LK_F32 || k == LK_F64 || k == LK_I8 || k == LK_I16 || k == LK_I32;
+    if (user->args[arg]->op != L_CONST || !element) return false;
+    if (user->op == L_STORE || user->op == L_STOREN) return arg == 2;
+    if (lkind_is_int(k) && user->args[arg]->type.lanes == 1) return false;
+    lclass c = lop_class(user->op);
+    return c == LC_ARITHMETIC || c == LC_MULADD || c == LC_FLOAT || c == LC_MIN_MAX || c == LC_COMPARE ||
+           c == LC_SELECT;
+}
+
+static bool same_number(const number *x, const number *y) {
+    return x->i == y->i && memcmp(&x->f, &y->f, sizeof x->f) == 0;
+}
+
+// ---------------------------------------------------------------- shapes
+typedef struct describing {
+    const sharing *s;
+    unit *u;
+    int *order; // by id: order of definition
+    int defined;
+} describing;
+
+static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->u->shape, v); }
+
+static void add_name(describing *d, const char *s) { add(d, (int64_t)hash_string(HASH_SEED, s ? s : "")); }
+
+static void add_operand(describing *d, const ins *x, int arg) {
+    const ins *from = x->args[arg];
+    int64_t bits;
+    if (takes_number(x, arg)) {
+        VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f});
+        add(d, from->type.kind << 16 | from->type.lanes);
+        return;
+    }
+    add(d, d->order[from->id]);
+    if (from->op != L_CONST) return;
+    memcpy(&bits, &from->f, sizeof bits);
+    add(d, from->i);
+    add(d, bits);
+    add(d, from->type.kind << 16 | from->type.lanes);
+}
+
+static int position(const sharing *s, const ins *x) {
+    bool refers = x->op == L_CALL || x->op == L_SYMBOL;
+    return refers ? (int)(intptr_t)map_get(&s->functions, x->name) - 1 : -1;
+}
+
+// The kernel that only the kernel of x calls; else NULL.
+static lfunc *called_part(const sharing *s, const ins *x) {
+    int at = position(s, x);
+    if (at < 0 || s->several[at] || s->taken[at] || !s->caller[at]->kernel) return NULL;
+    lfunc *f = s->m->funcs.at[at];
+    return f->kernel && f->body && !f->exported ? f : NULL;
+}
+
+static void add_function(describing *d, const lfunc *f);
+
+static bool is_known_part(const unit *u, const lfunc *f) {
+    for (int i = 0; i < u->parts.n; i++)
+        if (u->parts.at[i] == f) return true;
+    return false;
+}
+
+static void add_part(describing *d, const lfunc *f) {
+    bool known = is_known_part(d->u, f);
+    for (int i = 0; i < d->u->parts.n; i++)
+        if (d->u->parts.at[i] == f) add(d, i);
+    if (known) return;
+    VEC_PUSH(d->s->arena, &d->u->parts, f);
+    add_function(d, f);
+}
+
+static void add_block(describing *d, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->op == L_COMMENT) continue;
+        d->order[x->id] = x->op == L_CONST ? -1 : d->defined++;
+        if (x->op == L_CONST) continue;
+        d->u->instructions++;
+        int64_t facts[] = {
+            x->op,   x->type.kind, x->type.lanes, x->nargs, x->i,
+            x->elem, x->shared,    x->align,      x->role,  (x->body[0] != NULL) + 2 * (x->body[1] != NULL)};
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) add(d, facts[i]);
+        for (int i = 0; i < x->nargs; i++) add_operand(d, x, i);
+        const lfunc *part = called_part(d->s, x);
+        if (part) add_part(d, part);
+        else if (x->op == L_SYMBOL || x->op == L_CALL) add_name(d, x->name);
+        for (int i = 0; x->mask && i < x->type.lanes; i++) add(d, x->mask[i]);
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) add_block(d, x->body[i]);
+    }
+    add(d, -1);
+}
+
+static void add_function(describing *d, const lfunc *f) {
+    describing own = {.s = d->s, .u = d->u, .order = ARENA_ARRAY(d->s->arena, int, f->nins + 1)};
+    add(&own, (int64_t)(intptr_t)f->target);
+    for (int i = 0; i < f->params.n; i++) {
+        const lparam *p = &f->params.at[i];
+        add(&own, p->type.kind << 16 | p->type.lanes);
+        add(&own, p->is_const << 16 | p->dtype);
+    }
+    int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes, f->noalias, f->strict_fp};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) add(&own, rest[i]);
+    add_block(&own, f->body);
+}
+
+static bool same_shape(const unit *x, const unit *y) {
+    return x->shape.n == y->shape.n &&
+           memcmp(x->shape.at, y->shape.at, (size_t)x->shape.n * sizeof *x->shape.at) == 0;
+}
+
+// ---------------------------------------------------------------- tables
+static bool varies(const unit *group, int use) {
+    for (const unit *u = group->next; u; u = u->next)
+        if (!same_number(&u->numbers.at[use], &group->numbers.at[use])) return true;
+    return false;
+}
+
+static bool always_equal(const unit *group, int x, int y) {
+    for (const unit *u = group; u; u = u->next) {
+        const number *a = &u->numbers.at[x], *b = &u->numbers.at[y];
+        if (a->type.kind != b->type.kind || a->type.lanes != b->type.lanes || !same_number(a, b))
+            return false;
+    }
+    return true;
+}
+
+// Elements in the table: vectors up to 256 bits are stored whole, since smaller units broadcast by instructions of
+// their own.
+static int stored_lanes(const target *t, ltype type) {
+    int bytes = type.lanes * lkind_bytes((lkind)type.kind);
+    return t->vector_bits <= 256 && bytes <= 32 && !(bytes & (bytes - 1)) ? type.lanes : 1;
+}
+
+// The entries of a group, and the entry of each use; NULL: it stays a number. Returns their number; -1: too many.
+static int find_entries(const unit *group, entry *entries, const entry **of_use) {
+    int n = 0;
+    int64_t bytes = 0;
+    for (int use = 0; use < group->numbers.n; use++) {
+        int j = 0;
+        if (!varies(group, use)) continue;
+        while (j < n && !always_equal(group, entries[j].use, use)) j++;
+        if (j == MOST_ENTRIES) return -1;
+        if (j == n) {
+            number first = group->numbers.at[use];
+            int64_t size =
+                (int64_t)lkind_bytes((lkind)first.type.kind) * stored_lanes(group->f->target, first.type);
+            entries[n++] = (entry){first, use, round_up(bytes, size)};
+            bytes = entries[j].at + size;
+        }
+        of_use[use] = &entries[j];
+    }
+    return n;
+}
+
+static void add_number(text *t, const number *v) {
+    char bytes[sizeof(int64_t)];
+    float narrow = (float)v->f;
+    if (v->type.kind == LK_F64) memcpy(bytes, &v->f, sizeof v->f);
+    else if (v->type.kind == LK_F32) memcpy(bytes, &narrow, sizeof narrow);
+    for (int i = 0; i < lkind_bytes((lkind)v->type.kind) && lkind_is_int((lkind)v->type.kind); i++)
+        bytes[i] = (char)((uint64_t)v->i >> 8 * i);
+    text_addn(t, bytes, (size_t)lkind_bytes((lkind)v->type.kind));
+}
+
+static void add_zeros(text *t, int64_t end) {
+    while ((int64_t)t->n < end) text_addn(t, "", 1);
+}
+
+static int64_t add_table(sharing *s, const unit *u, const entry *entries, int n) {
+    text *t = &s->tables;
+    int64_t at = round_up((int64_t)t->n, TABLE_ALIGN);
+    for (int j = 0; j < n; j++) {
+        add_zeros(t, at + entries[j].at);
+        const number *v = &u->numbers.at[entries[j].use];
+        for (int i = 0; i < stored_lanes(u->f->target, v->type); i++) add_number(t, v);
+    }
+    return at;
+}
+
+// ---------------------------------------------------------------- rewriting
+typedef struct rewriting {
+    sharing *s;
+    lfunc *f;
+    ins *numbers; // the parameter
+    const entry **of_use;
+    int *use;    // the next
+    unit *again; // its parts so far
+} rewriting;
+
+static void rewrite_function(rewriting *r, lfunc *f);
+
+static ins *load_number(lbuild *b, ins *numbers, const entry *e) {
+    ltype t = e->first.type;
+    int lanes = stored_lanes(b->target, t), size = lkind_bytes((lkind)t.kind);
+    ins *loaded = lb_load(b, lt((lkind)t.kind, lanes), numbers, lb_idx(b, e->at / size), lanes * size);
+    return lb_splat(b, loaded, t.lanes);
+}
+
+static void append_argument(lfunc *f, ins *call, ins *value) {
+    ins **args = ARENA_ARRAY(f->arena, ins *, call->nargs + 1);
+    memcpy(args, call->args, (size_t)call->nargs * sizeof *args);
+    args[call->nargs++] = value;
+    call->args = args;
+    value->uses++;
+}
+
+// Moves the instructions of a block in front of *link, and returns the new place of what was there.
+static ins **insert(lblock *made, ins **link) {
+    if (!made->first) return link;
+    made->last->next = *link;
+    *link = made->first;
+    return &made->last->next;
+}
+
+static void rewrite_block(rewriting *r, lblock *block) {
+    lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
+    for (ins **link = &block->first; *link; link = &(*link)->next) {
+        ins *x = *link;
+        lblock made = {0};
+        b.block = &made;
+        for (int i = 0; i < x->nargs; i++) {
+            if (!takes_number(x, i)) continue;
+            const entry *e = r->of_use[(*r->use)++];
+            if (!e) continue;
+            x->args[i]->uses--;
+            x->args[i] = load_number(&b, r->numbers, e);
+            x->args[i]->uses++;
+        }
+        link = insert(&made, link);
+        lfunc *part = called_part(r->s, x);
+        if (part) append_argument(r->f, x, r->numbers);
+        if (part && !is_known_part(r->again, part)) {
+            VEC_PUSH(r->s->arena, &r->again->parts, part);
+            rewrite_function(r, part);
+        }
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) rewrite_block(r, x->body[i]);
+    }
+}
+
+static void count_uses(const lblock *b, int *uses) {
+    for (const ins *x = b->first; x; x = x->next) {
+        for (int i = 0; i < x->nargs; i++) uses[x->args[i]->id]++;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) count_uses(x->body[i], uses);
+    }
+}
+
+// Constants without uses would tell functions apart.
+static void drop_constants(lblock *b, const int *uses) {
+    ins *before = NULL;
+    for (ins *x = b->first; x; x = x->next) {
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) drop_constants(x->body[i], uses);
+        if (x->op != L_CONST || uses[x->id]) before = x;
+        else if (before) before->next = x->next;
+        else b->first = x->next;
+    }
+    b->last = before;
+}
+
+static void rewrite_function(rewriting *r, lfunc *f) {
+    rewriting own = *r;
+    own.f = f;
+    own.numbers = lfunc_param(f, "numbers", lt_ptr(), LK_VOID, DT_NONE, true);
+    rewrite_block(&own, f->body);
+    int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
+    count_uses(f->body, uses);
+    drop_constants(f->body, uses);
+    lfunc_verify(f, r->s->diag);
+}
+
+static void share_group(sharing *s, unit *group) {
+    entry entries[MOST_ENTRIES];
+    const entry **of_use = ARENA_ARRAY(s->arena, const entry *, group->numbers.n + 1);
+    if (!group->next || group->instructions < LEAST_INSTRUCTIONS) return;
+    int n = find_entries(group, entries, of_use);
+    for (unit *u = group; u && n > 0; u = u->next) {
+        int use = 0;
+        u->parts.n = 0;
+        map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, entries, n) + 1));
+        rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f);
+    }
+}
+
+// ---------------------------------------------------------------- calls
+static void pass_tables(sharing *s, lfunc *f, lblock *block) {
+    lbuild b = lbuild_new(f, f->target, s->diag);
+    for (ins **link = &block->first; *link; link = &(*link)->next) {
+        ins *x = *link;
+        intptr_t at = x->op == L_CALL ? (intptr_t)map_get(&s->table_of, x->name) : 0;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) pass_tables(s, f, x->body[i]);
+        if (!at) continue;
+        lblock made = {0};
+        b.block = &made;
+        append_argument(f, x, lb_offset(&b, lb_symbol(&b, s->symbol), lb_idx(&b, at - 1), 1));
+        link = insert(&made, link);
+    }
+}
+
+static void add_data(sharing *s) {
+    arena *a = s->m->arena;
+    ldata *d = ARENA_NEW(a, ldata);
+    *d = (ldata){.name = s->symbol,
+                 .bytes = (int64_t)s->tables.n,
+                 .align = TABLE_ALIGN,
+                 .bytes_or_null = s->tables.s,
+                 .dtype = DT_U8};
+    VEC_PUSH(a, &s->m->data, d);
+    for (int i = 0; i < s->m->funcs.n; i++)
+        if (s->m->funcs.at[i]->body) pass_tables(s, s->m->funcs.at[i], s->m->funcs.at[i]->body);
+}
+
+// ---------------------------------------------------------------- units
+static void find_callers(sharing *s, const lfunc *f, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        int at = position(s, x);
+        if (at >= 0) {
+            s->several[at] |= s->caller[at] && s->caller[at] != f;
+            s->taken[at] |= x->op == L_SYMBOL;
+            s->caller[at] = f;
+        }
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) find_callers(s, f, x->body[i]);
+    }
+}
+
+static void find_functions(sharing *s) {
+    const lmodule *m = s->m;
+    s->functions.arena = s->table_of.arena = s->tables.arena = s->arena;
+    s->caller = ARENA_ARRAY(s->arena, const lfunc *, m->funcs.n + 1);
+    s->several = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
+    s->taken = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
+    for (int i = 0; i < m->funcs.n; i++)
+        map_put(&s->functions, m->funcs.at[i]->name, (void *)(intptr_t)(i + 1));
+    for (int i = 0; i < m->funcs.n; i++)
+        if (m->funcs.at[i]->body) find_callers(s, m->funcs.at[i], m->funcs.at[i]->body);
+}
+
+// A kernel that host code calls.
+static bool is_root(const sharing *s, int at) {
+    const lfunc *f = s->m->funcs.at[at], *caller = s->caller[at];
+    return f->kernel && f->body && !f->exported && caller && !caller->kernel && !s->taken[at];
+}
+
+static unit *describe(const sharing *s, lfunc *f) {
+    unit *u = ARENA_NEW(s->arena, unit);
+    u->f = f;
+    add_function(&(describing){.s = s, .u = u}, f);
+    return u;
+}
+
+typedef VEC(unit *) group_list; // by their first unit
+
+static void add_to_group(const sharing *s, group_list *groups, map *by_shape, unit *u) {
+    uint64_t hash = hash_bytes(HASH_SEED, u->shape.at, (size_t)u->shape.n * sizeof *u->shape.at);
+    unit *first = map_get_number(by_shape, hash);
+    if (first && !same_shape(first, u)) return; // equal hashes by chance
+    if (!first) {
+        map_put_number(by_shape, hash, u);
+        VEC_PUSH(s->arena, groups, u);
+        return;
+    }
+    while (first->next) first = first->next;
+    first->next = u;
+}
+
+void share_numbers(lmodule *m, diag *d) {
+    arena *scratch = arena_within(m->arena);
+    sharing s = {
+        .m = m, .diag = d, .arena = scratch, .symbol = arena_printf(m->arena, "%s_numbers", m->name)};
+    map by_shape = {.arena = scratch};
+    group_list groups = {0};
+    find_functions(&s);
+    s.tables.arena = m->arena;
+    for (int i = 0; i < m->funcs.n; i++)
+        if (is_root(&s, i)) add_to_group(&s, &groups, &by_shape, describe(&s, m->funcs.at[i]));
+    for (int i = 0; i < groups.n; i++) share_group(&s, groups.at[i]);
+    if (s.tables.n) add_data(&s);
+    arena_destroy(scratch);
+}
