@@ -119,8 +119,8 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     enum { LINE = 64, UNPACK = 3 };
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     double unpacked = t->words ? UNPACK * vectors / 2.0 : half && !t->wide ? vectors : 0;
-    double work = rows * vectors / 2 + unpacked,
-           loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
+           hidden = work > loads ? work : loads;
     double bytes = half && t->wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
            lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;

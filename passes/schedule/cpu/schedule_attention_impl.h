@@ -32,7 +32,7 @@ void attention_blocks_pack_query(flash *f, ins *i0); // f->rows queries
 void attention_blocks_scores(flash *f, ins *j0);     // of f->rows queries and a block of keys
 void attention_blocks_store_weights(flash *f, ins *row, ins *column, ins *weights);
 void attention_blocks_values(flash *f, ins *j0, ins *n); // adds n weighted values
-ins *flash_first_lanes(flash *f, ins *n); // whether a lane is one of the first n
+ins *flash_first_lanes(flash *f, ins *n);                // whether a lane is one of the first n
 // Elements column .. column + lanes of x along its axis as f32, those past `left` of them 0.
 ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left);
 // Narrows a range of keys to those that the scores of these rows, or of the current one (NULL), do not exclude.

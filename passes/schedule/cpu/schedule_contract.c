@@ -210,7 +210,8 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
     for (int v = 0; v < x->vectors; v++)
-        fb[v] = t->is_wide ? load_widened(t, x, at_b, v) : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
+        fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
+                           : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
     for (int r = 0; r < x->rows; r++) {
         ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
         for (int v = 0; v < x->vectors; v++) {

@@ -85,7 +85,8 @@ int packed_elements(const target *t, const contraction *c) {
     int elements = group_elements(c), axis = grouped_axis(c);
     const dim *k = axis < 0 ? NULL : c->k->axes.at[axis].extent;
     bool several = axes_extent(c->k, c->m.at, c->m.n)->max > 1;
-    bool wide = t->wide_groups && !word_elements(c) && several && k && !(dim_is_const(k) && dim_value(k) <= elements);
+    bool wide =
+        t->wide_groups && !word_elements(c) && several && k && !(dim_is_const(k) && dim_value(k) <= elements);
     return wide ? 2 * elements : elements;
 }
 
