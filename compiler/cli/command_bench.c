@@ -184,9 +184,11 @@ static double operations(const kernel *k, sizes *x) {
     contraction c;
     if (!contraction_find(k, &c)) return 0;
     double n = 2;
-    for (int i = 0; i < k->axes.n; i++) {
+    for (int i = 0; i < k->nouter + c.s->axes.n;
+         i++) { // of the stage: axes that were split are no longer among these
         int64_t extent;
-        if (!dim_eval(k->axes.at[i].extent, look_up, x, &extent)) return 0;
+        int axis = i < k->nouter ? i : c.s->axes.at[i - k->nouter];
+        if (!dim_eval(k->axes.at[axis].extent, look_up, x, &extent)) return 0;
         n *= (double)extent;
     }
     return n;

@@ -113,8 +113,8 @@ ins *load_widened(tiling *t, const tile *x, ins *at, int v) {
     lbuild *b = &t->e->b;
     int64_t width = (int64_t)x->vectors * t->lanes;
     ins *place = lb_sub(b, at, t->wide_from);
-    if (width >= PANEL) place = idx_mulk(b, place, width / PANEL);
-    else place = emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL / width));
+    if (width % PANEL == 0) place = idx_mulk(b, place, width / PANEL);
+    else place = idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), width);
     return lb_load(b, lt(LK_F32, t->lanes), t->wide, idx_addk(b, place, (int64_t)v * t->lanes), 0);
 }
 

@@ -5,6 +5,7 @@
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/contract_tiling.h"
+#include <math.h>
 #include <string.h>
 
 enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, BF16_BYTES = 2 };
@@ -52,6 +53,11 @@ static dtype type_of_values(arena *scratch, const target *t, const program *p, c
 static bool is_finite_constant(const constant *c) {
     uint16_t exponent = c->elem == DT_F16 ? 0x7c00 : 0x7f80, v;
     int64_t n = c->kind == CONST_SPLAT && c->count ? 1 : c->count;
+    if (c->kind != CONST_BYTES) {
+        for (int64_t j = 0; j < n; j++)
+            if (!isfinite(constant_float(c, j))) return false;
+        return true;
+    }
     for (int64_t j = 0; j < n; j++) {
         memcpy(&v, (const uint8_t *)c->data + j * (int64_t)sizeof v, sizeof v);
         if ((v & exponent) == exponent) return false;
