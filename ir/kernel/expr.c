@@ -208,11 +208,14 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
     return NULL;
 }
 
+// Whether e is an index, which is known not to wrap, rather than data of the model.
+static bool is_bounded(kernel *k, const expr *e) { return range_of(k, (expr *)e, 0).lo > INT64_MIN; }
+
 // (x * m + y) / (m * n) is x / n and % (m * n) is (x % n) * m + y, with 0 <= y < m: the digits of a tiled
 // index; x * (m * n) / m is x * n, % m 0.
 static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
     if (!is_const(b) || b->i <= 0) return NULL;
-    if (a->op == X_MUL && is_const(a->arg[1]) && a->arg[1]->i % b->i == 0)
+    if (a->op == X_MUL && is_const(a->arg[1]) && a->arg[1]->i % b->i == 0 && is_bounded(k, a->arg[0]))
         return op == X_MOD ? x_zero(k, a->dtype)
                            : x_mul(k, a->arg[0], x_int(k, a->dtype, a->arg[1]->i / b->i));
     if (a->op != X_ADD) return NULL;
@@ -220,7 +223,7 @@ static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
         expr *high = a->arg[j], *low = a->arg[1 - j];
         if (high->op != X_MUL || !is_const(high->arg[1])) continue;
         int64_t m = high->arg[1]->i;
-        if (m <= 0 || b->i % m) continue;
+        if (m <= 0 || b->i % m || !is_bounded(k, high->arg[0])) continue;
         range r = range_of(k, low, 0);
         if (r.lo < 0 || r.hi >= m) continue;
         expr *digit = x_bin(k, op, high->arg[0], x_i64(k, b->i / m));
