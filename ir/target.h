@@ -32,6 +32,7 @@ typedef struct target {
     const char *abi, *float_abi;         // "hard", "soft", NULL: the triple's
     const char *folder, *loader;         // Linux: Debian's folder of libraries, the dynamic loader
     arch arch;
+    bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
     int vector_bits;         // 0: scalars only (C text, M4, CUDA)
     int vector_regs;         // SIMD registers

@@ -71,21 +71,29 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
     n->arch->set_march(n, a, d, value);
 }
 
-// Flags that do not change the code that onnxc emits.
-static bool is_neutral(const char *f) {
-    static const char *const prefixes[] = {
-        "-mtune=",         "-mthumb-interwork",     "-mno-thumb-interwork", "-masm=",
-        "-mcmodel=medany", "-mcmodel=medlow",       "-mcmodel=small",       "-mno-relax",
-        "-mrelax",         "-mno-unaligned-access", "-mlong-calls",         "-mstrict-align",
-        "-mfpmath=sse",    "-mslow-flash-data",     "-mtls-dialect="};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(f, prefixes[i], strlen(prefixes[i]))) return true;
-    return false;
-}
-
 const char *flag_after(const char *flag, const char *prefix) {
     size_t n = strlen(prefix);
     return strncmp(flag, prefix, n) ? NULL : flag + n;
+}
+
+// Flags of gcc and clang that do not change the code that onnxc emits: -mNAME, -mno-NAME, -mNAME=VALUE.
+static bool is_neutral(const char *flag) {
+    static const spelling names[] = {
+        {"accumulate-outgoing-args cet-switch fentry fix-cortex-a53-835769 fix-cortex-a53-843419 "
+         "indirect-branch-register inline-all-stringops inline-stringops-dynamically long-calls manual-endbr "
+         "ms-bitfields omit-leaf-frame-pointer outline-atomics push-args record-mcount red-zone relax "
+         "relax-all retpoline skip-rax-setup slow-flash-data stack-arg-probe stackrealign strict-align "
+         "thumb-interwork tls-direct-seg-refs unaligned-access vzeroupper "
+         "align-data= asm= branch-cost= branch-protection= cmodel= fpmath= function-return= harden-sls= "
+         "incoming-stack-boundary= indirect-branch= large-data-threshold= memcpy-strategy= memset-strategy= "
+         "prefer-vector-width= preferred-stack-boundary= stack-alignment= stack-protector-guard= "
+         "stack-protector-guard-offset= stack-protector-guard-reg= tls-dialect= tls-size= tune=",
+         ""},
+        {NULL, NULL}};
+    const char *name = flag_after(flag, "-mno-");
+    if (!name) name = flag_after(flag, "-m");
+    size_t n = name ? strcspn(name, "=") : 0;
+    return name && find_spelling(names, name, n + (name[n] == '='));
 }
 
 static void apply_flag(target_names *n, arena *a, diag *d, const char *f) {

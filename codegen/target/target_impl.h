@@ -19,6 +19,7 @@ typedef struct target_names {
     const char *triple;          // arch-vendor-os-environment
     const char *cpu;             // NULL: not given
     text features;               // "+x,-y"
+    bool cpu_chosen;             // by a name or by features
     const char *abi, *float_abi; // RISC-V: "lp64d"; ARM: "hard", "softfp", "soft"; NULL: not given
 } target_names;
 

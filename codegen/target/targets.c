@@ -104,6 +104,7 @@ static target_names settle_names(arena *a, diag *d, const target_options *o) {
     names_apply_flags(&n, a, d, o->machine.at, o->machine.n);
     diag_check(d);
     names_add_features(&n, o->features);
+    n.cpu_chosen = n.cpu || n.features.n;
     if (n.cpu && !strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
     n.triple = normalise_triple(a, n.triple);
     if (n.arch->settle) n.arch->settle(&n, a);
@@ -166,6 +167,7 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
                   .features = text_str(&n.features),
                   .abi = n.abi,
                   .float_abi = n.float_abi,
+                  .cpu_chosen = n.cpu_chosen,
                   .arch = n.arch->facts,
                   .ptr_bits = pointer_bits(n.arch, n.triple)};
     set_common(t, d, o, triple_is_bare(n.triple));

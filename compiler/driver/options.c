@@ -38,9 +38,11 @@ const option compile_options[] = {
     {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "CPU of the target; 'native' is this machine's"},
     {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "CPU features to add and remove"},
     {"-m", NULL, "...", OPT_WHOLE, AT(machine), TARGET,
-     "machine flags of gcc: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ..."},
+     "machine flags of gcc: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ...; flags that "
+     "do not concern onnxc's code (-mtune=, -mno-red-zone ...) are accepted"},
     {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
-     "one object with a variant for each CPU level, selected at run time"},
+     "one object with a variant for each CPU level, selected at run time; default: the levels of the target, "
+     "unless a CPU or its features are chosen"},
     {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
     {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
@@ -61,7 +63,8 @@ const option compile_options[] = {
      "libonnxc-rt.a for the target; default: the one installed with onnxc", .incidental = true},
 
     {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT,
-     "optimisation level, s and z for size; default: 2"},
+     "optimisation level; s and z: for size, and for one CPU level unless --multiversion names more; "
+     "default: 2"},
     {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
      "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
     {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
@@ -410,9 +413,8 @@ void options_use_native(options *o) {
 // One variant for each CPU level, unless an option names the CPU.
 const char *options_variants(const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
-    bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
     bool plain = t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
-    return plain && !chosen ? t->arch.levels : NULL;
+    return plain && !t->cpu_chosen ? t->arch.levels : NULL;
 }
 
 fp_mode options_fp(const options *o) {
