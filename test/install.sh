@@ -57,6 +57,9 @@ add_executable(main main.c)
 target_link_libraries(main PRIVATE mlp)
 EOF
 check "make" sh -c 'make && ./main'
+check "make links again after a change, though the include comes first" sh -c 'touch main.c && make | grep -q -e "-o main\$"'
+check "models in folders" sh -c "mkdir -p models/deep && cp mlp.onnx models/deep && make models/deep/mlp.o && make -n models/deep/mlp.o | grep -q 'up to date' &&
+ echo 'models/deep/mlp.o: data.bin' >>models/deep/mlp.onnx.d && touch data.bin && make -n models/deep/mlp.o | grep -q onnxc"
 check "make has nothing left to do" sh -c 'make -q'
 check "make sees a changed model" sh -c 'touch mlp.onnx && ! make -q'
 check "shared library" sh -c "$p/bin/onnxc mlp.onnx -o mlp.so && $p/bin/onnxc run mlp.so --dim N=1 --input x=random"
@@ -78,6 +81,14 @@ fi
 if there cmake; then
     check "cmake" sh -c "cmake -S . -B native -DCMAKE_PREFIX_PATH=$p && cmake --build native && native/main"
 fi
+if there cmake ninja; then
+    check "Ninja has nothing left to do" sh -c "cmake -G Ninja -S . -B ninja -DCMAKE_PREFIX_PATH=$p && cmake --build ninja && cmake --build ninja | grep -q 'no work to do' &&
+        touch mlp.onnx && cmake --build ninja | grep -q 'Compiling ONNX model'"
+fi
+if there cmake g++; then
+    mkdir cxx && cp main.c cxx/main.cc && sed 's/(app C)/(app CXX)/; s/main\.c)/main.cc)/; s|mlp.onnx|../mlp.onnx|' CMakeLists.txt >cxx/CMakeLists.txt
+    check "CMake project in C++ only" sh -c "cmake -S cxx -B cxx/b -DCMAKE_PREFIX_PATH=$p && cmake --build cxx/b && cxx/b/main"
+fi
 if there aarch64-linux-gnu-gcc qemu-aarch64; then
     check "make for aarch64" sh -c 'make clean; rm -f *.o; make CC=aarch64-linux-gnu-gcc LDFLAGS=-static main && qemu-aarch64 ./main'
     there cmake && check "cmake for aarch64" sh -c "cmake -S . -B arm64 -DCMAKE_PREFIX_PATH=$p -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \
@@ -88,7 +99,7 @@ if there arm-none-eabi-gcc; then
     m4="-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
     check "make for Cortex-M4" sh -c "rm -f *.o; make CC=arm-none-eabi-gcc CFLAGS='$m4' mlp.o main.o && arm-none-eabi-readelf -A mlp.o | grep -q VFPv4-D16"
     there cmake && check "cmake for Cortex-M4" sh -c "cmake -S . -B m4 -DCMAKE_PREFIX_PATH=$p -DCMAKE_SYSTEM_NAME=Generic \
-        -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DCMAKE_C_COMPILER=arm-none-eabi-gcc -DCMAKE_C_FLAGS='$m4' && cmake --build m4 --target mlp"
+        -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DCMAKE_C_COMPILER=arm-none-eabi-gcc -DCMAKE_C_FLAGS='$m4' >m4.log 2>&1 && cmake --build m4 --target mlp && ! grep -A9 -i warning m4.log"
 fi
 check "manual pages and completions" sh -c "grep -q -e '--emit' $p/share/bash-completion/completions/onnxc &&
     bash -n $p/share/bash-completion/completions/onnxc && test -s $p/share/man/man1/onnxc-run.1"

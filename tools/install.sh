@@ -4,7 +4,7 @@
 set -eu
 wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev llvm-19-dev lld-19
     libjpeg62-turbo-dev libopenjp2-7-dev libpng-dev libtiff-dev libwebp-dev"
-[ "${1-}" != test ] || wanted="$wanted clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev libopenblas0-pthread python3-venv cmake pkg-config qemu-user
+[ "${1-}" != test ] || wanted="$wanted clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev libopenblas0-pthread python3-venv cmake ninja-build pkg-config qemu-user
     qemu-system-arm chromium-headless-shell gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross"

@@ -11,6 +11,7 @@
 #   ONNXC_RUNTIME  the runtime library, for models that need it: threads, several CPU levels, tensors from malloc.
 #                  When cross-compiling it is built with $(CC); empty for targets without an operating system.
 # Do not name an object after its model's file (foo.onnx.o): make's built-in rule '%: %.o' would be circular.
+ONNXC_GOAL   := $(.DEFAULT_GOAL)
 ONNXC_PREFIX := $(patsubst %/share/onnxc/onnxc.mk,%,$(abspath $(lastword $(MAKEFILE_LIST))))
 ONNXC        ?= $(ONNXC_PREFIX)/bin/onnxc
 ONNXCFLAGS   ?=
@@ -30,4 +31,6 @@ endif
 %.o %.h: %.onnx
 	$(ONNXC) $(ONNXC_MACHINE) $(ONNXCFLAGS) $< -o $*.o --header $*.h -MF $*.onnx.d
 
--include $(wildcard *.onnx.d)
+-include $(wildcard *.onnx.d */*.onnx.d */*/*.onnx.d */*/*/*.onnx.d)
+# The first rule of the including makefile stays the default goal.
+.DEFAULT_GOAL := $(ONNXC_GOAL)

@@ -5,14 +5,14 @@
 #
 # Targets: onnxc::onnxc (the compiler), onnxc::runtime (what models link with: built from source when it cross-compiles),
 # onnxc::compiler (libonnxc, the compiler as a library).
-cmake_minimum_required(VERSION 3.16)
+cmake_minimum_required(VERSION 3.16...3.31)
 get_filename_component(_onnxc_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(ONNXC_RUNTIME_SOURCES "${_onnxc_prefix}/share/onnxc/runtime")
 
 if(NOT TARGET onnxc::onnxc)
   add_executable(onnxc::onnxc IMPORTED GLOBAL)
   set_target_properties(onnxc::onnxc PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/bin/onnxc")
-  add_library(onnxc::compiler SHARED IMPORTED GLOBAL)
+  add_library(onnxc::compiler UNKNOWN IMPORTED GLOBAL) # not SHARED: targets may lack shared libraries
   set_target_properties(onnxc::compiler PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/lib/libonnxc.so"
     INTERFACE_INCLUDE_DIRECTORIES "${_onnxc_prefix}/include")
 endif()
@@ -44,6 +44,7 @@ if(NOT TARGET onnxc::runtime)
   if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
     add_library(onnxc::runtime INTERFACE IMPORTED GLOBAL) # machines without a system need none
   elseif(CMAKE_CROSSCOMPILING)
+    enable_language(C)
     file(GLOB_RECURSE _onnxc_sources "${ONNXC_RUNTIME_SOURCES}/runtime-lite/*.c")
     add_library(onnxc_runtime STATIC EXCLUDE_FROM_ALL ${_onnxc_sources})
     target_include_directories(onnxc_runtime PRIVATE "${ONNXC_RUNTIME_SOURCES}")
@@ -89,7 +90,12 @@ function(onnxc_add_model name model)
     DEPENDS "${model}" onnxc::onnxc ${depfile} COMMENT "Compiling ONNX model ${name}" VERBATIM)
   set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   add_library(${name} STATIC "${object}" "${header}")
-  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if("C" IN_LIST languages)
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C)
+  else()
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  endif()
   target_include_directories(${name} PUBLIC "${folder}" INTERFACE "${_onnxc_prefix}/include")
   target_link_libraries(${name} PUBLIC onnxc::runtime)
   if(TARGET Threads::Threads)
