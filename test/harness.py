@@ -84,6 +84,15 @@ def parallel(function, items):
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 
 
+def split_summary(text):
+    """The counts of the last summary in the text (None: it has none), and the text without it. What failed may print summaries
+    of its own before."""
+    found = list(SUMMARY.finditer(text))
+    if not found:
+        return None, text
+    return [int(n) for n in found[-1].groups()], text[: found[-1].start()] + text[found[-1].end() :]
+
+
 def expected_file(form):
     """expected_failures.txt (lines of FORM[,FORM...] CASE REASON, `all` for every form) as `onnxc test --xfail` takes it."""
     folder = os.path.join(BUILD, "xfail")
@@ -102,11 +111,11 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
     too, written as lines of expected_failures.txt."""
     ran = run([program, "test", *options, f"-j{JOBS}", f"--timeout={timeout}", "--xfail", expected_file(form), *folders],
               timeout=1800, env=env)
-    found = SUMMARY.search(ran.out)
-    if not found:
+    counts, _ = split_summary(ran.out)
+    if not counts:
         results.fail(form, ran.why())
         return 0
-    results.add(*map(int, found.groups()))
+    results.add(*counts)
     os.makedirs(os.path.join(BUILD, "log"), exist_ok=True)
     with open(os.path.join(BUILD, "log", f"{results.stage}-{form}.txt"), "a" if form in results.logged else "w") as log:
         results.logged.add(form)
@@ -115,7 +124,7 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
             if match:
                 print(f"{form}: {line.replace(BUILD + '/', '')[:300]}", flush=True)
                 log.write(f"{form} {'/'.join(match[2].split('/')[-2:])} {match[1]} {match[3][:200]}\n")
-    return int(found[1])
+    return counts[0]
 
 
 def run_stage(name, function):

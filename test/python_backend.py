@@ -14,7 +14,7 @@ import tempfile
 import unittest
 import warnings
 
-from harness import JOBS, ROOT, SUMMARY
+from harness import JOBS, ROOT, split_summary
 
 # The runner takes the length of each array in a sequence, which arrays without axes have not.
 NOT_COMPARED = ["test_loop16_seq_none"]
@@ -92,14 +92,12 @@ def main():
         for process, path in zip(processes, paths):
             process.join()
             text = open(path).read() if os.path.exists(path) else ""
-            found = SUMMARY.search(text)
-            said = SUMMARY.sub("", text).strip()
-            if said:
-                print(said)
-            if not found:
+            counts, said = split_summary(text)
+            if said.strip():
+                print(said.strip())
+            if not counts:
                 print(f"FAIL python: a process ended early with exit code {process.exitcode}")
-            counts = map(int, found.groups()) if found else (0, 1, 0)
-            total = [a + b for a, b in zip(total, counts)]
+            total = [a + b for a, b in zip(total, counts or (0, 1, 0))]
     print("{} passed, {} failed, {} skipped".format(*total))
     sys.exit(total[1] != 0)
 

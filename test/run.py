@@ -122,13 +122,12 @@ def unit_programs(results, mode):
 def own_program(results, script, *arguments):
     """A test program of its own, with its counts in its last line."""
     ran = run(["sh" if script.endswith(".sh") else sys.executable, os.path.join(TEST, script), *arguments], timeout=900, cwd=ROOT)
-    found = harness.SUMMARY.search(ran.out)
-    if not found:
+    counts, text = harness.split_summary(ran.out)
+    if not counts or (ran.code != 0 and not counts[1]):
         return results.fail(script, ran.why())
-    text = harness.SUMMARY.sub("", ran.out).strip()
-    if text:
-        print(text, flush=True)
-    results.add(*map(int, found.groups()))
+    if text.strip():
+        print(text.strip(), flush=True)
+    results.add(*counts)
 
 
 def cli(results):

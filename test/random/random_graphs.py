@@ -177,8 +177,8 @@ def run_form(form, folder, jobs=harness.JOBS):
     seconds = 300 if form == "constant" else 60  # that form compiles once for each input
     command = [harness.ONNXC, "test", *FORMS[form], f"-j{jobs}", f"--timeout={seconds}", folder]
     ran = harness.run(command, timeout=3600)
-    found = harness.SUMMARY.search(ran.out)
-    if not found:
+    counts, _ = harness.split_summary(ran.out)
+    if not counts:
         return {"all": ("FAIL", ran.why())}, 0
     bad = {}
     for line in ran.out.splitlines():
@@ -186,7 +186,7 @@ def run_form(form, folder, jobs=harness.JOBS):
         if match:
             lacks = any(text in match[3] for text in LACKING)
             bad[os.path.basename(match[2])] = ("MISS" if lacks else match[1], match[3])
-    return bad, int(found[1])
+    return bad, counts[0]
 
 
 def submodel(g, kept, outputs):
