@@ -29,8 +29,10 @@ typedef struct verb {
 } verb;
 extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
 
+// NULL: no verb has that name.
+const verb *verb_find(const char *name);
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
-// The model, if it is the only positional argument.
+// The model, if it is the only positional argument. A word that looks like a misspelt verb is an error.
 source session_model(session *s);
 pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);

@@ -166,7 +166,8 @@ static void take_result(void *user, const pool_answer *r) {
     if (skipped) t->skipped++;
     else if (bad) t->failed++;
     else t->passed++;
-    if (bad || (passed && *r->text) || t->session->options.verbose) {
+    bool unexpected = v == VERDICT_MISSING && !t->o->xfail; // whose entries excuse
+    if (bad || unexpected || (passed && *r->text) || t->session->options.verbose) {
         session_clear_progress(t->session);
         const char *text = passed && expected
                                ? arena_printf(t->session->arena,

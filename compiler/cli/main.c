@@ -1,11 +1,15 @@
-// The command line: the first argument may be a verb; without one the model is compiled.
+// The command line: the first argument may be a verb; without one the model is compiled. "help" shows the
+// options of the verb after it.
 #include "compiler/cli/command.h"
 #include <string.h>
 
 int main(int argc, char **argv) {
-    static const verb *const verbs[] = {&verb_compile, &verb_run, &verb_test, &verb_bench, &verb_inspect};
+    static const char *const help = "--help";
     const char *const *args = (const char *const *)argv + 1;
-    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[1], verbs[i]->name) == 0) return verb_main(verbs[i], argv[0], argc - 2, args + 1);
-    return verb_main(&verb_compile, argv[0], argc > 0 ? argc - 1 : 0, args);
+    int n = argc > 0 ? argc - 1 : 0;
+    const verb *v = n ? verb_find(args[0]) : NULL;
+    if (v) return verb_main(v, argv[0], n - 1, args + 1);
+    if (n == 0 || n > 2 || strcmp(args[0], "help") != 0) return verb_main(&verb_compile, argv[0], n, args);
+    v = n == 2 ? verb_find(args[1]) : &verb_compile;
+    return v ? verb_main(v, argv[0], 1, &help) : verb_main(&verb_compile, argv[0], n - 1, args + 1);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct info_options {
     bool help, version, list_targets;
@@ -138,11 +139,33 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
     return code;
 }
 
+// ---------------------------------------------------------------- verbs and models
+static const verb *const verbs[] = {&verb_compile, &verb_run, &verb_test, &verb_bench, &verb_inspect};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+const verb *verb_find(const char *name) {
+    for (int i = 0; i < VERBS; i++)
+        if (strcmp(name, verbs[i]->name) == 0) return verbs[i];
+    return NULL;
+}
+
+static void check_verb(session *s, const char *word) {
+    const char *names[VERBS];
+    struct stat st;
+    if (strpbrk(word, "./") || stat(word, &st) == 0 || strcmp(word, "-") == 0) return;
+    for (int i = 0; i < VERBS; i++) names[i] = verbs[i]->name;
+    const char *near = nearest_word(s->arena, word, names, VERBS);
+    if (near) diag_hint(&s->diag, "did you mean 'onnxc %s'?", near);
+    diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (compile, run, test, bench, inspect)",
+               word);
+}
+
 source session_model(session *s) {
     if (s->args.n == 0) {
         diag_hint(&s->diag, "'onnxc --help' shows the usage");
         diag_fatal(&s->diag, NULL, "no model given");
     }
+    check_verb(s, s->args.at[0]);
     if (s->args.n > 1)
         diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
     return (source){.path = s->args.at[0]};

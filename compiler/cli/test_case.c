@@ -155,6 +155,8 @@ static void check_outputs(unit *u, const runnable *r, const tensor *out, const c
 }
 
 static void run_sets(unit *u, runnable *r) {
+    if (!exists(data_set(u, 0)))
+        fail(u, VERDICT_MISSING, "test_data_set_0 is missing, so nothing could be compared");
     for (int k = 0; exists(data_set(u, k)) && u->verdict == VERDICT_OK; k++) {
         if (k > 0 && u->constant != NO_INPUT) return; // the constants are from set 0
         const char *message = NULL, *set = data_set(u, k);

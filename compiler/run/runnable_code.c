@@ -318,6 +318,13 @@ bool runnable_is_library(const char *path) {
     return elf;
 }
 
+static bool is_object(const mapped *m) {
+    Elf64_Ehdr head; // up to the type, both classes are the same
+    if (m->size < sizeof head) return false;
+    memcpy(&head, m->data, sizeof head);
+    return head.e_type == ET_REL;
+}
+
 // Whether the file has everything that the loader would map: the loader does not check, and a truncated file
 // would crash the process.
 static bool is_whole(const mapped *m) {
@@ -340,6 +347,10 @@ static void close_library(void *library) { onnxc_library_close(library); }
 runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
     mapped file = file_map(a, d, path, INT64_MAX);
+    if (is_object(&file)) {
+        diag_hint(d, "compile the model to a shared library (-o NAME.so), or run the model itself");
+        diag_fatal(d, NULL, "'%s' is an object file, which has to be linked first", path);
+    }
     if (!is_whole(&file))
         diag_fatal(d, NULL, "the library '%s' is truncated: it has %zu bytes", path, file.size);
     onnxc_library *library =
