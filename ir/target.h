@@ -49,11 +49,13 @@ typedef struct target {
     bool i8mm, bf16mm;       // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
     bool wide_groups;        // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
-    bool no_divider;         // no instruction for integer division
-    bool no_wide_product;    // no instruction for 64-bit products
-    bool gathers;            // fast vector gathers of 32 and 64 bits
-    bool masked;             // cheap masked vector loads and stores (AVX, AVX-512, SVE)
-    int masked_least;        // bits of the narrowest elements that have them
+    bool
+        spread_rows; // some variant of the code has them: rows of operands are spread (passes/layout/spread_rows.c)
+    bool no_divider;      // no instruction for integer division
+    bool no_wide_product; // no instruction for 64-bit products
+    bool gathers;         // fast vector gathers of 32 and 64 bits
+    bool masked;          // cheap masked vector loads and stores (AVX, AVX-512, SVE)
+    int masked_least;     // bits of the narrowest elements that have them
     bool hosted, freestanding, little_endian;
     fp_mode fp;
     precision precision; // that products of f32 may have

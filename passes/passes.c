@@ -18,6 +18,7 @@ void pass_elide_concats(pass_context *c) { elide_concats(c->program, c->target);
 void pass_halos(pass_context *c) {
     if (wants_layouts(c)) make_halos(c->program);
 }
+void pass_spread_rows(pass_context *c) { spread_rows(c->program, c->target); }
 void pass_panels(pass_context *c) {
     if (wants_layouts(c)) pack_panels(c->program, c->target);
 }

@@ -59,6 +59,7 @@ void pass_pad_channels(pass_context *c);  // few channels padded to groups of K
 void pass_precision(pass_context *c);     // operands of products rounded as --precision allows, on CPUs
 void pass_elide_concats(pass_context *c); // producers write directly into concatenations
 void pass_halos(pass_context *c);         // padding in memory instead of guards
+void pass_spread_rows(pass_context *c);   // rows of products' operands in different sets of the L1 cache
 void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
 void pass_round(pass_context *c); // constants rounded as --precision allows

@@ -54,6 +54,7 @@ const pass passes[] = {
     {"precision", "layout", pass_precision, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"elide-concats", "layout", pass_elide_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"spread-rows", "layout", pass_spread_rows, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"panels", "layout", pass_panels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"split-stages", "layout", pass_split_stages, NULL, GOAL_PROGRAM, 1, ON_GPU},
     {"round", "layout", pass_round, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},

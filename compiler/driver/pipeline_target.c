@@ -43,13 +43,17 @@ void set_targets(pipeline *p) {
     for (int i = 0; i < cpus.n; i++)
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
-    bool alone = p->variants.n == 1, wide = false;
+    bool alone = p->variants.n == 1, wide = false, tiles = false;
     for (int i = 0; i < p->variants.n; i++) {
         target *v = (target *)p->variants.at[i];
         wide |= v->wide_groups;
+        tiles |= v->amx_int8 || v->amx_bf16;
         v->bf16_products = v->precision == PRECISION_BF16 || (alone && (v->amx_bf16 || v->bf16mm));
     }
-    for (int i = 0; i < p->variants.n; i++) ((target *)p->variants.at[i])->wide_groups = wide;
+    for (int i = 0; i < p->variants.n; i++) {
+        target *v = (target *)p->variants.at[i];
+        v->wide_groups = wide, v->spread_rows = tiles;
+    }
     p->target = (target *)p->variants.at[0];
 }
 
