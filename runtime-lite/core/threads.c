@@ -8,12 +8,17 @@
 
 enum { WORKERS_MOST = 255, SPINS = 2000 };
 
+// The tasks of a thread that nobody has taken yet.
+typedef struct range {
+    _Alignas(64) atomic_llong next;
+    long long end;
+} range;
+
 typedef struct job {
     onnxc_rt_task *task;
     void *const *context;
-    int64_t tasks;
     int threads;
-    atomic_llong next;
+    range of[WORKERS_MOST + 1]; // by thread
 } job;
 
 typedef struct pool {
@@ -50,18 +55,32 @@ static void relax(void) {
 #endif
 }
 
-// ---------------------------------------------------------------- working Each thread repeatedly takes a
-// share of the remaining tasks, so that all finish at nearly the same time, whatever their speed (guided
-// self-scheduling; C. Polychronopoulos, D. Kuck, 1987).
-static void work(job *j, int thread) {
-    long long begin = atomic_load(&j->next), end;
+// ---------------------------------------------------------------- working
+// Each thread has a range of the tasks, the same one in kernels of equal numbers of tasks: the rows that it has written
+// are in its cache. It takes most of what remains there, and then shares of what remains of other ranges, so that all
+// finish at nearly the same time, whatever their speed (guided self-scheduling; C. Polychronopoulos, D. Kuck, 1987).
+static void work_on(const job *j, range *r, int quarters, int thread) {
+    long long begin = atomic_load(&r->next), end;
     for (;;) {
         do {
-            if (begin >= j->tasks) return;
-            end = begin + (j->tasks - begin + 2 * j->threads - 1) / (2 * j->threads);
-        } while (!atomic_compare_exchange_weak(&j->next, &begin, end));
+            if (begin >= r->end) return;
+            end = begin + (quarters * (r->end - begin) + 3) / 4;
+        } while (!atomic_compare_exchange_weak(&r->next, &begin, end));
         j->task(j->context, begin, end, thread);
-        begin = atomic_load(&j->next);
+        begin = atomic_load(&r->next);
+    }
+}
+
+static void work(job *j, int thread) {
+    enum { OWN = 3, OTHERS = 2 };
+    work_on(j, &j->of[thread], OWN, thread);
+    for (int i = 1; i < j->threads; i++) work_on(j, &j->of[(thread + i) % j->threads], OTHERS, thread);
+}
+
+static void share_out(job *j, int64_t tasks) {
+    for (int i = 0; i < j->threads; i++) {
+        atomic_store(&j->of[i].next, tasks * i / j->threads);
+        j->of[i].end = tasks * (i + 1) / j->threads;
     }
 }
 
@@ -157,9 +176,8 @@ static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks
     int seats = p->workers < threads - 1 ? p->workers : threads - 1;
     p->job.task = task;
     p->job.context = context;
-    p->job.tasks = tasks;
     p->job.threads = seats + 1;
-    atomic_store(&p->job.next, 0);
+    share_out(&p->job, tasks);
     offer_seats(p, seats);
     work(&p->job, 0);
     wait_until_done(p, seats - atomic_exchange(&p->seats, 0));

@@ -339,12 +339,18 @@ static int64_t columns_together(const tiles *x) {
     return x->wide > block ? x->wide : block;
 }
 
-static void begin_prefetch(tiles *x) {
+// end: of the columns of the task. Behind the last panels of all there are those of the next product, as a rule.
+static void begin_prefetch(tiles *x, ins *end) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     if (!x->lines) return;
-    ins *panel =
-        idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n1, lb_idx(b, PANEL)), columns_together(x) / COLUMNS);
+    ins *next = idx_addk(b, x->n1, columns_together(x));
+    if (end->op != L_CONST) { // another thread multiplies by the panels behind the last ones of this task
+        ins *whole = lb_idx(b, dim_value(e->extent[x->t.c->n])), *own = lb_cmp(b, L_SLT, next, end);
+        own = lb_bin(b, L_OR, own, lb_cmp(b, L_EQ, end, whole));
+        next = lb_select(b, own, next, x->n1);
+    }
+    ins *panel = emit_int_op(b, X_FLOORDIV, next, lb_idx(b, PANEL));
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
@@ -563,7 +569,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     scope loop = scope_for(e, "n", begin, end, columns_together(x), LOOP_PARALLEL);
     x->n1 = loop.head;
     x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
-    begin_prefetch(x);
+    begin_prefetch(x, end);
     if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
