@@ -116,6 +116,26 @@ static program *lower_alone(node *n) {
     return p;
 }
 
+// A view of a constant shares its data: weights stay in the mapped file.
+static bool fold_view(node *n) {
+    const constant *from = n->op->is_view && n->nout == 1 && n->out[0] ? n->in[0]->constant : NULL;
+    if (!from || from->elem != n->out[0]->type.elem) return false;
+    const type *t = &n->out[0]->type;
+    constant *k = ARENA_NEW(n->graph->module->arena, constant);
+    *k = *from;
+    k->rank = t->rank;
+    k->dims = ARENA_ARRAY(n->graph->module->arena, int64_t, t->rank + 1);
+    int64_t count = 1;
+    for (int j = 0; j < t->rank; j++) {
+        if (!dim_is_const(t->dims[j])) return false;
+        k->dims[j] = dim_value(t->dims[j]);
+        if (k->dims[j] < 0 || __builtin_mul_overflow(count, k->dims[j], &count)) return false;
+    }
+    if (count != from->count) return false;
+    detach(n, &k);
+    return true;
+}
+
 static bool fold_node(node *n, pass_context *c) {
     module *m = c->module;
     int64_t bytes = output_bytes(n);
@@ -202,7 +222,7 @@ static void fold_graph(graph *g, pass_context *c) {
             continue;
         }
         infer_again(n);
-        if (is_foldable(n) && !widens(n) && fold_node(n, c)) j--;
+        if (is_foldable(n) && !widens(n) && (fold_view(n) || fold_node(n, c))) j--;
     }
 }
 
