@@ -432,6 +432,8 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     a->align = result->align = t->freestanding ? 16 : 64;
     result->versions = o->versions;
     result->nversions = o->nversions;
+    result->rules = o->rules;
+    result->nrules = o->nrules;
     if (o->weights) begin_weights(a);
     a->gpu = o->gpu_program ? NULL : o->gpu;
     find_parts(a);
