@@ -181,7 +181,7 @@ static dim **scratch_sizes(host_builder *a, host *variants, int n) {
             const kernel_code *c = variants[j].code[k];
             if (!c || !c->scratch) continue;
             bool several = runs_parallel(&variants[j], c);
-            dim *own = several ? dim_mulk(thread_scratch(c), kernel_threads(&variants[j], c)) : c->scratch;
+            dim *own = several ? parallel_scratch(&variants[j], c) : c->scratch;
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }
