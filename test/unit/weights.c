@@ -43,7 +43,36 @@ static void views_share_data(void **state) {
     arena_destroy(a);
 }
 
+// Whether Transpose of a constant n x n is still a node after folding, for a product or for another reader.
+static bool stays(const char *reader, int64_t size) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    module *m = module_new(a, &d, "transpose.onnx");
+    graph *g = m->main = graph_new(m, NULL, "transpose");
+    dim *dims[2] = {dim_const(m->dims, 4), dim_const(m->dims, size)};
+    value *x = graph_add_input(g, "x", type_tensor(a, DT_F32, 2, dims));
+    value *w = value_constant(g, "w", constant_new(a, DT_F32, 2, (int64_t[]){size, size}));
+    value *in[2] = {x, apply(g, "Transpose", 1, &w)};
+    graph_add_output(g, reader ? apply(g, reader, 2, in) : in[1]);
+    pass_context c = {.module = m, .opt = 2, .fold_work = 200000000, .fold_bytes = 64 << 20};
+    run_passes(&c, GOAL_GRAPH, NULL);
+    bool found = false;
+    for (int j = 0; j < g->nodes.n; j++) found |= g->nodes.at[j]->op->permutes;
+    arena_destroy(a);
+    return found;
+}
+
+static void products_read_transposes(void **state) {
+    (void)state;
+    assert_true(stays("MatMul", 1024));
+    assert_false(stays("MatMul", 64));
+    assert_false(stays(NULL, 1024));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(views_share_data)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(views_share_data),
+                                       cmocka_unit_test(products_read_transposes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
