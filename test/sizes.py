@@ -32,9 +32,17 @@ def tensor(name, *dims):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
 
 
-def save(path, nodes, inputs, outputs, constants):
+def save(path, nodes, inputs, outputs, constants, opset=18):
     graph = helper.make_graph(nodes, os.path.basename(path)[:-5], inputs, outputs, constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10 if opset > 20 else 9), path)
+
+
+def blocks(name, k, n):
+    """Weights of 4 bits with a scale for each block of 32 along K."""
+    packed = TensorProto(name=name, data_type=TensorProto.INT4, dims=[k, n], raw_data=RANDOM.integers(0, 256, k * n // 2, numpy.uint8).tobytes())
+    scales = (0.5 + RANDOM.random((k // 32, n), numpy.float32)) / 64
+    node = helper.make_node("DequantizeLinear", [name, name + ".scale"], [name + ".real"], axis=0, block_size=32)
+    return node, [packed, numpy_helper.from_array(scales, name + ".scale")]
 
 
 def make_models(folder):
@@ -52,6 +60,10 @@ def make_models(folder):
          [node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]),
           node("GatherND", ["x", "t"], ["y"])],
          [tensor("x", "N", 5)], [tensor("y", "K")], [])
+    (first, a), (second, b) = blocks("a", 128, 192), blocks("b", 192, 160)
+    save(f"{folder}/phases.onnx",
+         [first, second, node("MatMul", ["x", "a.real"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "b.real"], ["y"])],
+         [tensor("x", "N", 128)], [tensor("y", "N", 160)], [*a, *b], 21)
 
 
 def run(*command, folder):
@@ -94,7 +106,7 @@ def check_errors(folder, model, options, shapes, message):
 
 
 def symbols(folder, path):
-    return run("nm", path, folder=folder).stdout.split()[2::3]
+    return [line.split()[-1] for line in run("nm", path, folder=folder).stdout.splitlines()]
 
 
 def check_object(folder):
@@ -116,6 +128,17 @@ def check_object(folder):
         check(shown.count("NODELETE") == flag, f"--threads={threads}: NODELETE", shown)
     data = [n for n in names if n.startswith("rows_data")]
     check(len(data) == 2, "two weights, each once", data)
+
+
+def check_phases(folder):
+    """One row and many: two kernels for each product over the same packed weights."""
+    check_answers(folder, "phases.onnx", ["--dim", "N=1,2:512"], [(n, 128) for n in (1, 2, 3, 17, 512)])
+    check_errors(folder, "phases.onnx", ["--dim", "N=1,2:512"], [(0, 128), (513, 128)], "N must be from 1 to 512")
+    for options in (["--dim", "N=1,2:512"], ["--dim", "N=1,2:512", "--precision=bf16"]):
+        made = run(ONNXC, "phases.onnx", "--name=phases", *options, "-o", "two.o", folder=folder)
+        check(made.returncode == 0, "phases", made.stderr)
+        data = [n for n in symbols(folder, "two.o") if n.startswith("phases_data")]
+        check(len(data) == 4, f"phases {options}: weights and scales, each once", data)
 
 
 FREESTANDING = """
@@ -235,6 +258,7 @@ def main():
         check_errors(folder, "images.onnx", both, [(5, 16, 20, 24)], "N must be from 1 to 4")
         check_answers(folder, "chosen.onnx", ["--dim", "N=3,:"], [(3, 5), (6, 5)])
         check_object(folder)
+        check_phases(folder)
         check_freestanding(folder)
         check_code(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")

@@ -191,6 +191,27 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
 }
 
+static bool has_rule(const header *h, const char *name) {
+    size_t n = strlen(name);
+    for (int j = 0; j < h->b->nrules; j++)
+        if (strncmp(h->b->rules[j].message, name, n) == 0 && h->b->rules[j].message[n] == ' ') return true;
+    return false;
+}
+
+// Sizes that --dim bounds, or for which there are versions.
+static void size_comments(header *h) {
+    for (int j = 0; j < h->b->nrules; j++)
+        text_printf(&h->t, "// %s: the code has a version for each.\n",
+                    comment_text(h->arena, h->b->rules[j].message));
+    for (int j = 0; j < h->io->symbols.n; j++) {
+        const dim *d = h->io->symbols.at[j];
+        const char *name = dim_text(h->arena, d);
+        if (d->max >= INT64_MAX / 2 || has_rule(h, name)) continue;
+        text_printf(&h->t, "// %s must be from %lld to %lld.\n", comment_text(h->arena, name),
+                    (long long)d->min, (long long)d->max);
+    }
+}
+
 static void workspace(header *h) {
     const interface *io = h->io;
     const dim *size = h->b->workspace;
@@ -272,6 +293,7 @@ void header_write(const build *b, const program *p, const sink *out) {
     for (int j = 0; j < h.io->nin; j++) tensor_macros(&h, &h.io->in[j]);
     for (int j = 0; j < h.io->nout; j++) tensor_macros(&h, &h.io->out[j]);
     text_add(&h.t, "\n");
+    size_comments(&h);
     struct_type(&h, h.io->in, h.io->nin, false);
     struct_type(&h, h.io->out, h.io->nout, true);
     functions(&h);

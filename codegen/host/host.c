@@ -181,7 +181,7 @@ static dim **scratch_sizes(host_builder *a, host *variants, int n) {
             const kernel_code *c = variants[j].code[k];
             if (!c || !c->scratch) continue;
             bool several = runs_parallel(&variants[j], c);
-            dim *own = several ? dim_mulk(thread_scratch(c), kernel_threads(&variants[j], c)) : c->scratch;
+            dim *own = several ? parallel_scratch(&variants[j], c) : c->scratch;
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }
@@ -432,6 +432,8 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     a->align = result->align = t->freestanding ? 16 : 64;
     result->versions = o->versions;
     result->nversions = o->nversions;
+    result->rules = o->rules;
+    result->nrules = o->nrules;
     if (o->weights) begin_weights(a);
     a->gpu = o->gpu_program ? NULL : o->gpu;
     find_parts(a);

@@ -62,6 +62,8 @@ typedef struct build {
     struct onnxc_weights_head *weights_head;
     const version *versions;
     int nversions;
+    const size_rule *rules; // of the sizes that have versions
+    int nrules;
     int64_t align;         // of the workspace
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
     bool needs_runtime;    // the object refers to runtime-lite

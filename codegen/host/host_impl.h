@@ -149,8 +149,9 @@ typedef struct arguments {
 } arguments;
 void add_argument(host *h, arguments *a, ins *x);
 bool runs_parallel(const host *h, const kernel_code *c);
-int kernel_threads(const host *h, const kernel_code *c); // maximum
-dim *thread_scratch(const kernel_code *c);               // bytes
+int kernel_threads(const host *h, const kernel_code *c);    // maximum
+dim *thread_scratch(const kernel_code *c);                  // bytes
+dim *parallel_scratch(const host *h, const kernel_code *c); // bytes for all threads
 void make_task_arrays(host *h);
 void call_parallel(host *h, const kernel_code *c, ins *scratch);
 // host_lib.c

@@ -65,6 +65,19 @@ static ins *useful_threads(host *h, const kernel_code *c) {
     return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_SMIN, blocks, most));
 }
 
+// That of the threads that its work and its tasks keep busy. For the most of them if that is little, or if only the run
+// knows better.
+dim *parallel_scratch(const host *h, const kernel_code *c) {
+    enum { SMALL = 1 << 18 };
+    dims *t = c->scratch->table;
+    dim *blocks = dim_floordiv(kernel_work(c->kernel), dim_const(t, INT64_C(1) << WORK_BITS));
+    dim *threads = dim_min(dim_const(t, kernel_threads(h, c)), dim_min(blocks, c->tasks));
+    dim *most = dim_mulk(thread_scratch(c), threads->max);
+    return most->max <= SMALL || dim_is_opaque(threads)
+               ? most
+               : dim_mul(thread_scratch(c), dim_max(threads, dim_const(t, 1)));
+}
+
 // ---------------------------------------------------------------- calls void task(void *const *context,
 // int64_t begin, int64_t end, int thread) runs the kernel on a range of tasks.
 static const char *trampoline(host *h, const kernel_code *c) {

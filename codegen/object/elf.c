@@ -172,15 +172,12 @@ static map undefined_symbols(elf_object *o) {
     return m;
 }
 
-static void check_data(elf_object *o, const lmodule *m) {
+void elf_check_data(diag *d, const lmodule *m) {
     int64_t total = 0, most = m->target->ptr_bits == 32 ? INT32_MAX : ((int64_t)1 << 31) - (1 << 26);
     for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
-    if (o->sections.n + m->data.n > SECTIONS_MOST)
-        diag_fatal_missing(o->diag, NULL, "%d constants need more sections than an object can hold (%d)",
-                           m->data.n, SECTIONS_MOST);
     if (data_is_large(m) || total <= most) return;
-    diag_hint(o->diag, "--weights FILE keeps them outside the object");
-    diag_fatal_missing(o->diag, NULL, "%lld bytes of constants are more than code for %s can address",
+    diag_hint(d, "--weights FILE keeps them outside the object");
+    diag_fatal_missing(d, NULL, "%lld bytes of constants are more than code for %s can address",
                        (long long)total, m->target->triple);
 }
 
@@ -289,7 +286,10 @@ void elf_object_write(const elf_object *o, const lmodule *m, const sink *to) {
 void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) {
     elf_object o = elf_object_read(a, d, file, m->name);
     if (!o.symtab) elf_broken(&o, "it has no symbols");
-    check_data(&o, m);
+    elf_check_data(d, m);
+    if (o.sections.n + m->data.n > SECTIONS_MOST)
+        diag_fatal_missing(d, NULL, "%d constants need more sections than an object can hold (%d)", m->data.n,
+                           SECTIONS_MOST);
     text names = copy_table(&o, o.strtab), other = {0};
     text *section_names = &names;
     if (o.shstrtab != o.strtab) {

@@ -33,5 +33,7 @@ bytes elf_join(arena *a, diag *d, const bytes *objects, int n, int inner, const 
 // Writes the object with every ldata of m in its own section and its symbol defined (hidden unless exported).
 // Data are streamed.
 void elf_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to);
+// Fails if code for the target cannot address all data of m.
+void elf_check_data(diag *d, const lmodule *m);
 void elf_write_file(arena *a, diag *d, bytes object, const lmodule *m, const char *path);
 #endif

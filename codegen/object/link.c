@@ -240,6 +240,7 @@ typedef struct job {
     const char *linker, *object, *path, *out; // path: the final name; out: the temporary one
     bool shared, stays;                       // stays: threads may run its code after dlclose
     bool whole;                               // written by one call
+    bool large;                               // the constants lie between the headers and the code
 } job;
 
 // A C compiler finds its own libraries.
@@ -273,6 +274,8 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
     if (j->whole) ADD("--no-mmap-output-file");
+    // The linker's own one is at the headers, which the C library's code would not reach.
+    if (j->large) ADD("--defsym=__dso_handle=_DYNAMIC");
     if (j->shared)
         ADD("-shared", "-soname", base_name(j->path), "--exclude-libs", "ALL",
             j->stays ? "-znodelete" : NULL);
@@ -317,7 +320,8 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
              outfile_temporary(linked),
              shared,
              shared && starts_threads(m),
-             gains_by_huge_pages(m)};
+             gains_by_huge_pages(m),
+             data_is_large(m)};
     VEC_PUSH(a, &args, j.linker);
     if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
     else lld_arguments(a, d, &j, &args);

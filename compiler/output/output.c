@@ -30,6 +30,7 @@ static bytes llvm_ir_code(pipeline *p) { return llvm_emit(p->loops, EMIT_LLVM_IR
 static bytes bitcode(pipeline *p) { return llvm_emit(p->loops, EMIT_BITCODE, p->arena, p->diag); }
 static bytes object_code(pipeline *p) {
     emit_means by = pipeline_means(p);
+    elf_check_data(p->diag, p->loops); // before machine code, which takes time
     return llvm_emit_object(p->loops, &by, p->arena, p->diag);
 }
 static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }

@@ -49,6 +49,8 @@ struct op_def {
     const constant *(*map_keys)(const node *n);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
+    bool permutes;   // output 0 has the elements of input 0 in another order
+    bool is_product; // of matrices: other kernels that only move its operands are inlined into it
     // Takes tensors whose rank is known only at run time, as handles (ir/kernel/lower.h); other operators
     // need inputs of known rank.
     bool takes_any_rank;

@@ -12,8 +12,7 @@ static int bits_at(const uint8_t *from, int64_t i, int bits) {
     return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
 }
 
-static void put_element(const buffer *b, int64_t i, void *to, int64_t at) {
-    const constant *c = b->data;
+static void put_element(const constant *c, int64_t i, void *to, int64_t at) {
     int bits = dtype_bits(c->elem);
     if (bits < 8) {
         put_bits(to, at, bits,
@@ -29,22 +28,84 @@ static void put_element(const buffer *b, int64_t i, void *to, int64_t at) {
            size);
 }
 
-static void put_fill(const buffer *b, void *to, int64_t at) {
-    if (dtype_is_float(b->dtype)) dtype_store_float(b->dtype, to, at, b->layout->fill, true);
-    else dtype_store_int(b->dtype, to, at, (int64_t)b->layout->fill);
+// ---------------------------------------------------------------- runs
+// n elements at a distance of `step`, from element i of the source to element `at`.
+typedef struct run {
+    const uint8_t *from;
+    int64_t i, step;
+    uint8_t *to;
+    int64_t at, n;
+} run;
+
+// Packed elements that fill whole bytes and lie at the same place in theirs.
+static void copy_packed(const run *r, int bits) {
+    int per = 8 / bits, shift = (int)(r->i * bits % 8), mask = (1 << bits) - 1;
+    const uint8_t *from = r->from + r->i * bits / 8;
+    uint8_t *to = r->to + r->at * bits / 8;
+    int64_t step = r->step * bits / 8;
+    for (int64_t j = 0; j < r->n / per; j++) {
+        int v = 0;
+        for (int k = 0; k < per; k++, from += step) v |= (*from >> shift & mask) << k * bits;
+        to[j] = (uint8_t)v;
+    }
 }
 
+static void copy_bits(const run *r, int bits) {
+    int per = 8 / bits;
+    bool fills = r->at % per == 0 && r->n % per == 0;
+    if (fills && r->step == 1 && r->i % per == 0)
+        memcpy(r->to + r->at / per, r->from + r->i / per, (size_t)(r->n / per));
+    else if (fills && r->step % per == 0) copy_packed(r, bits);
+    else
+        for (int64_t k = 0; k < r->n; k++)
+            put_bits(r->to, r->at + k, bits, bits_at(r->from, r->i + k * r->step, bits));
+}
+
+#define COPY_EACH(type)                                                                                      \
+    for (int64_t k = 0; k < r->n; k++)                                                                       \
+    memcpy(r->to + (r->at + k) * (int64_t)sizeof(type),                                                      \
+           r->from + (r->i + k * r->step) * (int64_t)sizeof(type), sizeof(type))
+
+static void copy_bytes(const run *r, int size) {
+    if (r->step == 1) memcpy(r->to + r->at * size, r->from + r->i * size, (size_t)(r->n * size));
+    else if (size == 1) COPY_EACH(uint8_t);
+    else if (size == 2) COPY_EACH(uint16_t);
+    else if (size == 4) COPY_EACH(uint32_t);
+    else
+        for (int64_t k = 0; k < r->n; k++)
+            memcpy(r->to + (r->at + k) * size, r->from + (r->i + k * r->step) * size, (size_t)size);
+}
+
+static void copy_run(const constant *c, const run *r) {
+    int bits = dtype_bits(c->elem);
+    if (c->kind != CONST_BYTES)
+        for (int64_t k = 0; k < r->n; k++) put_element(c, r->i + k * r->step, r->to, r->at + k);
+    else if (bits < 8) copy_bits(r, bits);
+    else copy_bytes(r, bits / 8);
+}
+
+static void put_fill(const buffer *b, void *to, int64_t at, int64_t n) {
+    for (; n > 0; n--, at++)
+        if (dtype_is_float(b->dtype)) dtype_store_float(b->dtype, to, at, b->layout->fill, true);
+        else dtype_store_int(b->dtype, to, at, (int64_t)b->layout->fill);
+}
+
+// ---------------------------------------------------------------- places
 typedef struct place {
     int64_t extent[2 * MAX_RANK],
-        scale[2 * MAX_RANK];  // of a physical entry: how many, how far in its logical axis
-    int64_t stride[MAX_RANK]; // logical row-major
-    int64_t block;            // elements between two gaps
+        scale[2 * MAX_RANK];                  // of a physical entry: how many, how far in its logical axis
+    int64_t stride[MAX_RANK], size[MAX_RANK]; // logical, row-major
+    int64_t block;                            // elements between two gaps
+    bool whole;                               // nothing lies outside of the tensor
+    // The current run.
+    int64_t digit[2 * MAX_RANK], index[MAX_RANK]; // of all entries, and axes, without the last entry
 } place;
 
 static void find_places(const buffer *b, place *p) {
     const layout *l = b->layout;
     int64_t below[MAX_RANK], n = 1;
     p->block = 1;
+    p->whole = true;
     for (int a = 0; a < b->rank; a++) below[a] = 1;
     for (int j = l->n - 1; j >= 0; j--) {
         int a = l->order[j].axis;
@@ -53,37 +114,80 @@ static void find_places(const buffer *b, place *p) {
         below[a] *= p->extent[j];
         if (j > l->gap_entry) p->block *= p->extent[j];
     }
-    for (int a = b->rank - 1; a >= 0; a--) p->stride[a] = n, n *= dim_value(b->dims[a]);
+    for (int a = b->rank - 1; a >= 0; a--) {
+        p->stride[a] = n, n *= p->size[a] = dim_value(b->dims[a]);
+        p->whole &= !l->pad_lo[a] && below[a] == p->size[a];
+    }
 }
 
-// Elements [first, first + n) of the physical order, run by run of the innermost entry.
-static void produce_elements(const buffer *b, const place *p, int64_t first, void *to, int64_t n) {
+// Sets the run of the element at `at`; returns its position in the run.
+static int64_t seek(const buffer *b, place *p, int64_t at) {
     const layout *l = b->layout;
     int last = l->n - 1;
-    for (int64_t done = 0; done < n;) {
-        int64_t at = first + done, blocks = l->gap ? at / (p->block + l->gap) : 0;
-        if (l->gap && at - blocks * (p->block + l->gap) >= p->block) {
-            put_fill(b, to, done++);
-            continue;
-        }
-        at -= blocks * l->gap;
-        int64_t index[MAX_RANK], digit = at % p->extent[last], rest = at / p->extent[last];
-        for (int a = 0; a < b->rank; a++) index[a] = -l->pad_lo[a];
-        for (int j = last - 1; j >= 0; rest /= p->extent[j], j--)
-            index[l->order[j].axis] += rest % p->extent[j] * p->scale[j];
-        int axis = l->order[last].axis;
-        bool inside = true;
-        int64_t source = 0, size = dim_value(b->dims[axis]);
-        for (int a = 0; a < b->rank; a++) {
-            if (a == axis) continue;
-            inside &= index[a] >= 0 && index[a] < dim_value(b->dims[a]);
-            source += index[a] * p->stride[a];
-        }
-        for (; digit < p->extent[last] && done < n; digit++, done++) {
-            int64_t i = index[axis] + digit * p->scale[last];
-            if (inside && i >= 0 && i < size) put_element(b, source + i * p->stride[axis], to, done);
-            else put_fill(b, to, done);
-        }
+    int64_t rest = at / p->extent[last];
+    for (int a = 0; a < b->rank; a++) p->index[a] = -l->pad_lo[a];
+    for (int j = last - 1; j >= 0; rest /= p->extent[j], j--) {
+        p->digit[j] = rest % p->extent[j];
+        p->index[l->order[j].axis] += p->digit[j] * p->scale[j];
+    }
+    return at % p->extent[last];
+}
+
+static void next_run(const layout *l, place *p) {
+    for (int j = l->n - 2; j >= 0; j--) {
+        p->index[l->order[j].axis] += p->scale[j];
+        if (++p->digit[j] < p->extent[j]) return;
+        p->index[l->order[j].axis] -= p->extent[j] * p->scale[j];
+        p->digit[j] = 0;
+    }
+}
+
+// Elements [first, first + n) of the current run.
+static void produce_run(const buffer *b, const place *p, int64_t first, void *to, int64_t at, int64_t n) {
+    const layout *l = b->layout;
+    int axis = l->order[l->n - 1].axis;
+    int64_t scale = p->scale[l->n - 1], i = p->index[axis] + first * scale, source = i * p->stride[axis];
+    int64_t before = 0, inside = n;
+    for (int a = 0; a < b->rank; a++) {
+        if (a == axis) continue;
+        source += p->index[a] * p->stride[a];
+        if (!p->whole && (p->index[a] < 0 || p->index[a] >= p->size[a])) inside = 0;
+    }
+    if (!p->whole && inside) {
+        while (before < n && i + before * scale < 0) before++;
+        while (inside > before && i + (inside - 1) * scale >= p->size[axis]) inside--;
+        inside -= before;
+    }
+    int64_t step = scale * p->stride[axis];
+    put_fill(b, to, at, before);
+    if (inside)
+        copy_run(b->data, &(run){b->data->data, source + before * step, step, to, at + before, inside});
+    put_fill(b, to, at + before + inside, n - before - inside);
+}
+
+// Elements without a gap between them.
+static void produce_block(const buffer *b, place *p, int64_t first, void *to, int64_t at, int64_t n) {
+    int64_t extent = p->extent[b->layout->n - 1], digit = n ? seek(b, p, first) : 0;
+    for (int64_t done = 0; done < n; digit = 0, next_run(b->layout, p)) {
+        int64_t m = extent - digit < n - done ? extent - digit : n - done;
+        produce_run(b, p, digit, to, at + done, m);
+        done += m;
+    }
+}
+
+// Elements [first, first + n) of the physical order.
+static void produce_elements(const buffer *b, place *p, int64_t first, void *to, int64_t n) {
+    int64_t gap = b->layout->gap;
+    if (!gap) {
+        produce_block(b, p, first, to, 0, n);
+        return;
+    }
+    for (int64_t done = 0, m; done < n; done += m) {
+        int64_t blocks = (first + done) / (p->block + gap), at = (first + done) % (p->block + gap);
+        int64_t end = at < p->block ? p->block : p->block + gap;
+        m = end - at < n - done ? end - at : n - done;
+        if (at < p->block) produce_block(b, p, blocks * p->block + at, to, done, m);
+        else put_fill(b, to, done, m);
     }
 }
 

@@ -19,6 +19,13 @@ void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n) {
     else d->produce(d->user, offset, to, n);
 }
 
+#define LARGE_DATA ((int64_t)1 << 30)
+bool data_is_large(const lmodule *m) {
+    int64_t total = 0;
+    for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
+    return m->target->arch.large_data && m->target->ptr_bits == 64 && total > LARGE_DATA;
+}
+
 lmodule *lmodule_new(arena *a, const char *name, const target *t) {
     lmodule *m = ARENA_NEW(a, lmodule);
     m->arena = a;

@@ -162,6 +162,9 @@ typedef struct lmodule {
     preamble; // C text: lines before the functions (struct types are in the header)
 } lmodule;
 
+// Whether the module's data must be out of reach of 32-bit addresses (.lrodata).
+bool data_is_large(const lmodule *m);
+
 lmodule *lmodule_new(arena *a, const char *name, const struct target *t);
 lfunc *lfunc_new(lmodule *m, const char *name, ltype result);
 ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const);

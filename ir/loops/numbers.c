@@ -22,8 +22,9 @@ typedef struct number {
 
 typedef struct unit {
     lfunc *f;
-    VEC(number) numbers;      // in the order of their uses
-    VEC(int64_t) shape;       // everything else
+    VEC(number) numbers;  // in the order of their uses
+    const int64_t *shape; // everything else; of the first unit of a group
+    int nshape;
     VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
     int instructions;
     struct unit *next; // of the group
@@ -43,6 +44,7 @@ typedef struct sharing {
     const lfunc **caller; // by position in the module: the only function that calls it
     bool *several;        // others call it, too
     bool *taken;          // its address is used otherwise
+    VEC(int64_t) shape;   // of the unit that is described
     text tables;
     const char *symbol;
     map table_of; // name of a kernel -> offset + 1
@@ -67,13 +69,13 @@ static bool same_number(const number *x, const number *y) {
 
 // ---------------------------------------------------------------- shapes
 typedef struct describing {
-    const sharing *s;
+    sharing *s;
     unit *u;
     int *order; // by id: order of definition
     int defined;
 } describing;
 
-static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->u->shape, v); }
+static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->s->shape, v); }
 
 static void add_name(describing *d, const char *s) { add(d, (int64_t)hash_string(HASH_SEED, s ? s : "")); }
 
@@ -157,9 +159,9 @@ static void add_function(describing *d, const lfunc *f) {
     add_block(&own, f->body);
 }
 
-static bool same_shape(const unit *x, const unit *y) {
-    return x->shape.n == y->shape.n &&
-           memcmp(x->shape.at, y->shape.at, (size_t)x->shape.n * sizeof *x->shape.at) == 0;
+static bool has_shape(const unit *u, const sharing *s) {
+    return u->nshape == s->shape.n &&
+           memcmp(u->shape, s->shape.at, (size_t)u->nshape * sizeof *u->shape) == 0;
 }
 
 // ---------------------------------------------------------------- tables
@@ -398,7 +400,8 @@ static bool is_root(const sharing *s, int at) {
     return f->kernel && f->body && !f->exported && caller && !caller->kernel && !s->taken[at];
 }
 
-static unit *describe(const sharing *s, lfunc *f) {
+static unit *describe(sharing *s, lfunc *f) {
+    s->shape.n = 0;
     unit *u = ARENA_NEW(s->arena, unit);
     u->f = f;
     add_function(&(describing){.s = s, .u = u}, f);
@@ -407,11 +410,15 @@ static unit *describe(const sharing *s, lfunc *f) {
 
 typedef VEC(unit *) group_list; // by their first unit
 
+// Large models have hundreds of equal kernels: only the first of a group keeps its shape.
 static void add_to_group(const sharing *s, group_list *groups, map *by_shape, unit *u) {
-    uint64_t hash = hash_bytes(HASH_SEED, u->shape.at, (size_t)u->shape.n * sizeof *u->shape.at);
+    size_t bytes = (size_t)s->shape.n * sizeof *s->shape.at;
+    uint64_t hash = hash_bytes(HASH_SEED, s->shape.at, bytes);
     unit *first = map_get_number(by_shape, hash);
-    if (first && !same_shape(first, u)) return; // equal hashes by chance
+    if (first && !has_shape(first, s)) return; // equal hashes by chance
     if (!first) {
+        u->shape = memcpy(arena_alloc(s->arena, bytes), s->shape.at, bytes);
+        u->nshape = s->shape.n;
         map_put_number(by_shape, hash, u);
         VEC_PUSH(s->arena, groups, u);
         return;

@@ -73,10 +73,3 @@ bool weights_equal(const buffer *x, const buffer *y) {
     int64_t n = dtype_size(c->elem, c->count);
     return c->data == d->data || memcmp(c->data, d->data, (size_t)n) == 0;
 }
-
-#define LARGE_DATA ((int64_t)1 << 30)
-bool data_is_large(const lmodule *m) {
-    int64_t total = 0;
-    for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
-    return m->target->arch.large_data && m->target->ptr_bits == 64 && total > LARGE_DATA;
-}

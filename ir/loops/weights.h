@@ -13,6 +13,4 @@ bool weights_equal(const buffer *x, const buffer *y);
 uint64_t weights_hash(const buffer *b);
 // Writes all bytes of d in chunks.
 void weights_write(arena *a, const ldata *d, const sink *to);
-// Whether the module's data must be out of reach of 32-bit addresses (.lrodata).
-bool data_is_large(const lmodule *m);
 #endif

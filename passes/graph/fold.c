@@ -3,6 +3,7 @@
 // constants too.
 #include "ir/kernel/interp.h"
 #include "ir/kernel/lower.h"
+#include "ir/target.h"
 #include "passes/passes.h"
 #include <string.h>
 
@@ -33,6 +34,22 @@ static bool widens(const node *n) {
     if (dtype_bits(t->elem) <= dtype_bits(c->elem) || t->rank != c->rank) return false;
     for (int j = 0; j < t->rank; j++)
         if (!dim_is(t->dims[j], c->dims[j])) return false;
+    return true;
+}
+
+// Large weights that only products read in another order stay in the mapped file: a copy of each would be as much
+// memory as the model.
+static bool is_read_through(const node *n, const pass_context *c) {
+    enum { LARGE = 1 << 20 };
+    const value *v = n->nout == 1 ? n->out[0] : NULL;
+    const constant *from = n->nin ? n->in[0]->constant : NULL;
+    if (!n->op->permutes || !v || !from || c->opt < 1 || (c->target && c->target->arch.is_gpu)) return false;
+    if (dtype_size(from->elem, from->count) < LARGE || !v->uses.n) return false;
+    for (int j = 0; j < v->uses.n; j++) {
+        const node *user = v->uses.at[j].node;
+        if (!user || user->graph != n->graph || !user->op->is_product || v->uses.at[j].index > 1)
+            return false;
+    }
     return true;
 }
 
@@ -114,6 +131,26 @@ static program *lower_alone(node *n) {
     for (int j = 0; j < n->nout; j++)
         VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
     return p;
+}
+
+// A view of a constant shares its data: weights stay in the mapped file.
+static bool fold_view(node *n) {
+    const constant *from = n->op->is_view && n->nout == 1 && n->out[0] ? n->in[0]->constant : NULL;
+    if (!from || from->elem != n->out[0]->type.elem) return false;
+    const type *t = &n->out[0]->type;
+    constant *k = ARENA_NEW(n->graph->module->arena, constant);
+    *k = *from;
+    k->rank = t->rank;
+    k->dims = ARENA_ARRAY(n->graph->module->arena, int64_t, t->rank + 1);
+    int64_t count = 1;
+    for (int j = 0; j < t->rank; j++) {
+        if (!dim_is_const(t->dims[j])) return false;
+        k->dims[j] = dim_value(t->dims[j]);
+        if (k->dims[j] < 0 || __builtin_mul_overflow(count, k->dims[j], &count)) return false;
+    }
+    if (count != from->count) return false;
+    detach(n, &k);
+    return true;
 }
 
 static bool fold_node(node *n, pass_context *c) {
@@ -202,7 +239,7 @@ static void fold_graph(graph *g, pass_context *c) {
             continue;
         }
         infer_again(n);
-        if (is_foldable(n) && !widens(n) && fold_node(n, c)) j--;
+        if (is_foldable(n) && !widens(n) && !is_read_through(n, c) && (fold_view(n) || fold_node(n, c))) j--;
     }
 }
 

@@ -588,6 +588,7 @@ void pack_panels(program *p, const target *t) {
     assign a = {.p = p, .t = t, .packed.arena = scratch};
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
+    read_tables_in_panels(p);
     program_compact(p); // drops the originals of packed copies
     arena_destroy(scratch);
 }

@@ -49,9 +49,25 @@ static value *reinterpreted(node *n, const constant *c, dtype elem, int rank, co
     return insert_constant(n, made);
 }
 
+// Of v, or of what it is a view of: weights that are a table as well are reshaped for one of the two.
+static const constant *constant_of(node *n, const value *v) {
+    const value *from = v;
+    while (!from->constant && from->def && from->def->op->is_view) from = from->def->in[0];
+    if (from == v || !from->constant || v->type.kind != TYPE_TENSOR || v->type.rank < 0) return v->constant;
+    constant *c = ARENA_NEW(infer_arena(n), constant);
+    *c = *from->constant;
+    c->rank = v->type.rank;
+    c->dims = ARENA_ARRAY(infer_arena(n), int64_t, c->rank + 1);
+    for (int i = 0; i < c->rank; i++) {
+        if (!dim_is_const(v->type.dims[i])) return NULL;
+        c->dims[i] = dim_value(v->type.dims[i]);
+    }
+    return c;
+}
+
 value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes) {
-    if (v->constant && bits > 1)
-        return reinterpreted(n, v->constant, bits == 8 ? DT_U8 : bits == 4 ? DT_U4 : DT_U2, rank, sizes);
+    const constant *c = constant_of(n, v);
+    if (c && bits > 1) return reinterpreted(n, c, bits == 8 ? DT_U8 : bits == 4 ? DT_U4 : DT_U2, rank, sizes);
     if (bits == 8) return reshaped(n, v, rank, sizes);
     uint8_t shifts[8];
     for (int i = 0; i < 8 / bits; i++) shifts[i] = (uint8_t)(i * bits);
@@ -62,7 +78,8 @@ value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes) {
 }
 
 value *reinterpreted_as(node *n, value *v, dtype elem, int rank, const int64_t *sizes) {
-    if (v->constant) return reinterpreted(n, v->constant, elem, rank, sizes);
+    const constant *c = constant_of(n, v);
+    if (c) return reinterpreted(n, c, elem, rank, sizes);
     if (dtype_bits(elem) == 8) return with_int(NODE(n, "BitCast", reshaped(n, v, rank, sizes)), "to", elem);
     constant *codes = constant_new(infer_arena(n), elem, 1, (int64_t[]){INT64_C(1) << dtype_bits(elem)});
     for (int64_t i = 0; i < codes->count; i++)

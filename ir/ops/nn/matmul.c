@@ -99,7 +99,7 @@ static void matmul_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, stage_reduce(p.k, p.s, RED_SUM, term));
 }
 
-OPERATOR(MatMul, .infer = matmul_infer, .lower = matmul_lower);
+OPERATOR(MatMul, .infer = matmul_infer, .lower = matmul_lower, .is_product = true);
 
 // ---- MatMulInteger
 
@@ -169,4 +169,5 @@ static void gemm_lower(lowering *l, node *n) {
 // Since version 7 C is broadcast without an attribute.
 static void gemm_upgrade_7(node *n) { node_remove_attr(n, "broadcast"); }
 
-OPERATOR(Gemm, .upgrades = {{7, gemm_upgrade_7}}, .infer = gemm_infer, .lower = gemm_lower);
+OPERATOR(Gemm, .upgrades = {{7, gemm_upgrade_7}}, .infer = gemm_infer, .lower = gemm_lower,
+         .is_product = true);

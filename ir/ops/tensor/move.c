@@ -54,7 +54,7 @@ static void transpose_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, in, from));
 }
 
-OPERATOR(Transpose, .infer = transpose_infer, .lower = transpose_lower);
+OPERATOR(Transpose, .infer = transpose_infer, .lower = transpose_lower, .permutes = true);
 
 // ---------------------------------------------------------------- Concat
 static void concat_upgrade_4(node *n) {

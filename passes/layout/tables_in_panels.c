@@ -1,0 +1,67 @@
+// Embeddings that are the weights of a product as well (tied). In: constants in panels, and the row-major originals
+// for kernels that read rows which the data choose. Out: these rows are read in the panels, so that the object
+// holds the table once. A row is then strided: as little work beside the product as one column of it.
+#include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
+#include "passes/layout/layout.h"
+
+enum { LEAST_BYTES = 1 << 20 };
+
+static bool is_read(const expr *e) { return e->op == X_READ; }
+
+static bool is_chosen_by_data(const expr *read) {
+    for (int j = 0; j < read->buffer->rank; j++)
+        if (expr_any(read->index[j], is_read)) return true;
+    return false;
+}
+
+static bool only_gathers(const kernel *k, const buffer *b) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool only = true;
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->buffer == b) only &= is_chosen_by_data(reads.at[j]);
+    arena_destroy(scratch);
+    return only;
+}
+
+// Also of two constants that are reinterpretations of the same bytes.
+static bool same_data(const constant *c, const constant *d) {
+    if (c == d) return true;
+    if (c->kind != CONST_BYTES || d->kind != CONST_BYTES || c->data != d->data || c->elem != d->elem ||
+        c->rank != d->rank)
+        return false;
+    for (int j = 0; j < c->rank; j++)
+        if (c->dims[j] != d->dims[j]) return false;
+    return true;
+}
+
+static buffer *in_panels(const program *p, const buffer *b) {
+    for (int j = 0; j < p->buffers.n; j++) {
+        buffer *x = p->buffers.at[j];
+        if (x->role == BUF_CONST && x->layout && !x->view_of && x->dtype == b->dtype &&
+            same_data(x->data, b->data))
+            return x;
+    }
+    return NULL;
+}
+
+void read_tables_in_panels(program *p) {
+    arena *scratch = arena_new();
+    const uses *u = uses_build(scratch, p);
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        const buffer_uses *of = &u->of[j];
+        if (b->role != BUF_CONST || b->view_of || b->layout || !of->sites.n) continue;
+        buffer *panels = in_panels(p, b);
+        bool possible = panels && !of->viewed && !of->by_others && !of->output && !of->fallback &&
+                        dim_value(buffer_bytes(b)) >= LEAST_BYTES;
+        for (int i = 0; i < of->sites.n && possible; i++) {
+            const step *s = of->sites.at[i]->s;
+            possible = s->kind == STEP_KERNEL && only_gathers(s->kernel, b);
+        }
+        for (int i = 0; i < of->sites.n && possible; i++)
+            kernel_swap_reads(of->sites.at[i]->s->kernel, b, panels);
+    }
+    arena_destroy(scratch);
+}
