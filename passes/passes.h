@@ -52,6 +52,7 @@ void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)
 void pass_split_sums(pass_context *c);
 void pass_split_attention(pass_context *c);
+void pass_key_ranges(pass_context *c); // keys that a mask in memory allows
 
 void pass_widen(pass_context *c);         // temporaries of 16-bit floats become f32
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions

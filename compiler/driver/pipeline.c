@@ -47,6 +47,7 @@ const pass passes[] = {
     {"winograd", "algorithm", pass_winograd, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
     {"split-sums", "algorithm", pass_split_sums, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},
     {"split-attention", "algorithm", pass_split_attention, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},
+    {"key-ranges", "algorithm", pass_key_ranges, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
 
     {"widen", "layout", pass_widen, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
