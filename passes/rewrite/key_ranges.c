@@ -178,6 +178,7 @@ static void visit(finder *f, region *r, step *s) {
     if (!attention_match(k, &a) || a.kept || !may_gain(k, &a)) return;
     mask m = find_mask(k, &a);
     if (!m.sees) return;
+    if (!f->common) f->common = kernel_new(f->p, "common", NULL);
     expr *common = in_common(f, &a, m.sees);
     const range *found = find_range(f, r, common);
     narrow(k, &a, found ? found : make_range(f, r, s, &a, &m, common));
@@ -185,9 +186,9 @@ static void visit(finder *f, region *r, step *s) {
 
 void pass_key_ranges(pass_context *c) {
     program *p = c->program;
-    finder f = {.p = p, .common = kernel_new(p, "common", NULL)};
+    finder f = {.p = p};
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++)
         if (steps.at[j].s->kind == STEP_KERNEL) visit(&f, steps.at[j].region, steps.at[j].s);
-    program_compact(p);
+    if (f.common) program_compact(p);
 }
