@@ -37,6 +37,48 @@ static void copy_at_end(program *p, int output) {
     s->buffer = b, s->from = old;
 }
 
+// ---------------------------------------------------------------- rings
+//   for i < size:                                                  for r < S:
+//     to[i] = select(mod(i - start, size) < S, x(mod(...)), old)     to[mod(r + start, size)] = x(r)
+typedef struct ring {
+    expr *turned, *start; // mod(i - start, size), start
+    int axis;
+    dim *size, *length;
+    expr *by_row, *by_place; // what replaces `turned`, and the axis elsewhere
+} ring;
+
+static dim *dim_of(const kernel *k, const expr *x) {
+    return x->op == X_CONST ? dim_const(k->program->dims, x->i) : x->op == X_DIM ? x->dim : NULL;
+}
+
+static bool find_ring(const kernel *k, ring *r) {
+    const expr *x = k->stages.at[0]->writes.at[0].value;
+    const expr *when = x->op == X_SELECT ? x->arg[0] : x->op == X_READ ? x->guard : NULL;
+    if (!when || when->op != X_LT || when->arg[0]->op != X_MOD) return false;
+    r->turned = when->arg[0], r->length = dim_of(k, when->arg[1]), r->size = dim_of(k, r->turned->arg[1]);
+    const expr *way = r->turned->arg[0];
+    if (!r->length || !r->size || way->op != X_SUB || way->arg[0]->op != X_AXIS) return false;
+    r->axis = way->arg[0]->axis, r->start = way->arg[1];
+    return k->axes.at[r->axis].kind == AXIS_PARALLEL && k->axes.at[r->axis].extent == r->size &&
+           !expr_uses_axis(r->start, r->axis) && dim_less_equal(r->length, r->size) != TRI_NO;
+}
+
+static expr *by_new_row(void *user, expr *x) {
+    const ring *r = user;
+    if (x != r->turned && (x->op != X_AXIS || x->axis != r->axis)) return NULL;
+    return x == r->turned ? r->by_row : r->by_place;
+}
+
+// Writes the new elements of a ring only: the others keep their place.
+static void turn_ring(kernel *k) {
+    ring r;
+    if (!find_ring(k, &r)) return;
+    k->axes.at[r.axis].extent = r.length;
+    r.by_row = x_axis(k, r.axis);
+    r.by_place = x_bin(k, X_MOD, x_add(k, r.by_row, r.start), x_dim(k, r.size));
+    kernel_rewrite(k, by_new_row, &r);
+}
+
 // ---------------------------------------------------------------- states that grow
 typedef struct growth {
     program *p;
@@ -164,7 +206,9 @@ static void place_state(program *p, const uses *u, int output) {
     }
     const site_list *l = &u->of[out->id].sites;
     kernel *k = l->n ? l->at[0]->s->kernel : NULL;
-    if (k && writes_in_place(k, in, out)) k->in_place = in;
+    if (!k || !writes_in_place(k, in, out)) return;
+    k->in_place = in;
+    turn_ring(k);
 }
 
 void place_states(program *p) {
