@@ -394,7 +394,13 @@ static void few_rows(flash *f) {
     ins *i = serial(f, "i", first, ni, 1);
     f->rows = lb_idx(b, 1);
     attention_few_row(f, i);
-    write_block(f, i);
+    if (f->shared < 0) {
+        write_block(f, i);
+    } else {
+        attention_head h = attention_head_begin(f);
+        write_block(f, i);
+        attention_head_end(f, h);
+    }
     lb_end(b, i);
 }
 
@@ -427,6 +433,10 @@ static void outer_loops(flash *f, int depth) {
     emitter *e = f->e;
     if (depth == f->a->i) {
         (f->few ? few_rows : head)(f);
+        return;
+    }
+    if (f->few && depth == f->shared) {
+        outer_loops(f, depth + 1);
         return;
     }
     scope loop = scope_parallel(e, depth);
