@@ -37,6 +37,8 @@ void pass_late_epilogue(pass_context *c);
 void pass_late_inline(pass_context *c);
 void pass_late_rows(pass_context *c);
 void pass_late_attention(pass_context *c);
+void pass_heads(pass_context *c);      // attention over repeated heads becomes groups of heads
+void pass_states(pass_context *c);     // states that grow are not read through views
 void pass_slices(pass_context *c);     // positions that nothing reads are not computed
 void pass_reciprocal(pass_context *c); // division by a value of the row becomes multiplication
 
@@ -52,6 +54,7 @@ void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)
 void pass_split_sums(pass_context *c);
 void pass_split_attention(pass_context *c);
+void pass_key_ranges(pass_context *c); // keys that a mask in memory allows
 
 void pass_widen(pass_context *c);         // temporaries of 16-bit floats become f32
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions

@@ -180,7 +180,9 @@ typedef struct onnxc_tensor_info {
      * keys of its columns. 0: an ordinary output. */
     uint32_t nlabels, labels; /* array of onnxc_label_info */
     int32_t label_dtype;      /* 7: int64, 8: strings */
-    uint32_t unused;
+    /* Output with a state that grows: the elements that the input's memory has room for along the axis in which
+     * the dims of both differ, to which the caller sets the input's dim before each run. 0: it does not grow. */
+    uint32_t room;
 } onnxc_tensor_info;
 
 typedef struct onnxc_dim_info {

@@ -62,7 +62,7 @@ MODELS = {
 }
 OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
-UNSEEN = {"split-attention", "round", "precision", "narrow", "spread-rows"}  # they want long keys, --precision, deep quantised networks, and tiles
+UNSEEN = {"split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows"}  # they want long keys, --state, --precision, tiles, and deep quantised networks
 WITH_GPU = {"images", "place"}  # and those that need NVRTC
 
 

@@ -261,6 +261,16 @@ class Arrays(unittest.TestCase):
             past = out["next"]
         np.testing.assert_array_equal(past, [0, 1, 2])
 
+    def test_state_that_grows(self):
+        model = text_model("g (float[2, N] x, float[2, P] past) => (float[2, Q] all) { all = Concat <axis = 1> (past, x) }")
+        session, past = onnxc.InferenceSession(model, state="all=past", dim="P=0:5"), np.zeros((2, 0), np.float32)
+        for n in 1, 2, 2:
+            x = np.full((2, n), n, np.float32)
+            past, want = session.run(None, {"x": x, "past": past})[0], np.concatenate([past, x], 1)
+            np.testing.assert_array_equal(past, want)
+        with self.assertRaisesRegex(Exception, "more than 5 elements along axis 1"):
+            session.run(None, {"x": x, "past": past})
+
     def test_threads(self):
         session, wrong = onnxc.InferenceSession(path_of("deep.onnx")), []
         want = [session.run(None, {"x": np.full((n, 8), n, np.float32)})[0] for n in range(1, 9)]

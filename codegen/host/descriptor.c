@@ -75,6 +75,7 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .first_dim = (uint32_t)t->first_dim,
                                .data_sized = t->data_sized,
                                .state = output ? (uint32_t)t->state : 0,
+                               .room = output ? (uint32_t)t->room : 0,
                                .kind = t->buffer->holds != NULL,
                                .has_default = t->buffer->fallback != NULL};
         i.type = add_text(w, v ? type_text(w->arena, &v->type) : NULL);

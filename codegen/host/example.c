@@ -30,7 +30,14 @@ static int64_t size_of(const dim *d) {
 }
 
 static int64_t elements(const io_tensor *t) {
-    int64_t n = size_of(buffer_count(t->buffer));
+    const buffer *b = t->buffer;
+    dim *count = buffer_count(b);
+    if (t->room) {
+        count = dim_const(count->table, t->room);
+        for (int j = 0; j < b->rank; j++)
+            if (j != t->growth_axis) count = dim_mul(count, b->dims[j]);
+    }
+    int64_t n = size_of(count);
     return n >= 0 ? n : GUESS;
 }
 
@@ -65,6 +72,8 @@ static void add_members(example *e, const io_tensor *all, int n, const char *kin
                         (long long)elements(t));
         text_printf(&e->t, "        .%s = %s_%s,\n", t->name, kind, t->name);
     }
+    for (int j = 0; j < e->io->growths.n && *kind == 'i'; j++)
+        text_printf(&e->t, "        .%s = &(int64_t){0},\n", e->io->growths.at[j].name);
 }
 
 static void add_context(example *e) {

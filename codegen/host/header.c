@@ -163,6 +163,8 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
     if (!output && t->state)
         text_printf(&h->t, ". State: the run replaces it by '%s'",
                     comment_text(h->arena, h->io->out[t->state - 1].original));
+    if (!output && t->growth)
+        text_printf(&h->t, ", with room for %lld along axis %d", (long long)t->room, t->growth_axis);
     if (t->buffer->labels) text_printf(&h->t, ". One row per map, see %s_%s_LABELS", h->io->macro, t->macro);
     else if (t->labels) text_printf(&h->t, ". Indices into %s_%s_LABELS; -1: none", h->io->macro, t->macro);
     if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's default value");
@@ -180,6 +182,12 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
         if (output && all[j].state) continue;
         pointer_member(h, &all[j], output);
         members++;
+    }
+    for (int j = 0; j < h->io->growths.n && !output; j++, members++) {
+        const io_growth *g = &h->io->growths.at[j];
+        text_printf(&h->t,
+                    "    int64_t *%s; // size of the states along axis %d, 0 to %lld: the run adds to it\n",
+                    g->name, g->axis, (long long)h->io->out[g->output].room);
     }
     if (!output && h->io->hook_user) {
         text_printf(&h->t, "    void *%s; // passed to the hook\n", h->io->hook_user);
@@ -290,7 +298,13 @@ void header_write(const build *b, const program *p, const sink *out) {
     header h = {.arena = p->arena, .b = b, .io = b->io, .t = {.arena = p->arena}};
     head(&h, p);
     value_types(&h);
-    for (int j = 0; j < h.io->nin; j++) tensor_macros(&h, &h.io->in[j]);
+    for (int j = 0; j < h.io->nin; j++) {
+        const io_tensor *t = &h.io->in[j];
+        tensor_macros(&h, t);
+        if (t->growth)
+            text_printf(&h.t, "#define %s_%s_ROOM%d %lld\n", h.io->macro, t->macro, t->growth_axis,
+                        (long long)t->room);
+    }
     for (int j = 0; j < h.io->nout; j++) tensor_macros(&h, &h.io->out[j]);
     text_add(&h.t, "\n");
     size_comments(&h);

@@ -75,7 +75,7 @@ void load_context(host *h) {
     if (h->data) h->hook_user = lb_load(b, lt_ptr(), h->data, lb_idx(b, extra), 0);
     else
         h->hook_user = lb_field(b, lt_ptr(), h->in, io->hook_user,
-                                interface_pointer_offset(h->t, io->in_int64s, io->nin));
+                                interface_pointer_offset(h->t, io->in_int64s, io->in_pointers));
 }
 
 static lfunc *begin_function(host *h, const char *ending, ltype result, const char *ctype) {

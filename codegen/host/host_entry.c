@@ -77,10 +77,40 @@ ins *io_pointer(host *h, bool output, int i) {
     return lb_select(&h->b, none, buffer_pointer(h, fallback), argument);
 }
 
+// The caller's variable with the size of states that grow, of the structs.
+static ins *growth_pointer(host *h, const io_growth *g) {
+    int64_t place = interface_pointer_offset(h->t, h->builder->io->in_int64s, g->pointer_slot);
+    return lb_field(&h->b, lt_ptr(), h->in, g->name, place);
+}
+
+static void check_growth_pointers(host *h) {
+    const interface *io = h->builder->io;
+    for (int j = 0; j < io->growths.n; j++) {
+        ins *none = lb_cmp(&h->b, L_EQ, growth_pointer(h, &io->growths.at[j]), lb_null(&h->b));
+        host_fail_if(h, none, ONNXC_NULL_POINTER,
+                     arena_printf(h->builder->arena, "'%s' is a null pointer", io->growths.at[j].name));
+    }
+}
+
+// The new sizes: dims of the generic entry, or NULL.
+static void store_growths(host *h, ins *dims) {
+    const interface *io = h->builder->io;
+    for (int j = 0; j < io->growths.n; j++) {
+        const io_growth *g = &io->growths.at[j];
+        const io_tensor *t = &io->out[g->output];
+        ins *now = dims ? lb_load(&h->b, i64(), dims, idx(h, t->first_dim + g->axis), 0)
+                        : host_dim(h, t->buffer->dims[g->axis]);
+        lb_store(&h->b, growth_pointer(h, g), idx(h, 0), now, 0);
+    }
+}
+
 ins *io_dim(host *h, bool output, int i, int axis) {
     const io_tensor *t = tensor_at(h, output, i);
     if (h->dims) return lb_load(&h->b, i64(), h->dims, idx(h, t->first_dim + axis), 0);
     if (output && t->state) return io_dim(h, false, t->state - 1, axis);
+    if (t->growth && axis == t->growth_axis)
+        return lb_load(&h->b, i64(), growth_pointer(h, &h->builder->io->growths.at[t->growth - 1]), idx(h, 0),
+                       0);
     if (t->dim_slots[axis] < 0) return lb_int(&h->b, i64(), dim_value(t->buffer->dims[axis]));
     return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis],
                     interface_int64_offset(t->dim_slots[axis]));
@@ -144,7 +174,8 @@ static void check_sizes(host *h) {
 static void check_pointer(host *h, bool output, int i) {
     const io_tensor *t = tensor_at(h, output, i);
     if (t->buffer->fallback) return;
-    ins *count = host_dim(h, buffer_count(t->buffer)), *pointer = io_pointer(h, output, i);
+    const buffer *largest = !output && t->growth ? h->builder->io->out[t->state - 1].buffer : t->buffer;
+    ins *count = host_dim(h, buffer_count(largest)), *pointer = io_pointer(h, output, i);
     host_fail_if_null(h, pointer, count, output ? "output" : "input", t->original);
 }
 
@@ -189,9 +220,22 @@ static void check_workspace(host *h) {
                  arena_printf(a->arena, "the workspace must be aligned to %lld bytes", (long long)a->align));
 }
 
+// What a full state has no room for is refused before anything is written.
+static void check_rooms(host *h) {
+    const program *p = h->builder->p;
+    lbuild *b = &h->b;
+    for (int j = 0; j < p->outputs.n; j++) {
+        int axis = state_axis(p, j);
+        if (axis < 0) continue;
+        ins *now = host_dim(h, p->outputs.at[j]->dims[axis]), *room = lb_int(b, i64(), state_room(p, j));
+        host_fail_if(h, lb_cmp(b, L_SLT, room, now), ONNXC_BAD_DIM, state_full_message(p, j));
+    }
+}
+
 static void check_arguments(host *h) {
     const interface *io = h->builder->io;
     host_bind_symbols(h);
+    check_rooms(h);
     host_check_negative(h);
     check_sizes(h);
     for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
@@ -270,6 +314,7 @@ static void run_body(host *h) {
         lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
         lb_end(b, small);
     }
+    if (!h->data) store_growths(h, NULL);
     lb_return(b, lb_int(b, i32(), ONNXC_OK));
 }
 
@@ -441,6 +486,7 @@ static void check_structs(host *h) {
     lbuild *b = &h->b;
     ins *none = lb_bin(b, L_OR, lb_cmp(b, L_EQ, h->in, lb_null(b)), lb_cmp(b, L_EQ, h->out, lb_null(b)));
     host_fail_if(h, none, ONNXC_NULL_POINTER, "in and out must not be null pointers");
+    check_growth_pointers(h);
 }
 
 static void write_struct_run(host *h, const char *name, bool exported) {
@@ -474,7 +520,7 @@ static void fill_extras(host *h, ins *data) {
     int at = io->nin + io->nout;
     if (io->context) lb_store(&h->b, data, idx(h, at++), h->context, 0);
     if (!io->hook_user) return;
-    int64_t place = interface_pointer_offset(h->t, io->in_int64s, io->nin);
+    int64_t place = interface_pointer_offset(h->t, io->in_int64s, io->in_pointers);
     lb_store(&h->b, data, idx(h, at), lb_field(&h->b, lt_ptr(), h->in, io->hook_user, place), 0);
 }
 
@@ -513,6 +559,11 @@ static void write_typed_run(host_builder *a, const target *t) {
     ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
     ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), FLAT_PARAMS, args);
     store_results(&h, dims, message);
+    if (io->growths.n) {
+        ins *done = lb_if(b, lb_cmp(b, L_EQ, result, lb_int(b, i32(), ONNXC_OK)));
+        store_growths(&h, dims);
+        lb_end(b, done);
+    }
     lb_return(b, result);
 }
 

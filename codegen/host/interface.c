@@ -47,7 +47,7 @@ static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
     t->dim_slots = ARENA_ARRAY(n->arena, int, b->rank + 1);
     for (int j = 0; j < b->rank; j++) {
         t->dim_slots[j] = -1;
-        if (absent || dim_is_const(b->dims[j])) continue;
+        if (absent || dim_is_const(b->dims[j]) || (t->growth && j == t->growth_axis)) continue;
         t->dims[j] = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_dim%d", t->name, j));
         t->dim_slots[j] = (*slots)++;
     }
@@ -82,6 +82,33 @@ static void place_pointers(interface *io, const int *state) {
         else io->out_pointers++;
     }
     for (int j = 0; j < io->nin; j++) io->in[j].pointer_slot = j;
+    io->in_pointers = io->nin;
+}
+
+static int find_growth(const interface *io, const program *p, const dim *size) {
+    for (int j = 0; j < io->growths.n; j++) {
+        const io_growth *g = &io->growths.at[j];
+        if (p->inputs.at[p->state[g->output] - 1]->dims[g->axis] == size) return j;
+    }
+    return io->growths.n;
+}
+
+static void find_growths(namer *n, const program *p) {
+    interface *io = n->io;
+    for (int j = 0; j < io->nout; j++) {
+        int axis = state_axis(p, j);
+        if (axis < 0) continue;
+        io_tensor *in = &io->in[p->state[j] - 1];
+        const dim *size = in->buffer->dims[axis];
+        int at = find_growth(io, p, size);
+        in->growth = io->out[j].growth = at + 1;
+        in->growth_axis = io->out[j].growth_axis = axis;
+        in->room = io->out[j].room = state_room(p, j);
+        if (at < io->growths.n) continue;
+        io_growth g = {.output = j, .axis = axis, .pointer_slot = io->in_pointers++};
+        g.name = take_name(n->arena, &n->names, c_identifier(n->arena, size->name, "length"));
+        VEC_PUSH(n->arena, &io->growths, g);
+    }
 }
 
 static void note_scales(interface *io, const module *m) {
@@ -155,6 +182,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");
     for (int j = 0; j < io->nout; j++) name_tensor(&n, &io->out[j], p->outputs.at[j], "output");
     place_pointers(io, p->state);
+    find_growths(&n, p);
     note_scales(io, p->module);
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);

@@ -19,18 +19,29 @@ typedef struct io_tensor {
     int capacity_slot;
     int pointer_slot; // number of the pointer member
     int state; // output: 1 + the input that it updates in place, which has its members; input: 1 + that output
+    int growth;                // of a state that grows: 1 + the number of its io_growth; or 0
+    int growth_axis;           // the axis of that size
+    int64_t room;              // its largest size, for which the memory has room
     int first_dim;             // index in the flat array of dims: those of all inputs, then of all outputs
     const io_scale *quant;     // scale and zero point of a quantised tensor; NULL: none
     const constant *labels;    // labels of its columns, or the table that its elements index; NULL: none
     const char **label_macros; // by string label: the macro of its index
 } io_tensor;
 
+// Sizes of states that grow are kept by the caller behind a pointer, one for all states of one symbolic size.
+typedef struct io_growth {
+    const char *name; // of the pointer member of NAME_in
+    int output, axis; // the first of these states
+    int pointer_slot;
+} io_growth;
+
 typedef struct interface {
     const char *name, *macro; // prefix of all symbols, of all macros
     int nin, nout;
     io_tensor *in, *out;
     int in_int64s, out_int64s; // numbers of members
-    int out_pointers;
+    int in_pointers, out_pointers;
+    VEC(io_growth) growths;
     int ndims;              // length of the flat array of dims
     VEC(dim *) symbols;     // in order of their first appearance
     const char **arguments; // by symbol: its name as a C identifier

@@ -233,14 +233,51 @@ static const char *buffer_text(arena *a, const buffer *b) {
     return type_text(a, &t);
 }
 
-static bool same_type(const buffer *x, const buffer *y) {
-    bool same = x->dtype == y->dtype && x->rank == y->rank;
-    for (int j = 0; same && j < x->rank; j++) same = dim_equal(x->dims[j], y->dims[j]) == TRI_YES;
-    return same;
+// The number of axes in which the types differ, *axis: the last of them; -1: more than that differs.
+static int differing_axes(const buffer *x, const buffer *y, int *axis) {
+    int n = 0;
+    if (x->dtype != y->dtype || x->rank != y->rank) return -1;
+    for (int j = 0; j < x->rank; j++)
+        if (dim_equal(x->dims[j], y->dims[j]) != TRI_YES) n++, *axis = j;
+    return n;
 }
 
-static void bind_state(program *p, diag *d, const char *s) {
-    int in = -1, out = -1;
+static bool has_versions(const options *o, const char *name) {
+    for (int j = 0; j < o->dims.n; j++) {
+        const char *s = o->dims.at[j], *equals = strrchr(s, '=');
+        if (equals && text_equals(s, (size_t)(equals - s), name) && strchr(equals, ',')) return true;
+    }
+    return false;
+}
+
+// The output is the input and more along one axis, whose size has a bound: for so many elements there is room.
+static void bind_growth(program *p, diag *d, const options *o, const char *s, int out, int axis) {
+    dim *size = p->inputs.at[p->state[out] - 1]->dims[axis], *now = p->outputs.at[out]->dims[axis];
+    const char *grows = arena_printf(p->arena, "--state %s: axis %d grows from %s to %s", s, axis,
+                                     dim_text(p->arena, size), dim_text(p->arena, now));
+    if (size->max == INT64_MAX || has_versions(o, size->name)) {
+        diag_hint(d, "--dim %s=0:2048 gives it room for 2048 elements", size->name);
+        diag_error(d, NULL, "%s, and '%s' needs one bound", grows, size->name);
+        return;
+    }
+    if (options_for_gpu(o)) diag_missing(d, NULL, "%s: not on a GPU", grows);
+    if (dtype_bits(p->outputs.at[out]->dtype) < 8)
+        diag_missing(d, NULL, "%s: not with packed elements", grows);
+    for (int j = 0; j < p->outputs.n; j++) {
+        int other = state_axis(p, j);
+        if (other < 0 || p->inputs.at[p->state[j] - 1]->dims[other] != size ||
+            dim_equal(p->outputs.at[j]->dims[other], now) == TRI_YES)
+            continue;
+        diag_error(d, NULL, "%s, but '%s' to %s", grows, p->outputs.at[j]->name,
+                   dim_text(p->arena, p->outputs.at[j]->dims[other]));
+    }
+    step *check = step_insert(p, p->main, 0, STEP_CHECK, NULL);
+    check->dim = dim_lt(now, dim_const(p->dims, size->max + 1));
+    check->message = state_full_message(p, out);
+}
+
+static void bind_state(program *p, diag *d, const options *o, const char *s) {
+    int in = -1, out = -1, axis = 0;
     for (const char *equals = strchr(s, '='); equals && (in < 0 || out < 0);
          equals = strchr(equals + 1, '=')) {
         out = find_buffer(s, (size_t)(equals - s), p->outputs.at, p->outputs.n);
@@ -263,18 +300,21 @@ static void bind_state(program *p, diag *d, const char *s) {
             diag_error(d, NULL, "--state %s: '%s' is %s, not a tensor of numbers", s, b->name,
                        b->holds ? type_text(p->arena, b->holds) : buffer_text(p->arena, b));
     }
-    if (!same_type(x, y)) {
+    int differ = differing_axes(x, y, &axis);
+    bool grows = differ == 1 && x->dims[axis]->kind == DIM_SYMBOL;
+    if (differ && !grows) {
         diag_hint(d, "--dim and --shape bind sizes");
         diag_error(d, NULL, "--state %s: '%s' is %s, but '%s' is %s", s, y->name, buffer_text(p->arena, y),
                    x->name, buffer_text(p->arena, x));
     }
     p->state[out] = in + 1;
+    if (grows) bind_growth(p, d, o, s, out, axis);
 }
 
 void bind_states(program *p, diag *d, const options *o) {
     if (!o->state.n) return;
     p->state = ARENA_ARRAY(p->arena, int, p->outputs.n + 1);
-    for (int j = 0; j < o->state.n; j++) bind_state(p, d, o->state.at[j]);
+    for (int j = 0; j < o->state.n; j++) bind_state(p, d, o, o->state.at[j]);
     diag_check(d);
 }
 

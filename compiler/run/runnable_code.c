@@ -144,6 +144,28 @@ static arguments arguments_new(arena *a, const runnable *r, const tensor *in) {
     return x;
 }
 
+// The memory of a state that grows, with the input's elements.
+static void *state_memory(arena *a, const runnable *r, const arguments *x, int output, const tensor *in) {
+    const code *c = r->impl;
+    onnxc_rt_state s = onnxc_rt_state_of(c->d, (uint32_t)output, x->dims, dtype_bits(in->dtype) / 8);
+    int64_t bytes = s.outer * s.inner * s.room, size = in->dims[s.axis];
+    void *memory = tensor_new(a, DT_U8, 1, &bytes).data;
+    if (size <= s.room) onnxc_rt_state_fill(&s, memory, in->data, size); // the run refuses others
+    return memory;
+}
+
+// Makes tensors of states that grew.
+static void take_states(arena *a, const runnable *r, const arguments *x, tensor *out) {
+    const code *c = r->impl;
+    for (int j = 0; j < r->nout; j++) {
+        const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
+        if (!t->room) continue;
+        onnxc_rt_state s = onnxc_rt_state_of(c->d, (uint32_t)j, x->dims, dtype_bits(out[j].dtype) / 8);
+        out[j] = tensor_new(a, out[j].dtype, out[j].rank, out[j].dims);
+        onnxc_rt_state_read(&s, out[j].data, x->data[t->state - 1], out[j].dims[s.axis]);
+    }
+}
+
 // Allocates outputs for the dims known so far.
 static bool make_outputs(arena *a, const runnable *r, const arguments *x, const tensor *in, tensor *out,
                          const char **message) {
@@ -152,15 +174,17 @@ static bool make_outputs(arena *a, const runnable *r, const arguments *x, const 
     for (int j = 0; j < r->nout; j++) {
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
         for (int i = 0; i < r->out[j].rank; i++)
-            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : x->dims[t->first_dim + (uint32_t)i];
+            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i]
+                             : t->state             ? in[t->state - 1].dims[i]
+                                                    : x->dims[t->first_dim + (uint32_t)i];
         if (!r->out[j].boxed && !output_fits(a, r, j, out[j].dims, &have, message)) return false;
         if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
         x->data[r->nin + j] = out[j].data;
-        if (t->state) { // the memory of the input belongs to the caller: run on a copy
+        if (t->state) // the memory of the input belongs to the caller: run on a copy
+            x->data[t->state - 1] = t->room ? state_memory(a, r, x, j, &in[t->state - 1]) : out[j].data;
+        if (t->state && !t->room)
             memcpy(out[j].data, in[t->state - 1].data, (size_t)dtype_size(out[j].dtype, out[j].count));
-            x->data[t->state - 1] = out[j].data;
-        }
         x->capacity[j] = out[j].count;
     }
     return true;
@@ -186,6 +210,7 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
         out[j].count = 1;
         for (int i = 0; i < out[j].rank; i++) out[j].count *= out[j].dims[i] = d[i];
     }
+    if (status == ONNXC_OK) take_states(a, r, &x, out);
     if (status == ONNXC_OK) return true;
     if (!*message) *message = arena_printf(a, "the run failed with code %d", status);
     return false;
@@ -207,10 +232,11 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
     prepared_call *p = ARENA_NEW(a, prepared_call);
     *p = (prepared_call){.model = c->model, .r = r, .out = out, .x = arguments_new(a, r, in)};
     for (int j = 0; j < r->nout; j++) {
-        uint32_t state = onnxc_outputs(c->d)[j].state;
+        const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
         p->x.data[r->nin + j] = out[j].data;
         p->x.capacity[j] = out[j].count;
-        if (state) p->x.data[state - 1] = out[j].data;
+        if (t->state)
+            p->x.data[t->state - 1] = t->room ? state_memory(a, r, &p->x, j, &in[t->state - 1]) : out[j].data;
     }
     int64_t bytes = c->model.workspace(p->x.dims);
     p->workspace = tensor_new(a, DT_U8, 1, &bytes).data;

@@ -12,6 +12,7 @@ static dim *entry_extent(const buffer *b, int entry) {
     int axis = l->order[entry].axis;
     dims *t = b->dims[-1]->table;
     if (l->order[entry].tile) return dim_const(t, l->order[entry].tile);
+    if (l->room[axis]) return dim_const(t, l->room[axis]);
     dim *n = dim_addk(b->dims[axis], l->pad_lo[axis] + l->pad_hi[axis]);
     int64_t tile = 1;
     for (int j = 0; j < l->n; j++)
@@ -46,7 +47,8 @@ bool layout_equal(const layout *a, const layout *b) {
     if (a->gap != b->gap || a->gap_entry != b->gap_entry) return false;
     for (int j = 0; j < a->n; j++)
         if (a->order[j].axis != b->order[j].axis || a->order[j].tile != b->order[j].tile) return false;
-    return memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 &&
+    return memcmp(a->room, b->room, sizeof a->room) == 0 &&
+           memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 &&
            memcmp(a->pad_hi, b->pad_hi, sizeof a->pad_hi) == 0;
 }
 

@@ -40,7 +40,7 @@ typedef enum space {
 // `axis` split by `tile` (0: what remains of the axis after its other tiles). Row-major is {0,0},{1,0},... A
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
 // `fill`, which the writers of the buffer maintain. Neighbours along entry `gap_entry` are `gap` unused
-// elements further apart than their contents.
+// elements further apart than their contents. Memory has room for room[axis] elements of an axis, 0: for as many as it has.
 typedef struct layout {
     int n;
     struct layout_entry {
@@ -51,6 +51,7 @@ typedef struct layout {
     double fill;
     int gap_entry;
     int64_t gap;
+    int64_t room[MAX_RANK];
 } layout;
 
 struct buffer {

@@ -94,6 +94,11 @@ static const layout *parse_layout(program_reader *r, int rank) {
         reader_expect(&r->in, ":");
         l->gap = parse_size(r, 0);
     }
+    while (reader_accept_word(&r->in, "room")) {
+        int a = parse_axis_number(r, rank);
+        reader_expect(&r->in, ":");
+        l->room[a] = parse_size(r, 1);
+    }
     reader_expect(&r->in, ")");
     return l;
 }

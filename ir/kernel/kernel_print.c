@@ -283,6 +283,8 @@ static void print_layout(text *t, const layout *l) {
             text_printf(t, " halo %d:%lld,%lld", a, (long long)l->pad_lo[a], (long long)l->pad_hi[a]);
     if (l->fill != 0 || signbit(l->fill)) text_add(t, " fill "), print_double(t, l->fill, 17);
     if (l->gap) text_printf(t, " gap %d:%lld", l->gap_entry, (long long)l->gap);
+    for (int a = 0; a < MAX_RANK; a++)
+        if (l->room[a]) text_printf(t, " room %d:%lld", a, (long long)l->room[a]);
     text_add(t, ")");
 }
 

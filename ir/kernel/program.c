@@ -26,8 +26,9 @@ buffer *program_constant(program *p, const char *name, const constant *c) {
 }
 
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *d) {
+    dtype elem = of->dtype;
     while (of->view_of && !of->view_offset) of = of->view_of; // long chains would be walked at every use
-    buffer *b = program_buffer(p, name, of->role, of->dtype, rank, d);
+    buffer *b = program_buffer(p, name, of->role, elem, rank, d);
     b->view_of = of;
     b->data = of->data;
     b->io = of->io;
@@ -41,6 +42,27 @@ const buffer *buffer_root(const buffer *b) {
     return b;
 }
 
+// ---------------------------------------------------------------- states
+int state_axis(const program *p, int output) {
+    if (!p->state || !p->state[output]) return -1;
+    const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    for (int j = 0; j < in->rank; j++)
+        if (dim_equal(in->dims[j], out->dims[j]) != TRI_YES) return j;
+    return -1;
+}
+
+int64_t state_room(const program *p, int output) {
+    int axis = state_axis(p, output);
+    return axis < 0 ? 0 : p->inputs.at[p->state[output] - 1]->dims[axis]->max;
+}
+
+const char *state_full_message(const program *p, int output) {
+    return arena_printf(p->arena, "state '%s' would have more than %lld elements along axis %d",
+                        p->inputs.at[p->state[output] - 1]->name, (long long)state_room(p, output),
+                        state_axis(p, output));
+}
+
+// ---------------------------------------------------------------- steps
 step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where) {
     step *s = ARENA_NEW(p->arena, step);
     s->kind = kind;

@@ -63,6 +63,11 @@ buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, 
 buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *dims);
 buffer *program_constant(program *p, const char *name, const constant *c);
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
+// The axis along which a state grows: its output has other elements there than its input; -1: none. Its memory then has
+// room for the largest size of the input.
+int state_axis(const program *p, int output);
+int64_t state_room(const program *p, int output);
+const char *state_full_message(const program *p, int output);
 const buffer *buffer_root(const buffer *b);                                         // through view_of
 buffer *root_of(const buffer *b);                                                   // the same, not const
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended

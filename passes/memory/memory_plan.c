@@ -81,10 +81,12 @@ static void find_intervals(planner *n, const site *at) {
 // ---------------------------------------------------------------- in place
 static bool is_same_element(const expr *read, const write *w) {
     const buffer *from = read->buffer, *to = w->to;
-    if (from->rank != to->rank || from->view_offset || read->guard) return false;
+    if (from->rank != to->rank || from->view_offset || (read->guard && !from->layout)) return false;
     if (!layout_equal(from->layout, to->layout)) return false;
-    for (int j = 0; j < to->rank; j++)
-        if (from->dims[j] != to->dims[j] || read->index[j] != w->index[j]) return false;
+    for (int j = 0; j < to->rank; j++) {
+        bool grows = from->layout && from->layout->room[j]; // the memory of a state
+        if ((from->dims[j] != to->dims[j] && !grows) || read->index[j] != w->index[j]) return false;
+    }
     return true;
 }
 

@@ -1,6 +1,12 @@
 // States: outputs in the memory of an input, for the next call. In: a program with p->state. Out: one in
-// which no step reads overwritten elements.
+// which no step reads overwritten elements. States that grow have the layout of their room, and what their outputs
+// begin with is not copied:
+//
+//   for j < past:  present[i, j] = past[i, j]        (nothing)
+//   for j < S:     present[i, past + j] = x[i, j]    for j < S:  present[i, past + j] = x[i, j]
+#include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
+#include "passes/match/contract.h"
 #include "passes/memory/memory_plan.h"
 
 // Safe if every read of the input precedes the first use of the output, or is in the kernel that computes it.
@@ -16,32 +22,204 @@ static bool is_safe(const uses *u, const buffer *in, const buffer *out) {
 }
 
 // The buffer that the steps use becomes a temporary, and a new one the output.
-static void copy_at_end(program *p, int output) {
+static buffer *new_output(program *p, int output) {
     buffer *old = p->outputs.at[output];
     buffer *b = program_buffer(p, old->name, BUF_OUTPUT, old->dtype, old->rank, old->dims);
     b->io = old->io, b->value = old->value, b->labels = old->labels;
     old->role = BUF_TEMP;
     p->outputs.at[output] = b;
+    return b;
+}
+
+static void copy_at_end(program *p, int output) {
+    buffer *old = p->outputs.at[output], *b = new_output(p, output);
     step *s = step_new(p, p->main, STEP_COPY, NULL);
     s->buffer = b, s->from = old;
 }
 
+// ---------------------------------------------------------------- rings
+//   for i < size:                                                  for r < S:
+//     to[i] = select(mod(i - start, size) < S, x(mod(...)), old)     to[mod(r + start, size)] = x(r)
+typedef struct ring {
+    expr *turned, *start; // mod(i - start, size), start
+    int axis;
+    dim *size, *length;
+    expr *by_row, *by_place; // what replaces `turned`, and the axis elsewhere
+} ring;
+
+static dim *dim_of(const kernel *k, const expr *x) {
+    return x->op == X_CONST ? dim_const(k->program->dims, x->i) : x->op == X_DIM ? x->dim : NULL;
+}
+
+static bool find_ring(const kernel *k, ring *r) {
+    const expr *x = k->stages.at[0]->writes.at[0].value;
+    const expr *when = x->op == X_SELECT ? x->arg[0] : x->op == X_READ ? x->guard : NULL;
+    if (!when || when->op != X_LT || when->arg[0]->op != X_MOD) return false;
+    r->turned = when->arg[0], r->length = dim_of(k, when->arg[1]), r->size = dim_of(k, r->turned->arg[1]);
+    const expr *way = r->turned->arg[0];
+    if (!r->length || !r->size || way->op != X_SUB || way->arg[0]->op != X_AXIS) return false;
+    r->axis = way->arg[0]->axis, r->start = way->arg[1];
+    return k->axes.at[r->axis].kind == AXIS_PARALLEL && k->axes.at[r->axis].extent == r->size &&
+           !expr_uses_axis(r->start, r->axis) && dim_less_equal(r->length, r->size) != TRI_NO;
+}
+
+static expr *by_new_row(void *user, expr *x) {
+    const ring *r = user;
+    if (x != r->turned && (x->op != X_AXIS || x->axis != r->axis)) return NULL;
+    return x == r->turned ? r->by_row : r->by_place;
+}
+
+// Writes the new elements of a ring only: the others keep their place.
+static void turn_ring(kernel *k) {
+    ring r;
+    if (!find_ring(k, &r)) return;
+    k->axes.at[r.axis].extent = r.length;
+    r.by_row = x_axis(k, r.axis);
+    r.by_place = x_bin(k, X_MOD, x_add(k, r.by_row, r.start), x_dim(k, r.size));
+    kernel_rewrite(k, by_new_row, &r);
+}
+
+// ---------------------------------------------------------------- states that grow
+typedef struct growth {
+    program *p;
+    const uses *u;
+    buffer *in, *out;
+    int output, axis;
+} growth;
+
+static void give_room(const growth *g, buffer *b) {
+    layout *l = ARENA_NEW(g->p->arena, layout);
+    l->n = b->rank;
+    for (int j = 0; j < b->rank; j++) l->order[j].axis = j;
+    l->room[g->axis] = state_room(g->p, g->output);
+    b->layout = l;
+}
+
+static kernel *copy_kernel(program *p, const char *name, buffer *from, buffer *to) {
+    expr *at[MAX_RANK];
+    kernel *k = kernel_new(p, name, NULL);
+    stage *s = kernel_stage(k);
+    for (int j = 0; j < to->rank; j++) at[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", to->dims[j]);
+    stage_write(k, s, to, at, x_read(k, from, at));
+    return k;
+}
+
+// Whether only kernels access the buffer, and by its own indices.
+static bool is_plain(const growth *g, const buffer *b) {
+    const buffer_uses *all = &g->u->of[b->id];
+    for (int j = 0; j < all->sites.n; j++)
+        if (all->sites.at[j]->depth && site_writes(all->sites.at[j], b)) return false;
+    return !all->viewed && !all->by_others;
+}
+
+static bool is_same_element(const write *w, const growth *g) {
+    const expr *x = w->value;
+    if (w->guard || x->op != X_READ || x->buffer != g->in || x->guard) return false;
+    for (int j = 0; j < g->in->rank; j++)
+        if (x->index[j] != w->index[j]) return false;
+    return true;
+}
+
+static bool copies(const stage *s, const growth *g) {
+    return s->writes.n == 1 && !s->states.n && s->writes.at[0].to == g->out &&
+           is_same_element(&s->writes.at[0], g);
+}
+
+static bool is_appended(const kernel *k, const write *w, const growth *g) {
+    int axis;
+    dim *low;
+    return w->combine == COMBINE_SET && shifted_axis(k, w->index[g->axis], &axis, &low) &&
+           dim_less_equal(g->in->dims[g->axis], low) == TRI_YES;
+}
+
+// Whether a kernel that writes the output leaves the elements of the input as they are.
+static bool keeps(const kernel *k, const growth *g) {
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        for (int i = 0; i < s->writes.n; i++)
+            if (s->writes.at[i].to == g->out && !copies(s, g) && !is_appended(k, &s->writes.at[i], g))
+                return false;
+    }
+    return true;
+}
+
+static bool grows_in_place(const growth *g) {
+    const site_list *all = &g->u->of[g->out->id].sites;
+    if (!is_plain(g, g->in) || !is_plain(g, g->out)) return false;
+    for (int j = 0; j < all->n; j++) {
+        const kernel *k = all->at[j]->s->kernel;
+        if (site_writes(all->at[j], g->out) && !keeps(k, g) && !writes_in_place(k, g->in, g->out))
+            return false;
+    }
+    return true;
+}
+
+static void drop_copies(kernel *k, const growth *g) {
+    int n = 0;
+    for (int j = 0; j < k->stages.n; j++)
+        if (!copies(k->stages.at[j], g)) k->stages.at[n++] = k->stages.at[j];
+    k->stages.n = n;
+}
+
+// The input is read from a copy, the output written by one.
+static void grow_by_copies(growth *g) {
+    program *p = g->p;
+    buffer *in = g->in, *copy = program_buffer(p, in->name, BUF_INPUT, in->dtype, in->rank, in->dims);
+    copy->io = in->io, copy->value = in->value;
+    in->role = BUF_TEMP, in->layout = NULL;
+    p->inputs.at[in->io] = copy;
+    give_room(g, copy);
+    step_insert(p, p->main, 0, STEP_KERNEL, NULL)->kernel = copy_kernel(p, in->name, copy, in);
+    buffer *old = g->out, *b = new_output(p, g->output);
+    old->layout = NULL;
+    give_room(g, b);
+    step_kernel(p, p->main, copy_kernel(p, b->name, old, b));
+}
+
+static void grow(program *p, const uses *u, int output) {
+    growth g = {
+        p, u, p->inputs.at[p->state[output] - 1], p->outputs.at[output], output, state_axis(p, output)};
+    give_room(&g, g.in), give_room(&g, g.out);
+    if (!grows_in_place(&g)) {
+        grow_by_copies(&g);
+        return;
+    }
+    const site_list *all = &u->of[g.out->id].sites;
+    for (int j = 0; j < all->n; j++) {
+        kernel *k = all->at[j]->s->kernel;
+        if (!site_writes(all->at[j], g.out)) continue;
+        if (writes_in_place(k, g.in, g.out)) k->in_place = g.in;
+        else drop_copies(k, &g);
+    }
+}
+
+// ---------------------------------------------------------------- all of them
 static void place_state(program *p, const uses *u, int output) {
     const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    if (state_axis(p, output) >= 0) {
+        grow(p, u, output);
+        return;
+    }
     if (!is_safe(u, in, out)) {
         copy_at_end(p, output);
         return;
     }
     const site_list *l = &u->of[out->id].sites;
     kernel *k = l->n ? l->at[0]->s->kernel : NULL;
-    if (k && writes_in_place(k, in, out)) k->in_place = in;
+    if (!k || !writes_in_place(k, in, out)) return;
+    k->in_place = in;
+    turn_ring(k);
 }
 
 void place_states(program *p) {
     if (!p->state) return;
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
-    for (int j = 0; j < p->outputs.n; j++)
+    bool grows = false;
+    for (int j = 0; j < p->outputs.n; j++) {
+        grows |= state_axis(p, j) >= 0;
         if (p->state[j]) place_state(p, u, j);
+    }
+    if (grows) program_compact(p); // kernels that only copied
     arena_destroy(scratch);
 }

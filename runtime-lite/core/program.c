@@ -220,6 +220,34 @@ static int read_arguments(program *p, int argc, char **argv) {
     return 1;
 }
 
+// Memory of a state that grows, in place of the tensor that was read.
+static int give_room(program *p, uint32_t output) {
+    const onnxc_tensor_info *t = tensor_at(p, p->d->ninputs + output);
+    onnxc_rt_state s = onnxc_rt_state_of(p->d, output, p->dims, (int64_t)size_of(t));
+    void **tensor = &p->data[t->state - 1], *room = allocate(s.outer * s.inner * s.room);
+    int64_t size = p->dims[tensor_at(p, t->state - 1)->first_dim + s.axis];
+    if (!room) return 0;
+    if (size <= s.room) onnxc_rt_state_fill(&s, room, *tensor, size); // the run refuses others
+    onnxc_rt_free(*tensor);
+    *tensor = room;
+    return 1;
+}
+
+// Makes tensors of states that grew.
+static int take_states(program *p) {
+    for (uint32_t j = 0; j < p->d->noutputs; j++) {
+        uint32_t i = p->d->ninputs + j;
+        const onnxc_tensor_info *t = tensor_at(p, i);
+        if (!t->room) continue;
+        onnxc_rt_state s = onnxc_rt_state_of(p->d, j, p->dims, (int64_t)size_of(t));
+        void *tensor = allocate(count_of(p, t) * (int64_t)size_of(t));
+        if (!tensor) return 0;
+        onnxc_rt_state_read(&s, tensor, p->data[i], p->dims[t->first_dim + s.axis]);
+        p->data[i] = tensor;
+    }
+    return 1;
+}
+
 // Allocates the outputs by the dims known so far.
 static int make_outputs(program *p) {
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
@@ -229,6 +257,7 @@ static int make_outputs(program *p) {
             if (onnxc_dims(p->d, t)[k].value >= 0) p->dims[t->first_dim + k] = onnxc_dims(p->d, t)[k].value;
         int64_t n = count_of(p, t);
         if (t->state) {
+            if (t->room && !p->data[i] && !give_room(p, j)) return 0;
             p->data[i] = p->data[t->state - 1];
             continue;
         }
@@ -250,7 +279,7 @@ static int run(program *p) {
         status = p->m->run(p->data, p->dims, p->capacity, workspace, bytes > 0 ? (size_t)bytes : 0, &message);
     }
     onnxc_rt_free(workspace);
-    if (status == ONNXC_OK) return 1;
+    if (status == ONNXC_OK) return take_states(p);
     fprintf(stderr, "the run failed: %s\n", message ? message : onnxc_status_text(status));
     return 0;
 }

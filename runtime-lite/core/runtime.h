@@ -96,6 +96,19 @@ void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes); /* NULL: out of mem
 void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *block);     /* accepts NULL */
 const char *onnxc_rt_gpu_message(void);
 
+/* A state that grows, as callers have it whose tensors have no room: `outer` blocks of `inner` bytes for each element
+ * along the axis. */
+typedef struct onnxc_rt_state {
+    uint32_t axis;
+    int64_t outer, inner, room;
+} onnxc_rt_state;
+/* Of an output with room, for these dims of the input; element: its bytes. */
+onnxc_rt_state onnxc_rt_state_of(const onnxc_descriptor *d, uint32_t output, const int64_t *dims,
+                                 int64_t element);
+/* Copies `size` elements along the axis of a tensor into memory with room, or back. */
+void onnxc_rt_state_fill(const onnxc_rt_state *s, void *room, const void *tensor, int64_t size);
+void onnxc_rt_state_read(const onnxc_rt_state *s, void *tensor, const void *room, int64_t size);
+
 /* The main function of programs from --emit exe: reads inputs, runs the model, writes or prints outputs.
  * Returns the exit code. */
 int onnxc_program(const onnxc_model *model, int argc, char **argv);

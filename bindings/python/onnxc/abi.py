@@ -47,7 +47,7 @@ class TensorInfo(Structure):
     _fields_ = [("name", c_uint32), ("identifier", c_uint32), ("doc", c_uint32), ("dtype", c_int32), ("rank", c_uint32),
                 ("dims", c_uint32), ("first_dim", c_uint32), ("data_sized", c_uint32), ("state", c_uint32),
                 ("zero_point", c_int32), ("scale", c_float), ("kind", c_uint32), ("type", c_uint32), ("has_default", c_uint32),
-                ("nlabels", c_uint32), ("labels", c_uint32), ("label_dtype", c_int32), ("unused", c_uint32)]
+                ("nlabels", c_uint32), ("labels", c_uint32), ("label_dtype", c_int32), ("room", c_uint32)]
 
 
 class LabelInfo(Structure):

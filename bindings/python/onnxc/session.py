@@ -43,6 +43,7 @@ class Port:
     def __init__(self, descriptor, info, kind):
         text = descriptor.text
         self.name, self.is_value, self.state = text(info.name), info.kind != 0, info.state
+        self.room = info.room
         self.has_default = info.has_default != 0
         self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
         dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
@@ -384,7 +385,7 @@ class Call:
                 self.data[nin + j], self.capacity[j] = ctypes.addressof(self.outputs[j]), 1
                 continue
             if port.state:
-                made = self.outputs[j] = np.array(self.arrays[port.state - 1]).reshape(-1)
+                made = self.outputs[j] = self._state(port).reshape(-1)
                 self.data[port.state - 1] = address(made)
                 count = made.size
             else:
@@ -394,6 +395,30 @@ class Call:
                 made = self.outputs[j] = space(count, port.element)
             self.data[nin + j], self.capacity[j] = address(made), count
 
+    def _state(self, port):
+        """The memory of a state: a copy of its input, with room for what a state that grows may get."""
+        given = np.asarray(self.arrays[port.state - 1])
+        if not port.room:
+            return np.array(given)
+        axis, shape = self._growth(port), list(given.shape)
+        if shape[axis] > port.room:
+            return np.array(given)  # the run refuses it
+        shape[axis] = port.room
+        made = np.zeros(shape, given.dtype)
+        made[(slice(None),) * axis + (slice(given.shape[axis]),)] = given
+        return made
+
+    def _growth(self, port):
+        """The axis along which a state grows."""
+        before = self.s._inputs[port.state - 1].dims
+        return next(i for i, (a, b) in enumerate(zip(before, port.dims)) if a != b)
+
+    def _grown(self, port, made, dims):
+        axis, shape = self._growth(port), list(dims)
+        shape[axis] = port.room
+        part = made.reshape(shape)[(slice(None),) * axis + (slice(dims[axis]),)]
+        return np.ascontiguousarray(part).reshape(-1)
+
     def _read(self):
         s, found = self.s, []
         for j, (port, made) in enumerate(zip(s._outputs, self.outputs)):
@@ -401,6 +426,8 @@ class Call:
                 found.append(read_value(made))
                 continue
             dims = self._dims(port)
+            if port.room:
+                made = self._grown(port, made, dims)
             if port.data_sized:
                 s._most[j] = max(s._most.get(j, 256), math.prod(dims))
             found.append(from_space(made, dims, port.element))

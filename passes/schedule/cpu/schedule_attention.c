@@ -394,16 +394,25 @@ static void few_rows(flash *f) {
     ins *i = serial(f, "i", first, ni, 1);
     f->rows = lb_idx(b, 1);
     attention_few_row(f, i);
-    write_block(f, i);
+    if (f->shared < 0) {
+        write_block(f, i);
+    } else {
+        attention_head h = attention_head_begin(f);
+        write_block(f, i);
+        attention_head_end(f, h);
+    }
     lb_end(b, i);
 }
 
-// Keys before the first that none of the rows sees.
+// Packs the keys before the first that none of the rows sees, at least one.
 static void pack_seen_keys(flash *f, ins *first, ins *end) {
     row_block rows = {f->a->i, first, idx_addk(f->b, end, -1)};
-    ins *begin = lb_idx(f->b, 0);
+    ins *begin = lb_idx(f->b, 0), *all = f->nj;
     flash_key_range(f, &rows, &begin, &f->nj);
-    pack_keys(f), pack_values(f);
+    if (f->nj != all) f->nj = lb_bin(f->b, L_SMAX, f->nj, lb_bin(f->b, L_SMIN, all, lb_idx(f->b, 1)));
+    if (f->a->tiles) attention_tiles_pack(f);
+    else if (f->a->blocks) attention_blocks_pack(f);
+    else pack_keys(f), pack_values(f);
 }
 
 static void head(flash *f) {
@@ -411,9 +420,7 @@ static void head(flash *f) {
     const attention *a = f->a;
     ins *first, *ni, *all = f->nj;
     axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
-    if (a->tiles) attention_tiles_pack(f);
-    else if (a->blocks) attention_blocks_pack(f);
-    else pack_seen_keys(f, first, ni);
+    pack_seen_keys(f, first, ni);
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     (a->tiles ? attention_tiles_rows : query_rows)(f, i0);
@@ -426,6 +433,10 @@ static void outer_loops(flash *f, int depth) {
     emitter *e = f->e;
     if (depth == f->a->i) {
         (f->few ? few_rows : head)(f);
+        return;
+    }
+    if (f->few && depth == f->shared) {
+        outer_loops(f, depth + 1);
         return;
     }
     scope loop = scope_parallel(e, depth);

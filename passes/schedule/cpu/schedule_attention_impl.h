@@ -18,7 +18,8 @@ typedef struct flash {
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
     access *out;
-    bool few; // few rows, without blocks
+    bool few;   // few rows, without blocks
+    int shared; // of few rows: the axis of query heads with the same keys and values, -1: none
 } flash;
 
 static inline ins *flash_loop(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
@@ -42,7 +43,14 @@ void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
 bool attention_reads_rows(const attention *a);  // keys and values, where they lie
 dim *attention_few_scratch(const attention *a); // bytes
 void attention_few_begin(flash *f, ins *scratch);
-void attention_few_row(flash *f, ins *i); // acc, top and sum of a query
+void attention_few_row(flash *f, ins *i); // acc, top and sum of a query, of all heads that share keys
+// A loop over these heads, in which acc, top and sum are those of one.
+typedef struct attention_head {
+    flash all;
+    scope loop;
+} attention_head;
+attention_head attention_head_begin(flash *f);
+void attention_head_end(flash *f, attention_head h);
 
 // ---------------------------------------------------------------- matrix tiles
 bool attention_has_tiles(const attention *a, const target *t);

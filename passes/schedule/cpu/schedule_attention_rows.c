@@ -6,6 +6,14 @@
 //     for j: P[j] = exp(S[j] - m), l += P[j]
 //     for j: acc += P[j] v[j]
 //
+// Query heads that share keys and values follow each other within a block of keys, which the first of them brings into the
+// cache:
+//
+//   for i:
+//     for blocks of keys:  for g:  S[g][j] = f(q[g] . k[j]), m[g] = max
+//     for g:               P[g][j] = exp(S[g][j] - m[g])
+//     for blocks of keys:  for g:  acc[g] += P[g][j] v[j]
+//
 // Keys that f excludes by comparing j with something known before (the filled part of a cache, causality, a window) are
 // not read.
 #include "compiler/base/round.h"
@@ -15,9 +23,15 @@
 #include "passes/schedule/cpu/schedule_range.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2 };
+enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096 };
 
 // ---------------------------------------------------------------- which
+// Whether rows of packed elements begin with a byte.
+static bool begins_in_bytes(const buffer *b) {
+    int bits = dtype_bits(b->dtype);
+    return bits >= 8 || (!b->layout && dim_divisible(b->dims[b->rank - 1], 8 / bits));
+}
+
 // Whether the factor reads memory along the axis, and nothing else varies with it.
 static bool lies_along(const expr *factor, int axis) {
     arena *scratch = arena_new();
@@ -29,7 +43,7 @@ static bool lies_along(const expr *factor, int axis) {
         const layout *l = b->layout;
         int last = l ? l->order[l->n - 1].axis : b->rank - 1;
         fits = b->rank && !(l && l->order[l->n - 1].tile) && reads.at[j]->index[last]->op == X_AXIS &&
-               reads.at[j]->index[last]->axis == axis && dtype_bits(b->dtype) >= 8;
+               reads.at[j]->index[last]->axis == axis && begins_in_bytes(b);
         for (int i = 0; i < b->rank && fits; i++)
             fits = i == last || !expr_uses_axis(reads.at[j]->index[i], axis);
         found = true;
@@ -39,6 +53,17 @@ static bool lies_along(const expr *factor, int axis) {
 }
 
 bool attention_reads_rows(const attention *a) { return lies_along(a->key, a->d) && lies_along(a->v, a->e); }
+
+// The axis of query heads with the same keys and values, of which the scores exclude the same; -1: none.
+static int shared_axis(const attention *a) {
+    int axis = a->i - 1;
+    if (axis < 0 || expr_uses_axis(a->key, axis) || expr_uses_axis(a->v, axis)) return -1;
+    const dim *heads = a->k->axes.at[axis].extent;
+    const expr *score = a->score->writes.at[0].value;
+    bool alike = score->op != X_SELECT || !expr_uses_axis(score->arg[0], axis);
+    return alike && dim_is_const(heads) && dim_value(heads) > 1 && dim_value(heads) <= MOST_SHARED ? axis
+                                                                                                   : -1;
+}
 
 // ---------------------------------------------------------------- scores
 typedef struct few {
@@ -96,20 +121,20 @@ static ins *score(const few *w, ins *i, ins *j, ins *sum, int lanes) {
     return s;
 }
 
-// Returns the largest score.
-static ins *all_scores(few *w, ins *i) {
+// Of keys begin .. end; returns the largest score.
+static ins *all_scores(few *w, ins *i, ins *begin, ins *end) {
     flash *f = w->f;
     lbuild *b = f->b;
     int lanes = f->a->lanes;
     ins *lowest = lb_float(b, lt(LK_F32, 1), -INFINITY),
         *best = lb_var(b, "best", lb_splat(b, lowest, lanes)), *rest = lb_var(b, "rest", lowest);
-    ins *full = lb_add(b, w->begin, emit_int_floor(b, lb_sub(b, w->end, w->begin), lanes));
-    ins *j = flash_loop(f, "j", w->begin, full, lanes), *part[MOST_LANES];
+    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), lanes));
+    ins *j = flash_loop(f, "j", begin, full, lanes), *part[MOST_LANES];
     for (int u = 0; u < lanes; u++) part[u] = partial_sums(w, idx_addk(b, j, u));
     ins *s = score(w, i, j, sums_of_all(f, part), lanes);
     lb_set(b, best, emit_reduce(f->e, RED_MAX, DT_F32, lb_get(b, best), s));
     lb_end(b, j);
-    j = flash_loop(f, "j", full, w->end, 1);
+    j = flash_loop(f, "j", full, end, 1);
     s = score(w, i, j, lb_hreduce(b, L_HADD, partial_sums(w, j)), 1);
     lb_set(b, rest, emit_reduce(f->e, RED_MAX, DT_F32, lb_get(b, rest), s));
     lb_end(b, j);
@@ -166,18 +191,31 @@ static void add_values(few *w, ins *begin, ins *end, int keys, int64_t first, in
     lb_end(b, j);
 }
 
-static void weighted_values(few *w, int64_t first, int chunks) {
+static void weighted_columns(few *w, ins *begin, ins *end, bool adds, int64_t first, int chunks) {
     flash *f = w->f;
     lbuild *b = f->b;
     ins *acc[SPREAD * MOST_CHUNKS];
-    for (int j = 0; j < SPREAD * chunks; j++) acc[j] = lb_var(b, "acc", lb_float(b, f->vec, 0));
-    ins *full = lb_add(b, w->begin, emit_int_floor(b, lb_sub(b, w->end, w->begin), SPREAD));
-    add_values(w, w->begin, full, SPREAD, first, chunks, acc);
-    add_values(w, full, w->end, 1, first, chunks, acc);
+    for (int j = 0; j < SPREAD * chunks; j++) {
+        ins *at = lb_idx(b, first + (int64_t)j * f->a->lanes);
+        bool old = adds && j < chunks;
+        acc[j] = lb_var(b, "acc", old ? lb_load(b, f->vec, f->acc, at, 4) : lb_float(b, f->vec, 0));
+    }
+    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), SPREAD));
+    add_values(w, begin, full, SPREAD, first, chunks, acc);
+    add_values(w, full, end, 1, first, chunks, acc);
     for (int c = 0; c < chunks; c++) {
         ins *sum = lb_get(b, acc[c]);
         for (int u = 1; u < SPREAD; u++) sum = lb_add(b, sum, lb_get(b, acc[u * chunks + c]));
         lb_store(b, f->acc, lb_idx(b, first + (int64_t)c * f->a->lanes), sum, 4);
+    }
+}
+
+// Those of keys begin .. end, added to the sums so far or not.
+static void weighted_values(few *w, ins *begin, ins *end, bool adds) {
+    const attention *a = w->f->a;
+    for (int64_t c = 0; c < w->f->padded; c += (int64_t)MOST_CHUNKS * a->lanes) {
+        int64_t left = (w->f->padded - c) / a->lanes;
+        weighted_columns(w, begin, end, adds, c, left < MOST_CHUNKS ? (int)left : MOST_CHUNKS);
     }
 }
 
@@ -193,30 +231,96 @@ static void find_keys(few *w) {
 dim *attention_few_scratch(const attention *a) {
     const axis *columns = &a->k->axes.at[a->e];
     int64_t padded = round_up(dim_value(columns->extent), a->lanes);
-    return dim_addk(dim_mulk(a->k->axes.at[a->j].extent, 4), 4 * (padded + 2 * MOST_LANES));
+    int shared = shared_axis(a);
+    dim *keys = dim_addk(dim_mulk(a->k->axes.at[a->j].extent, 4), 4 * (padded + 2 * MOST_LANES));
+    return shared < 0 ? keys : dim_mul(keys, a->k->axes.at[shared].extent);
 }
 
 void attention_few_begin(flash *f, ins *scratch) {
+    int shared = shared_axis(f->a);
+    int64_t heads = shared < 0 ? 1 : dim_value(f->a->k->axes.at[shared].extent);
+    f->shared = shared;
     f->acc = scratch;
-    f->top = lb_offset(f->b, scratch, lb_idx(f->b, f->padded), 4);
-    f->sum = lb_offset(f->b, f->top, lb_idx(f->b, MOST_LANES), 4);
-    f->scores = lb_offset(f->b, f->sum, lb_idx(f->b, MOST_LANES), 4);
+    f->top = lb_offset(f->b, scratch, lb_idx(f->b, f->padded * heads), 4);
+    f->sum = lb_offset(f->b, f->top, lb_idx(f->b, MOST_LANES * heads), 4);
+    f->scores = lb_offset(f->b, f->sum, lb_idx(f->b, MOST_LANES * heads), 4);
+}
+
+static void load_query(few *w) {
+    for (int c = 0; c < w->chunks; c++) w->query[c] = chunk_of(w, w->f->a->q, c);
+}
+
+static void one_head(few *w, ins *i) {
+    flash *f = w->f;
+    lbuild *b = f->b;
+    load_query(w);
+    ins *top = all_scores(w, i, w->begin, w->end);
+    lb_store(b, f->top, lb_idx(b, 0), top, 4);
+    lb_store(b, f->sum, lb_idx(b, 0), all_weights(w, top), 4);
+    weighted_values(w, w->begin, w->end, false);
+}
+
+attention_head attention_head_begin(flash *f) {
+    attention_head h = {.all = *f, .loop = scope_parallel(f->e, f->shared)};
+    lbuild *b = f->b;
+    ins *head = f->e->counter[f->shared];
+    f->acc = lb_offset(b, f->acc, idx_mulk(b, head, f->padded), 4);
+    f->top = lb_offset(b, f->top, head, 4);
+    f->sum = lb_offset(b, f->sum, head, 4);
+    f->scores = lb_offset(b, f->scores, lb_bin(b, L_MUL, head, f->nj), 4);
+    return h;
+}
+
+void attention_head_end(flash *f, attention_head h) {
+    scope_close(f->e, h.loop);
+    *f = h.all;
+}
+
+static ins *block_of(few *w, ins **end) {
+    lbuild *b = w->f->b;
+    int lanes = w->f->a->lanes;
+    int64_t keys = BLOCK_FLOATS / w->f->depth / lanes * lanes;
+    ins *step = lb_idx(b, keys > lanes ? keys : lanes);
+    ins *j = lb_for(b, "block", w->begin, w->end, step, LOOP_SERIAL);
+    *end = lb_bin(b, L_SMIN, lb_add(b, j, step), w->end);
+    return j;
+}
+
+static void shared_heads(few *w, ins *i) {
+    flash *f = w->f;
+    lbuild *b = f->b;
+    ltype one = lt(LK_F32, 1);
+    ins *zero = lb_idx(b, 0), *end;
+    attention_head h = attention_head_begin(f);
+    lb_store(b, f->top, zero, lb_float(b, one, -INFINITY), 4);
+    attention_head_end(f, h);
+    ins *block = block_of(w, &end);
+    h = attention_head_begin(f);
+    load_query(w);
+    ins *best =
+        emit_reduce(f->e, RED_MAX, DT_F32, lb_load(b, one, f->top, zero, 4), all_scores(w, i, block, end));
+    lb_store(b, f->top, zero, best, 4);
+    attention_head_end(f, h);
+    lb_end(b, block);
+    h = attention_head_begin(f);
+    lb_store(b, f->sum, zero, all_weights(w, lb_load(b, one, f->top, zero, 4)), 4);
+    for (int64_t c = 0; c < f->padded; c += f->a->lanes)
+        lb_store(b, f->acc, lb_idx(b, c), lb_float(b, f->vec, 0), 4);
+    attention_head_end(f, h);
+    block = block_of(w, &end);
+    h = attention_head_begin(f);
+    weighted_values(w, block, end, true);
+    attention_head_end(f, h);
+    lb_end(b, block);
 }
 
 void attention_few_row(flash *f, ins *i) {
-    lbuild *b = f->b;
     const attention *a = f->a;
     few w = {.f = f, .chunks = (int)((f->depth + a->lanes - 1) / a->lanes)};
     f->e->counter[a->i] = i;
     emitter_stage(f->e, a->score, -1, 1, false);
     find_keys(&w);
-    for (int c = 0; c < w.chunks; c++) w.query[c] = chunk_of(&w, a->q, c);
-    ins *top = all_scores(&w, i);
-    lb_store(b, f->top, lb_idx(b, 0), top, 4);
-    lb_store(b, f->sum, lb_idx(b, 0), all_weights(&w, top), 4);
-    for (int64_t c = 0; c < f->padded; c += (int64_t)MOST_CHUNKS * a->lanes) {
-        int64_t left = (f->padded - c) / a->lanes;
-        weighted_values(&w, c, left < MOST_CHUNKS ? (int)left : MOST_CHUNKS);
-    }
+    if (f->shared < 0) one_head(&w, i);
+    else shared_heads(&w, i);
     f->e->counter[a->i] = NULL;
 }

@@ -194,13 +194,17 @@ static bool is_old_element(const kernel *k, const expr *x) {
     return x->op == X_READ && buffer_root(x->buffer) == buffer_root(k->in_place);
 }
 
-static expr *changed_where(const kernel *k, const expr *value) {
+// The condition under which an element changes; NULL: unknown.
+static expr *changed_where(kernel *k, const expr *value) {
     if (value->op == X_READ && value->guard && is_old_element(k, value->fill)) return value->guard;
-    return value->op == X_SELECT && is_old_element(k, value->arg[2]) ? value->arg[0] : NULL;
+    if (value->op != X_SELECT) return NULL;
+    if (is_old_element(k, value->arg[2])) return value->arg[0];
+    bool turns = is_old_element(k, value->arg[1]) && value->arg[0]->op == X_LT;
+    return turns ? x_bin(k, X_LE, value->arg[0]->arg[1], value->arg[0]->arg[0]) : NULL;
 }
 
 void nest_update_range(nest *n, int axis, ins **begin, ins **end) {
-    const kernel *k = n->e->k;
+    kernel *k = n->e->k;
     axis_range(n->e, axis, begin, end);
     if (!k->in_place || n->s->states.n || k->axes.at[axis].kind != AXIS_PARALLEL) return;
     expr *condition = changed_where(k, n->s->writes.at[0].value);
