@@ -5,8 +5,8 @@
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 
-void assign_channels(program *p); // channels-last, with copies at the boundaries
-void make_halos(program *p);      // after concat elision (concat_elision.h)
+void assign_channels(program *p);             // channels-last, with copies at the boundaries
+void make_halos(program *p, const target *t); // after concat elision (concat_elision.h)
 void pack_panels(program *p, const target *t);
 void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 
