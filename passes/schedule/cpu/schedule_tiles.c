@@ -324,13 +324,14 @@ static operands operands_of(tiles *x) {
 }
 
 // Panels that come from memory or a shared cache are fetched while the panels before them are multiplied, some
-// lines in each step.
-static void prefetch_lines(tiles *x) {
+// lines in each step: here those of one of the parts of a step.
+static void prefetch_part(tiles *x, int part, int parts) {
     lbuild *b = &x->t.e->b;
-    if (!x->lines) return;
+    int64_t begin = x->lines * part / parts, end = x->lines * (part + 1) / parts;
+    if (begin == end) return;
     ins *at = lb_get(b, x->ahead), *from = pointer_of(x->t.e, x->t.c->b->buffer);
-    for (int64_t j = 0; j < x->lines; j++) lb_prefetch(b, from, idx_addk(b, at, j * TILE_BYTES));
-    lb_set(b, x->ahead, idx_addk(b, at, x->lines * TILE_BYTES));
+    for (int64_t j = 0; j < end - begin; j++) lb_prefetch(b, from, idx_addk(b, at, j * TILE_BYTES));
+    lb_set(b, x->ahead, idx_addk(b, at, (end - begin) * TILE_BYTES));
 }
 
 // Of blocks that follow each other.
@@ -356,13 +357,25 @@ static bool reads_rows(const tiles *x) {
     return false;
 }
 
+// Blocks of rows that are multiplied by the same columns.
+static int64_t blocks_of_rows(const tiles *x) {
+    enum { SOME_ROWS = 256 };
+    const tiling *t = &x->t;
+    int64_t m = positions(t->e->k, &t->c->m);
+    if (m == 0 || m == INT64_MAX) return m ? SOME_ROWS / WIDTH : 0;
+    int64_t rows = dim_value(t->e->extent[t->tile_m]), outer = m / rows;
+    if (x->pair_axis < 0) return outer * ((rows + x->rows - 1) / x->rows);
+    int64_t pairs = dim_value(t->e->extent[x->pair_axis]);
+    return outer / pairs * ((pairs + 1) / 2);
+}
+
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
-    enum { MOST = 4, SOME_ROWS = 256 };
+    enum { MOST = 16 };
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
-            m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
-    if (m == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
+            blocks = blocks_of_rows(x);
+    if (blocks == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
     int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
     return lines < MOST ? lines : MOST;
 }
@@ -387,8 +400,8 @@ static void step(tiles *x, bool first) {
     part_products of = products_of(x);
     int64_t pairs = pairs_in_a_step(x), written = 0;
     int nrows = x->region->high[1] ? 2 : 1, products = of.n * nrows * x->columns;
-    prefetch_lines(x);
     for (int j = 0; j < products; j++) {
+        prefetch_part(x, j, products);
         int turn = j / (nrows * x->columns), column = j / nrows % x->columns, row = j % nrows;
         int c = accumulator(row, column), pa = of.part_a[turn], pb = of.part_b[turn];
         if (!column && !(turn && pa == of.part_a[turn - 1]))
@@ -416,7 +429,7 @@ static void only_step(tiles *x) {
     scope mark = scope_open(e);
     operands o = operands_of(x);
     int rows = x->region->high[1] ? 2 : 1;
-    prefetch_lines(x);
+    prefetch_part(x, 0, 1);
     for (int row = 0; row < rows; row++) {
         lb_tile_load(b, TILE_A + row, o.a[0][row], o.stride_a);
         for (int column = 0; column < x->columns; column++) {
