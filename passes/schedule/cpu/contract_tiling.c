@@ -173,6 +173,19 @@ void choose_tile(tiling *t) {
     }
 }
 
+known_tiles tiles_of(const tiling *t, int64_t m) {
+    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0;
+    return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
+}
+
+// Sums of groups, if few rows are computed twice: tiles of another height would be as much code again. Not where the
+// epilogue reads its row, whose memory the result may have.
+bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m) {
+    enum { MOST = 32 };
+    int64_t twice = k->tiles * k->rows - m;
+    return t->group > 1 && twice > 0 && twice * MOST <= m && !epilogue_reads_rows(t->e->scratch, t->c);
+}
+
 // ---------------------------------------------------------------- blocks
 // Bytes of B's panel that stay cached while rows pass, and of A's block that stays in the L2 cache. Cores
 // with 512-bit vectors read L2 at the rate of their tiles; others need L1.

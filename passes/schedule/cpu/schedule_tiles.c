@@ -349,14 +349,6 @@ static void begin_prefetch(tiles *x) {
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
-static bool reads_rows(const tiles *x) {
-    expr_list all = reads_only(expr_nodes(x->t.e->scratch, x->t.c->w->value));
-    for (int j = 0; j < all.n; j++)
-        for (int m = 0; m < x->t.c->m.n; m++)
-            if (expr_uses_axis(all.at[j], x->t.c->m.at[m])) return true;
-    return false;
-}
-
 // Blocks of rows that are multiplied by the same columns.
 static int64_t blocks_of_rows(const tiles *x) {
     enum { SOME_ROWS = 256 };
@@ -723,7 +715,7 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
-    x->simple = !reads_rows(x);
+    x->simple = !epilogue_reads_rows(e->scratch, x->t.c);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns
