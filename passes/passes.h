@@ -61,7 +61,8 @@ void pass_elide_concats(pass_context *c); // producers write directly into conca
 void pass_halos(pass_context *c);         // padding in memory instead of guards
 void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
-void pass_round(pass_context *c); // constants rounded as --precision allows
+void pass_split_axes(pass_context *c); // of which indices take quotients
+void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
 void pass_place(pass_context *c); // memory spaces: device, host or caller's choice
 
