@@ -6,7 +6,13 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 
 enum { HEAVY_EPILOGUE = 14, HEAVY_AFTER_LONG_SUM = 4, LONG_SUM = 64, ROUNDING = 6 };
-enum { WIDENED = 4 }; // instructions for four products of bytes without one for their sum
+
+// Without one for their sum, four products of bytes take several, and two of bf16 are multiply-adds.
+static int instructions_of_group(const tiling *t) {
+    enum { WIDENED_BYTES = 4, WIDENED_PAIR = 2 };
+    if (t->group == 4) return t->e->t->vnni ? 1 : WIDENED_BYTES;
+    return t->group == 2 && !t->e->t->bf16mm ? WIDENED_PAIR : 1;
+}
 
 // There are tiles of two heights, and of up to five where the number of rows is open, so that an epilogue such as a
 // requantisation would be most of their code. After a long sum, the loop over the stored tile costs no time.
@@ -14,9 +20,8 @@ bool is_heavy_epilogue(const tiling *t) {
     const contraction *c = t->c;
     int work = value_work(c->k->arena, c->w->value);
     if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
-    int64_t steps = positions(t->e->k, &c->k_axes) / t->group;
-    if (t->group == 4 && !t->e->t->vnni) steps *= WIDENED;
-    bool share = steps >= LONG_SUM;
+    int64_t sum = positions(t->e->k, &c->k_axes) / t->group * instructions_of_group(t);
+    bool share = sum >= LONG_SUM;
     return work > (share ? HEAVY_AFTER_LONG_SUM : HEAVY_EPILOGUE);
 }
 
