@@ -16,7 +16,7 @@ void pass_channels(pass_context *c) {
 }
 void pass_elide_concats(pass_context *c) { elide_concats(c->program, c->target); }
 void pass_halos(pass_context *c) {
-    if (wants_layouts(c)) make_halos(c->program);
+    if (wants_layouts(c)) make_halos(c->program, c->target);
 }
 void pass_spread_rows(pass_context *c) { spread_rows(c->program, c->target); }
 void pass_panels(pass_context *c) {

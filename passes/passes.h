@@ -65,7 +65,8 @@ void pass_halos(pass_context *c);         // padding in memory instead of guards
 void pass_spread_rows(pass_context *c);   // rows of products' operands in different sets of the L1 cache
 void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
-void pass_round(pass_context *c); // constants rounded as --precision allows
+void pass_split_axes(pass_context *c); // of which indices take quotients
+void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
 void pass_place(pass_context *c); // memory spaces: device, host or caller's choice
 

@@ -59,6 +59,7 @@ const pass passes[] = {
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"spread-rows", "layout", pass_spread_rows, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"panels", "layout", pass_panels, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"split-axes", "layout", pass_split_axes, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"split-stages", "layout", pass_split_stages, NULL, GOAL_PROGRAM, 1, ON_GPU},
     {"round", "layout", pass_round, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
     {"gpu-layout", "layout", pass_gpu_layout, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},

@@ -247,8 +247,11 @@ static void give_halo(assign *a, kernel *k, buffer *b) {
     if (source) map_put_number(&a->sources, (uint64_t)b->id, source);
     else l->fill = fill_value(h.read->fill);
     for (int j = 0; j < b->rank; j++) {
+        // The image of a window with strides, too, so that images of one size have one layout, and writers one kernel.
+        bool both = h.lo[j] == h.hi[j] + 1 && !a->t->freestanding && !a->t->size_level;
+        int64_t hi = both ? h.lo[j] : h.hi[j];
         if (h.lo[j] > l->pad_lo[j]) l->pad_lo[j] = h.lo[j];
-        if (h.hi[j] > l->pad_hi[j]) l->pad_hi[j] = h.hi[j];
+        if (hi > l->pad_hi[j]) l->pad_hi[j] = hi;
     }
     b->layout = l;
     if (source) map_put_number(&a->filled, kernel_and_buffer(k, b), b);
@@ -573,9 +576,9 @@ void assign_channels(program *p) {
     arena_destroy(scratch);
 }
 
-void make_halos(program *p) {
+void make_halos(program *p, const target *t) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .sources.arena = scratch, .filled.arena = scratch};
+    assign a = {.p = p, .t = t, .sources.arena = scratch, .filled.arena = scratch};
     give_halos(&a);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     step_list steps = program_steps(scratch, p);

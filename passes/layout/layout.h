@@ -6,7 +6,7 @@
 #include "ir/target.h"
 
 void assign_channels(program *p);              // channels-last, with copies at the boundaries
-void make_halos(program *p);                   // after concat elision (concat_elision.h)
+void make_halos(program *p, const target *t);  // after concat elision (concat_elision.h)
 void spread_rows(program *p, const target *t); // spread_rows.c
 void pack_panels(program *p, const target *t);
 void read_tables_in_panels(program *p); // of pack_panels: tables that are in panels for a product anyway

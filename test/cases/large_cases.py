@@ -508,6 +508,22 @@ def quantised_chain(b):
     return x
 
 
+def convolved(b, x, c, to, size, **attributes):
+    w = b.random.standard_normal((to, c, size, size)) * (size * size * c) ** -0.5
+    return b.op("Conv", x, quantised(b, w, np.abs(w).max((1, 2, 3)) / 127, 0), pads=[size // 2] * 4, **attributes)
+
+
+@piece(3)
+def quantised_small_images(b):
+    """Of few positions in a row, with a stride and a residual sum: rows of tiles go across those of the image."""
+    c, to, size = b.near(40, 8), b.near(60, 8), b.dice.choice((6, 7, 9))
+    x = through_bytes(b, b.input("x", [b.dice.choice((1, 2)), c, 2 * size, 2 * size]), 1 / 32, 128)
+    x = through_bytes(b, b.op("Relu", convolved(b, x, c, to, 1, strides=[2, 2])), 1 / 32, 0)
+    y = through_bytes(b, convolved(b, x, to, to, 3), 1 / 32, 128)
+    b.share, b.step = 0, 1 / 32
+    return through_bytes(b, b.op("Relu", b.op("Add", y, x)), 1 / 32, 0)
+
+
 @piece(3)
 def bytes_of_the_run(b):
     """As dynamic quantisation writes convolutions: zero points that only the run knows, around the images as well. Exact."""

@@ -472,6 +472,13 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
     return kind == LK_I1 ? lb_cmp(b, L_NE, v, lb_int(b, lt(as, n), 0)) : v;
 }
 
+static ins *active_lanes(emitter *e, ins *which) {
+    lbuild *b = &e->b;
+    if (!e->active) return which;
+    ltype t = lt(e->active->type.kind, e->lanes);
+    return lb_bin(b, L_AND, which, lb_cmp(b, L_SLT, lb_iota(b, t), lb_splat(b, e->active, e->lanes)));
+}
+
 // For buffers with at least one element, which inactive lanes read.
 static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
@@ -495,9 +502,12 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
     if (guard->type.lanes > 1) {
         scope_else(e, branch);
-        bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
+        bool never_empty = buffer_count(a->buffer)->min > 0, whole = dtype_bits(a->buffer->dtype) >= 8;
+        scope any = scope_if(
+            e, never_empty || !whole ? NULL : lb_hreduce(b, L_HOR, active_lanes(e, guard))); // then it is not
         lb_set(b, result,
-               some ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
+               whole ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
+        scope_close(e, any);
     }
     scope_close(e, branch);
     return lb_get(b, result);

@@ -35,7 +35,7 @@ typedef struct requantiser {
     float constant; // C
 } requantiser;
 
-enum { BYTES = 256 };
+enum { BYTES = 256, MOST_LANES = 64 };
 
 // ---------------------------------------------------------------- bounds
 static double constant_bound(const buffer *b) {
@@ -334,4 +334,22 @@ ins *emit_requantised(emitter *e, expr *x) {
     if (!has_instructions(e)) return NULL;
     if (x->dtype == DT_F32) return emit_dequantised(e, x);
     return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;
+}
+
+static ins *join_vectors(lbuild *b, ins *x, ins *y) {
+    int in_order[MOST_LANES], lanes = x->type.lanes + y->type.lanes;
+    for (int j = 0; j < lanes; j++) in_order[j] = j;
+    return lb_shuffle(b, x, y, in_order, lanes);
+}
+
+ins *pack_saturated(lbuild *b, ins *const part[4]) {
+    ins *words[2];
+    for (int j = 0; j < 2; j++) words[j] = join_vectors(b, part[2 * j]->args[0], part[2 * j + 1]->args[0]);
+    return lb_conv(b, part[0]->op, LK_I8, join_vectors(b, words[0], words[1]));
+}
+
+ins *half_of_vector(lbuild *b, ins *x, int half) {
+    int mask[MOST_LANES], lanes = x->type.lanes / 2;
+    for (int j = 0; j < lanes; j++) mask[j] = half * lanes + j;
+    return lb_shuffle(b, x, x, mask, lanes);
 }

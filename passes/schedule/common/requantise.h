@@ -9,4 +9,7 @@
 ins *emit_requantised(emitter *e, expr *x);
 // Whether that value will be an i32 vector that L_SATU8 or L_SATS8 makes bytes.
 bool emit_saturates(emitter *e, const expr *x);
+// Bytes of four such values, in order, by the same instruction for all; and a half of a vector.
+ins *pack_saturated(lbuild *b, ins *const part[4]);
+ins *half_of_vector(lbuild *b, ins *x, int half);
 #endif

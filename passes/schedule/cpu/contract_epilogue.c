@@ -7,14 +7,30 @@
 
 enum { HEAVY_EPILOGUE = 14, HEAVY_AFTER_LONG_SUM = 4, LONG_SUM = 64, ROUNDING = 6 };
 
+// Without one for their sum, four products of bytes take several, and two of bf16 are multiply-adds.
+static int instructions_of_group(const tiling *t) {
+    enum { WIDENED_BYTES = 4, WIDENED_PAIR = 2 };
+    if (t->group == 4) return t->e->t->vnni ? 1 : WIDENED_BYTES;
+    return t->group == 2 && !t->e->t->bf16mm ? WIDENED_PAIR : 1;
+}
+
 // There are tiles of two heights, and of up to five where the number of rows is open, so that an epilogue such as a
 // requantisation would be most of their code. After a long sum, the loop over the stored tile costs no time.
 bool is_heavy_epilogue(const tiling *t) {
     const contraction *c = t->c;
     int work = value_work(c->k->arena, c->w->value);
     if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
-    bool share = positions(t->e->k, &c->k_axes) / t->group >= LONG_SUM;
+    int64_t sum = positions(t->e->k, &c->k_axes) / t->group * instructions_of_group(t);
+    bool share = sum >= LONG_SUM;
     return work > (share ? HEAVY_AFTER_LONG_SUM : HEAVY_EPILOGUE);
+}
+
+bool epilogue_reads_rows(arena *scratch, const contraction *c) {
+    expr_list all = reads_only(expr_nodes(scratch, c->w->value));
+    for (int j = 0; j < all.n; j++)
+        for (int m = 0; m < c->m.n; m++)
+            if (expr_uses_axis(all.at[j], c->m.at[m])) return true;
+    return false;
 }
 
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {

@@ -55,15 +55,30 @@ static void join_axes(tiling *t) {
 
 static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
 
+// Whether the axis counts the samples of the model: they come first in its inputs and outputs.
+static bool counts_samples(const tiling *t, int axis) {
+    const program *p = t->e->k->program;
+    const dim *n = t->e->extent[axis];
+    if (dim_is_const(n)) return false;
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        if ((b->role == BUF_INPUT || b->role == BUF_OUTPUT) && b->rank > 1 && b->dims[0] == n) return true;
+    }
+    return false;
+}
+
 // The last axis known to be long; of axes that all may be short, that along which rows of A are closest: batches
-// are further apart than positions of a sequence.
+// are further apart than positions of a sequence. Where they are not, a batch of few sequences is more likely.
 static int long_row_axis(const tiling *t) {
     enum { MANY = 8 };
     int best = t->m.n - 1;
     for (int j = best - 1; j >= 0; j--)
         if (has_positions(t, t->m.at[j], MANY)) return j;
-    for (int j = best - 1; j >= 0; j--)
-        if (is_longer_stride(t->a->coef[t->m.at[best]], t->a->coef[t->m.at[j]])) best = j;
+    for (int j = best - 1; j >= 0; j--) {
+        bool many = counts_samples(t, t->m.at[best]), more = counts_samples(t, t->m.at[j]);
+        bool closer = is_longer_stride(t->a->coef[t->m.at[best]], t->a->coef[t->m.at[j]]);
+        if (many != more ? many : closer) best = j;
+    }
     return best;
 }
 
@@ -171,6 +186,19 @@ void choose_tile(tiling *t) {
         best = cost;
         t->vectors = v;
     }
+}
+
+known_tiles tiles_of(const tiling *t, int64_t m) {
+    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0;
+    return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
+}
+
+// Sums of groups, if few rows are computed twice: tiles of another height would be as much code again. Not where the
+// epilogue reads its row, whose memory the result may have.
+bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m) {
+    enum { MOST = 32 };
+    int64_t twice = k->tiles * k->rows - m;
+    return t->group > 1 && twice > 0 && twice * MOST <= m && !epilogue_reads_rows(t->e->scratch, t->c);
 }
 
 // ---------------------------------------------------------------- blocks

@@ -107,8 +107,22 @@ ins *load_widened(tiling *t, const tile *x, ins *at, int v);
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.
 void choose_tasks(tiling *t, const axis_list *outer);
 
+// Constant M, perhaps blocked: as few tiles as possible, first of `rows` rows and then of rows - 1, so that
+// none is tiny.
+typedef struct known_tiles {
+    int64_t tiles, high; // all tiles, those of `rows`
+    int rows;
+} known_tiles;
+known_tiles tiles_of(const tiling *t, int64_t m);
+
+// Whether the last one has `rows` rows, too, and begins earlier.
+bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);
+
 // Whether the epilogue is too long to be unrolled for each vector of a tile.
 bool is_heavy_epilogue(const tiling *t);
+
+// Whether it reads elements of a row of the result, such as a residual.
+bool epilogue_reads_rows(arena *scratch, const contraction *c);
 // Writes f(acc) for the whole tile.
 void write_tile(tiling *t, const tile *x, ins **acc);
 #endif

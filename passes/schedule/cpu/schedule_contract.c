@@ -414,21 +414,25 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
     scope_close(t->e, loop);
 }
 
-// Constant M, perhaps blocked: as few tiles as possible, first of `rows` rows and then of rows - 1, so that
-// none is tiny.
-typedef struct known_tiles {
-    int64_t tiles, high; // all tiles, those of `rows`
-    int rows;
-} known_tiles;
-static known_tiles tiles_of(const tiling *t, int64_t m) {
-    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0;
-    return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
+// The last tile begins earlier.
+static void overlapping_rows(tiling *t, tile x, ins *begin, int64_t m, int rows) {
+    emitter *e = t->e;
+    ins *end = idx_addk(&e->b, begin, m);
+    scope loop = open_loop(e, "m", begin, end, rows);
+    x.rows = rows;
+    x.m0 = lb_bin(&e->b, L_SMIN, loop.head, idx_subk(&e->b, end, rows));
+    micro_kernel(t, &x);
+    scope_close(e, loop);
 }
 
 static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
     known_tiles k = tiles_of(t, m);
     if (m <= 0) return;
+    if (last_tile_overlaps(t, &k, m)) {
+        overlapping_rows(t, x, begin, m, k.rows);
+        return;
+    }
     ins *middle = idx_addk(b, begin, k.high * k.rows);
     row_range(t, x, begin, middle, k.rows);
     if (k.high < k.tiles) row_range(t, x, middle, idx_addk(b, begin, m), k.rows - 1);

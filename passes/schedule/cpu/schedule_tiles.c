@@ -10,7 +10,8 @@
 // stores each sum of the block before just before its first product, and the other steps write some rows of that
 // block's results each, between their products.
 //
-// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. A last block
+// Rows of a block are two parts of one axis. If that axis is short, they are two positions of the next one, or all
+// positions of an image in memory, with those between its rows, whose sums are not written. A last block
 // that is not full begins earlier and writes only the rows that are left: another pass over B would take longer.
 // If all rows fill no block, tiles have fewer.
 #include "passes/schedule/cpu/schedule_tiles.h"
@@ -21,6 +22,7 @@
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/schedule/cpu/schedule_words.h"
 #include "passes/schedule/cpu/tile_parts.h"
+#include "passes/schedule/cpu/tile_rows.h"
 #include <string.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
@@ -40,8 +42,8 @@ typedef struct tiles {
     lop product;
     int size, chunk;       // bytes of an element, elements of a step along K
     int64_t steps;         // of K
-    int pair_axis;         // whose next position the second tile of rows has, -1: tile_m
-    int rows;              // of a full block along tile_m, for regions of constant extent
+    row_plan r;            // the second tile of rows has the next position of pair_axis, if there is one
+    ins *inside;           // whether a row of that axis is to be written; NULL: all
     ins *config, *scratch; // local memory
     ins *row, *rows_left;  // variables: the next row of the previous block to write, and their end
     ins *old_n, **old;     // variables: its column, its counters by axis
@@ -154,22 +156,6 @@ static void begin_writing(tiles *x) {
     emitter_stage(w, x->t.c->s, x->t.c->n, x->t.lanes, true);
 }
 
-// Bytes of four vectors, each saturated by the same instruction, in order.
-static ins *pack_bytes(lbuild *b, ins *const part[4]) {
-    int in_order[4 * COLUMNS];
-    for (int j = 0; j < 4 * COLUMNS; j++) in_order[j] = j;
-    ins *words[2];
-    for (int j = 0; j < 2; j++)
-        words[j] = lb_shuffle(b, part[2 * j]->args[0], part[2 * j + 1]->args[0], in_order, 2 * COLUMNS);
-    return lb_conv(b, part[0]->op, LK_I8, lb_shuffle(b, words[0], words[1], in_order, 4 * COLUMNS));
-}
-
-static ins *half_of(lbuild *b, ins *x, int half) {
-    int mask[2 * COLUMNS];
-    for (int j = 0; j < 2 * COLUMNS; j++) mask[j] = half * 2 * COLUMNS + j;
-    return lb_shuffle(b, x, x, mask, 2 * COLUMNS);
-}
-
 // The counters of a row of the previous block.
 static void set_row(tiles *x, ins *row) {
     emitter *w = x->writer;
@@ -178,11 +164,20 @@ static void set_row(tiles *x, ins *row) {
     ins *m = lb_get(b, x->old[t->tile_m]);
     if (x->region->across) {
         ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
-        w->counter[x->pair_axis] =
-            lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
+        w->counter[x->r.pair_axis] =
+            lb_add(b, lb_get(b, x->old[x->r.pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
         m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
     }
-    w->counter[t->tile_m] = lb_add(b, m, row);
+    m = lb_add(b, m, row);
+    if (x->r.pitch) {
+        ins *line = emit_int_op(b, X_FLOORDIV, m, lb_idx(b, x->r.pitch));
+        int64_t width = dim_value(w->extent[t->tile_m]);
+        w->counter[x->r.pair_axis] = line;
+        m = lb_sub(b, m, idx_mulk(b, line, x->r.pitch));
+        x->inside = lb_cmp(b, L_SLT, m, lb_idx(b, width));
+        m = lb_bin(b, L_SMIN, m, lb_idx(b, width - 1));
+    }
+    w->counter[t->tile_m] = m;
 }
 
 // The counter and the sums of a vector of columns.
@@ -200,6 +195,7 @@ static void write_row(tiles *x, ins *row) {
     emitter *w = x->writer;
     scope mark = scope_open(w);
     set_row(x, row);
+    scope some = scope_if(w, x->inside);
     for (int v = 0; v < x->columns; v++) {
         scope column = scope_open(w);
         set_column(x, row, v);
@@ -208,6 +204,7 @@ static void write_row(tiles *x, ins *row) {
         w->active = NULL;
         scope_close(w, column);
     }
+    scope_close(w, some);
     scope_close(w, mark);
 }
 
@@ -217,18 +214,22 @@ static void write_two_rows(tiles *x, ins *row) {
     emitter *w = x->writer;
     lbuild *b = &w->b;
     const write *to = x->t.c->w;
-    ins *part[4], *at[2], *last = lb_sub(b, lb_get(b, x->rows_left), lb_idx(b, 1));
+    ins *part[4], *at[2], *inside[2], *last = lb_sub(b, lb_get(b, x->rows_left), lb_idx(b, 1));
     ins *rows[2] = {row, lb_bin(b, L_SMIN, idx_addk(b, row, 1), last)};
     for (int j = 0; j < 4; j++) {
         scope mark = scope_open(w);
         set_row(x, rows[j / 2]);
         set_column(x, rows[j / 2], j % 2);
-        if (j % 2 == 0) at[j / 2] = emit_index(w, x->t.write->offset);
+        if (j % 2 == 0) at[j / 2] = emit_index(w, x->t.write->offset), inside[j / 2] = x->inside;
         part[j] = emit_vector(w, to->value);
         scope_close(w, mark);
     }
-    ins *bytes = pack_bytes(b, part);
-    for (int j = 0; j < 2; j++) lb_store(b, pointer_of(w, to->to), at[j], half_of(b, bytes, j), 0);
+    ins *bytes = pack_saturated(b, part);
+    for (int j = 0; j < 2; j++) {
+        scope some = scope_if(w, inside[j]);
+        lb_store(b, pointer_of(w, to->to), at[j], half_of_vector(b, bytes, j), 0);
+        scope_close(w, some);
+    }
 }
 
 // Whether write_two_rows can write them.
@@ -287,7 +288,7 @@ static ins *bytes_at(tiles *x, const buffer *of, ins *at) {
 // The second tile of rows begins so many elements behind the first.
 static ins *second_rows(tiles *x) {
     emitter *e = x->t.e;
-    if (x->region->across) return emit_index(e, x->t.a->coef[x->pair_axis]);
+    if (x->region->across) return emit_index(e, x->t.a->coef[x->r.pair_axis]);
     return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
 }
 
@@ -324,13 +325,14 @@ static operands operands_of(tiles *x) {
 }
 
 // Panels that come from memory or a shared cache are fetched while the panels before them are multiplied, some
-// lines in each step.
-static void prefetch_lines(tiles *x) {
+// lines in each step: here those of one of the parts of a step.
+static void prefetch_part(tiles *x, int part, int parts) {
     lbuild *b = &x->t.e->b;
-    if (!x->lines) return;
+    int64_t begin = x->lines * part / parts, end = x->lines * (part + 1) / parts;
+    if (begin == end) return;
     ins *at = lb_get(b, x->ahead), *from = pointer_of(x->t.e, x->t.c->b->buffer);
-    for (int64_t j = 0; j < x->lines; j++) lb_prefetch(b, from, idx_addk(b, at, j * TILE_BYTES));
-    lb_set(b, x->ahead, idx_addk(b, at, x->lines * TILE_BYTES));
+    for (int64_t j = 0; j < end - begin; j++) lb_prefetch(b, from, idx_addk(b, at, j * TILE_BYTES));
+    lb_set(b, x->ahead, idx_addk(b, at, (end - begin) * TILE_BYTES));
 }
 
 // Of blocks that follow each other.
@@ -354,21 +356,13 @@ static void begin_prefetch(tiles *x, ins *end) {
     lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
 }
 
-static bool reads_rows(const tiles *x) {
-    expr_list all = reads_only(expr_nodes(x->t.e->scratch, x->t.c->w->value));
-    for (int j = 0; j < all.n; j++)
-        for (int m = 0; m < x->t.c->m.n; m++)
-            if (expr_uses_axis(all.at[j], x->t.c->m.at[m])) return true;
-    return false;
-}
-
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
-    enum { MOST = 4, SOME_ROWS = 256 };
+    enum { MOST = 16 };
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
-            m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
-    if (m == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
+            blocks = row_blocks(&x->t, &x->r);
+    if (blocks == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
     int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
     return lines < MOST ? lines : MOST;
 }
@@ -393,8 +387,8 @@ static void step(tiles *x, bool first) {
     part_products of = products_of(x);
     int64_t pairs = pairs_in_a_step(x), written = 0;
     int nrows = x->region->high[1] ? 2 : 1, products = of.n * nrows * x->columns;
-    prefetch_lines(x);
     for (int j = 0; j < products; j++) {
+        prefetch_part(x, j, products);
         int turn = j / (nrows * x->columns), column = j / nrows % x->columns, row = j % nrows;
         int c = accumulator(row, column), pa = of.part_a[turn], pb = of.part_b[turn];
         if (!column && !(turn && pa == of.part_a[turn - 1]))
@@ -422,7 +416,7 @@ static void only_step(tiles *x) {
     scope mark = scope_open(e);
     operands o = operands_of(x);
     int rows = x->region->high[1] ? 2 : 1;
-    prefetch_lines(x);
+    prefetch_part(x, 0, 1);
     for (int row = 0; row < rows; row++) {
         lb_tile_load(b, TILE_A + row, o.a[0][row], o.stride_a);
         for (int column = 0; column < x->columns; column++) {
@@ -537,7 +531,13 @@ static void m_loops(tiles *x, int depth) {
     if (depth < t->m.n && t->m.at[depth] != t->tile_m) {
         ins *begin = x->region->pair_begin, *end = x->region->pair_end;
         int axis = t->m.at[depth];
-        bool pairs = axis == x->pair_axis;
+        bool pairs = axis == x->r.pair_axis;
+        if (pairs && x->r.pitch) {
+            e->counter[axis] = lb_idx(&e->b, 0);
+            m_loops(x, depth + 1);
+            e->counter[axis] = NULL;
+            return;
+        }
         if (!pairs) axis_range(e, axis, &begin, &end);
         scope loop = scope_axis(e, axis, begin, end, pairs && x->region->across ? 2 : 1, LOOP_PARALLEL);
         m_loops(x, depth + 1);
@@ -622,7 +622,7 @@ static ins *rows_of_a_tile(tiles *x, ins *begin) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     dim *extent = e->extent[x->t.tile_m];
-    if (dim_is_const(extent) || begin->op != L_CONST) return lb_idx(b, x->rows / 2);
+    if (dim_is_const(extent) || begin->op != L_CONST) return lb_idx(b, x->r.rows / 2);
     ins *n = emit_dim(e, extent), *width = lb_idx(b, WIDTH),
         *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, n, WIDTH - 1), width);
     blocks = lb_bin(b, L_SMAX, blocks, lb_idx(b, 1));
@@ -636,9 +636,9 @@ static void row_regions(tiles *x) {
     ins *begin, *end;
     piece_range(e, x->t.tile_m, x->t.row_piece, &begin, &end);
     const dim *extent = e->extent[x->t.tile_m];
-    bool never = extent->max < x->rows, always = extent->min >= x->rows,
-         exact = dim_is_const(extent) && dim_value(extent) % x->rows == 0;
-    ins *rows = lb_idx(b, x->rows), *high = rows_of_a_tile(x, begin);
+    bool never = extent->max < x->r.rows, always = extent->min >= x->r.rows,
+         exact = dim_is_const(extent) && dim_value(extent) % x->r.rows == 0;
+    ins *rows = lb_idx(b, x->r.rows), *high = rows_of_a_tile(x, begin);
     scope full =
         scope_if(e, never || always ? NULL : lb_cmp(b, L_SLE, rows, emit_dim(e, e->extent[x->t.tile_m])));
     if (!never) region_blocks(x, &(region){begin, end, {high, high}, .overlaps = !exact});
@@ -652,7 +652,7 @@ static void pairs_of_rows(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     ins *begin, *end, *zero = lb_idx(b, 0), *high = emit_dim(e, e->extent[x->t.tile_m]);
-    axis_range(e, x->pair_axis, &begin, &end);
+    axis_range(e, x->r.pair_axis, &begin, &end);
     ins *even = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), 2));
     region two = {zero, high, {high, high}, .across = true, .pair_begin = begin, .pair_end = even},
            one = {zero, high, {high, NULL}, .pair_begin = even, .pair_end = end};
@@ -665,19 +665,19 @@ static void pairs_of_rows(tiles *x) {
     scope_close(e, odd);
 }
 
-// Equal tiles: as few blocks as possible, of as few rows as that takes.
-static int balanced_rows(const dim *extent) {
-    enum { MOST = 2 * TILE_ROWS };
-    if (!dim_is_const(extent)) return MOST;
-    int64_t n = dim_value(extent), blocks = (n + MOST - 1) / MOST,
-            rows = blocks ? (n + blocks - 1) / blocks : MOST;
-    return (int)(rows + rows % 2);
+// Short rows as one axis.
+static void image_as_rows(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    int64_t n = image_positions(&x->t, x->r.pair_axis, x->r.pitch);
+    ins *begin = lb_idx(b, 0), *end = lb_idx(b, n), *half = lb_idx(b, x->r.rows / 2);
+    region_blocks(x, &(region){begin, end, {half, half}, .overlaps = n % x->r.rows != 0});
 }
 
 static void outer_loops(tiles *x, const axis_list *axes, int depth) {
     emitter *e = x->t.e;
     if (depth == axes->n) {
-        if (x->pair_axis >= 0) pairs_of_rows(x);
+        if (x->r.pitch) image_as_rows(x);
+        else if (x->r.pair_axis >= 0) pairs_of_rows(x);
         else row_regions(x);
         return;
     }
@@ -694,7 +694,7 @@ static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->ch
 
 // If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.
 static bool turns_around(const tiles *x) {
-    return x->t.k.n == 1 && x->steps > 1 && bytes_of(x, WIDTH + x->rows) > L1_OF_TILES;
+    return x->t.k.n == 1 && x->steps > 1 && bytes_of(x, WIDTH + x->r.rows) > L1_OF_TILES;
 }
 
 // Rows of A are apart in memory, which suits the L1 cache, and B is one stream, which suits the L2 cache: a block of
@@ -702,7 +702,8 @@ static bool turns_around(const tiles *x) {
 static int64_t columns_of_rows(const tiles *x) {
     int64_t n = dim_value(x->t.e->extent[x->t.c->n]), pairs = n / WIDTH,
             most = L2_BYTES / 4 / bytes_of(x, WIDTH);
-    if (x->t.k.n != 1 || x->t.m.n != 1 || bytes_of(x, x->rows) > L1_BYTES || most < 2 || !pairs) return WIDTH;
+    if (x->t.k.n != 1 || x->t.m.n != 1 || bytes_of(x, x->r.rows) > L1_BYTES || most < 2 || !pairs)
+        return WIDTH;
     if (bytes_of(x, n) <= L2_BYTES / 2) return pairs * WIDTH;
     int64_t parts = (pairs + most - 1) / most;
     return (pairs + parts - 1) / parts * WIDTH;
@@ -716,7 +717,7 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
-    x->simple = !reads_rows(x);
+    x->simple = !epilogue_reads_rows(e->scratch, x->t.c);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns
@@ -725,15 +726,6 @@ static void declare(tiles *x) {
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
     x->writer = ARENA_NEW(e->scratch, emitter);
-}
-
-// The axis outside of rows that fill one tile at most; -1: none.
-static int pair_axis_of(const tiling *t) {
-    const dim *rows = t->e->extent[t->tile_m];
-    if (!dim_is_const(rows) || dim_value(rows) > TILE_ROWS || t->m.n < 2 || t->m.at[t->m.n - 1] != t->tile_m)
-        return -1;
-    int axis = t->m.at[t->m.n - 2];
-    return t->e->extent[axis]->min > 1 ? axis : -1;
 }
 
 // Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
@@ -776,18 +768,21 @@ static void by_parts(tiles *x, const axis_list *outer, const emitter *before, in
 }
 
 bool schedule_tiles(emitter *e, const contraction *c, tile_parts *parts, ins *scratch) {
-    tiles x = {.product = parts ? L_TILE_BF16 : product_of(e, c), .parts = parts, .pair_axis = -1};
+    tiles x = {.product = parts ? L_TILE_BF16 : product_of(e, c), .parts = parts, .r.pair_axis = -1};
     emitter before = *e;
     if (x.product == L_COUNT || !prepare(&x, e, c)) return false;
-    x.pair_axis = pair_axis_of(&x.t);
-    x.rows = balanced_rows(e->extent[x.t.tile_m]);
-    x.t.row_piece = (3 * TILE_ROWS + x.rows - 1) / x.rows * x.rows;
+    const dim *extent = e->extent[x.t.tile_m];
+    x.r.pair_axis = pair_axis_of(&x.t);
+    x.r.rows = dim_is_const(extent) ? balanced_rows(dim_value(extent)) : 2 * TILE_ROWS;
+    x.t.row_piece = (3 * TILE_ROWS + x.r.rows - 1) / x.r.rows * x.r.rows;
     find_panel_stride(&x.t);
     emitter_stage(e, c->s, c->n, COLUMNS, true);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(&x.t, &outer);
+    x.r.pitch = parts ? 0 : image_pitch(&x.t, x.r.pair_axis);
+    if (x.r.pitch) x.r.rows = balanced_rows(image_positions(&x.t, x.r.pair_axis, x.r.pitch));
     declare(&x);
     e->code->has_tiles = true;
     if (parts) {
