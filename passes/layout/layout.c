@@ -21,6 +21,7 @@ typedef struct assign {
     bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
     const uses *uses; // before the pass
     map packed;       // (buffer id, hash of layout) -> packed constant
+    map originals;    // buffer id of a constant -> one of its packed copies
     map copies;       // input's buffer id -> its channels-last copy
     map sources;      // buffer id -> the buffer of the runtime value that fills its halo
     map filled;       // (kernel id, buffer id) -> that buffer, if its halo is filled before that kernel
@@ -393,6 +394,7 @@ static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
     buffer *c = program_constant(a->p, b->name, b->data);
     c->layout = l;
     map_put_number(&a->packed, key, c);
+    map_put_number(&a->originals, (uint64_t)b->id, c);
     return c;
 }
 
@@ -540,6 +542,42 @@ static void pack_operands(assign *a, region *r, const step *s) {
         if (contraction_in_stage(s->kernel, k->stages.at[j], &c)) pack_operand(a, r, s, &c, false);
 }
 
+// ---- tables
+static bool is_read(const expr *e) { return e->op == X_READ; }
+
+// Whether each read of the constant is at a position that data choose.
+static bool looks_up(const kernel *k, const buffer *b) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool chosen = true;
+    for (int j = 0; j < reads.n && chosen; j++) {
+        if (reads.at[j]->buffer != b) continue;
+        chosen = false;
+        for (int i = 0; i < b->rank; i++) chosen |= expr_any(reads.at[j]->index[i], is_read);
+    }
+    arena_destroy(scratch);
+    return chosen;
+}
+
+// A table of rows that is an operand, too (tied embeddings), is stored once, in panels: elements of a row are
+// further apart there, but products read the whole table.
+static void share_tables(const assign *a) {
+    arena *scratch = arena_new();
+    const uses *u = uses_build(scratch, a->p);
+    for (int j = 0; j < a->p->buffers.n; j++) {
+        buffer *b = a->p->buffers.at[j], *packed = map_get_number(&a->originals, (uint64_t)b->id);
+        const buffer_uses *of = &u->of[j];
+        if (!packed || of->viewed || of->by_others || of->output || of->fallback) continue;
+        bool all = true;
+        for (int i = 0; i < of->sites.n; i++) {
+            const step *s = of->sites.at[i]->s;
+            all &= s->kind == STEP_KERNEL && looks_up(s->kernel, b);
+        }
+        for (int i = 0; i < of->sites.n && all; i++) kernel_swap_reads(of->sites.at[i]->s->kernel, b, packed);
+    }
+    arena_destroy(scratch);
+}
+
 // ---------------------------------------------------------------- entry
 void assign_channels(program *p) {
     arena *scratch = arena_new();
@@ -585,9 +623,10 @@ void make_halos(program *p) {
 
 void pack_panels(program *p, const target *t) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .t = t, .packed.arena = scratch};
+    assign a = {.p = p, .t = t, .packed.arena = scratch, .originals.arena = scratch};
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
+    share_tables(&a);
     program_compact(p); // drops the originals of packed copies
     arena_destroy(scratch);
 }
