@@ -451,6 +451,11 @@ def tools(results):
             run_cases(results, form, FORMS[form], [cases], timeout=120)
 
 
+def decoders(results):
+    """Language models as exporters write them, token by token against ONNX Runtime."""
+    own_program(results, "decoders/stored.py")
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -539,6 +544,7 @@ STAGES = {
     "foreign": foreign,
     "digits": objects.digits,
     "training": objects.training,
+    "decoders": decoders,
     "symbols": objects.symbols,
     "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,
