@@ -12,6 +12,7 @@ import onnx  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from torch import nn  # noqa: E402
+from transformers.cache_utils import StaticLayer  # noqa: E402
 from transformers.pytorch_utils import Conv1D  # noqa: E402
 
 import generative  # noqa: E402
@@ -74,6 +75,7 @@ class Static(nn.Module):
 
     def forward(self, input_ids, cache_position, past):
         cache = transformers.StaticCache(self.inner.config, max_cache_len=CAPACITY)
+        cache.layers = [StaticLayer(max_cache_len=CAPACITY) for _ in cache.layers]  # rings depend on Python's numbers
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2]):
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys.clone(), values.clone()
