@@ -1,5 +1,6 @@
 // States: outputs in the memory of an input, for the next call. In: a program with p->state. Out: one in
 // which no step reads overwritten elements.
+#include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 
@@ -26,6 +27,12 @@ static void copy_at_end(program *p, int output) {
     s->buffer = b, s->from = old;
 }
 
+// Whether a kernel that writes the output in place only copies the input.
+static bool only_copies(const kernel *k) {
+    const expr *value = k->stages.at[0]->writes.at[0].value;
+    return value->op == X_READ && buffer_root(value->buffer) == buffer_root(k->in_place);
+}
+
 static void place_state(program *p, const uses *u, int output) {
     const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
     if (!is_safe(u, in, out)) {
@@ -34,7 +41,9 @@ static void place_state(program *p, const uses *u, int output) {
     }
     const site_list *l = &u->of[out->id].sites;
     kernel *k = l->n ? l->at[0]->s->kernel : NULL;
-    if (k && writes_in_place(k, in, out)) k->in_place = in;
+    if (!k || !writes_in_place(k, in, out)) return;
+    k->in_place = in;
+    if (only_copies(k)) k->stages.n = 0; // later kernels write what is new
 }
 
 void place_states(program *p) {
@@ -43,5 +52,6 @@ void place_states(program *p) {
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->outputs.n; j++)
         if (p->state[j]) place_state(p, u, j);
+    program_compact(p); // kernels that only copied
     arena_destroy(scratch);
 }
