@@ -7,6 +7,7 @@
 # make bench-gpu [ARGS="--batch 1 gemm4096"]   networks and products on it, beside other engines that are installed
 # make exports [ONLY=resnet,bert]              models of torch's exporters against ONNX Runtime, with torch from PyPI (6 GB)
 # make tools [ARGS="--only=bert,llama"]         models of ONNX Runtime's optimisers, quantisers and builder, with the same packages
+# make decoders [ARGS="--only=llama,static"]   language models of the builder and of torch, 64 tokens against ONNX Runtime
 # make fuzz                                    the importer under libFuzzer for 60 s
 # make random                                  2,000 random graphs in all forms, for hours
 # make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
@@ -139,6 +140,8 @@ exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 tools:
 	sh test/ort_tools/run.sh $(ARGS)
+decoders:
+	sh test/decoders/run.sh $(ARGS)
 # Trained models out of packages of PyPI, against ONNX Runtime.
 wild: all
 	build/venv/bin/python test/wild/wild.py $(ARGS)
@@ -150,5 +153,5 @@ random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports tools wild accept fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports tools decoders wild accept fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

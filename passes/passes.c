@@ -4,6 +4,7 @@
 #include "ir/graph/op.h"
 #include "ir/target.h"
 #include "passes/layout/concat_elision.h"
+#include "passes/layout/copy_elision.h"
 #include "passes/layout/layout.h"
 #include "passes/memory/spaces.h"
 
@@ -14,7 +15,10 @@ static bool wants_layouts(const pass_context *c) { return c->target->vector_bits
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program);
 }
-void pass_elide_concats(pass_context *c) { elide_concats(c->program, c->target); }
+void pass_elide_concats(pass_context *c) {
+    elide_transpositions(c->program);
+    elide_concats(c->program, c->target);
+}
 void pass_halos(pass_context *c) {
     if (wants_layouts(c)) make_halos(c->program, c->target);
 }

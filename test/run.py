@@ -18,7 +18,7 @@ import foreign as other_processors
 import harness
 import objects
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
-sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile")]
+sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile", "llm")]
 import bad_commands  # noqa: E402
 import bad_input  # noqa: E402
 import bad_models  # noqa: E402
@@ -26,6 +26,7 @@ import bad_text  # noqa: E402
 import bad_values  # noqa: E402
 import gpu_engines  # noqa: E402
 import gpu_ptx  # noqa: E402
+import speaker  # noqa: E402
 
 TEST = os.path.join(ROOT, "test")
 MODELS = os.path.join(os.path.dirname(ROOT), "shared", "models")
@@ -451,6 +452,11 @@ def tools(results):
             run_cases(results, form, FORMS[form], [cases], timeout=120)
 
 
+def decoders(results):
+    """Language models as exporters write them, token by token against ONNX Runtime."""
+    own_program(results, "decoders/stored.py")
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -539,6 +545,8 @@ STAGES = {
     "foreign": foreign,
     "digits": objects.digits,
     "training": objects.training,
+    "speaker": speaker.speaker,
+    "decoders": decoders,
     "symbols": objects.symbols,
     "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,

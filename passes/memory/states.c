@@ -194,6 +194,12 @@ static void grow(program *p, const uses *u, int output) {
 }
 
 // ---------------------------------------------------------------- all of them
+// Whether a kernel that writes the output in place only copies the input.
+static bool only_copies(const kernel *k) {
+    const expr *value = k->stages.at[0]->writes.at[0].value;
+    return value->op == X_READ && buffer_root(value->buffer) == buffer_root(k->in_place);
+}
+
 static void place_state(program *p, const uses *u, int output) {
     const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
     if (state_axis(p, output) >= 0) {
@@ -208,18 +214,16 @@ static void place_state(program *p, const uses *u, int output) {
     kernel *k = l->n ? l->at[0]->s->kernel : NULL;
     if (!k || !writes_in_place(k, in, out)) return;
     k->in_place = in;
-    turn_ring(k);
+    if (only_copies(k)) k->stages.n = 0; // later kernels write what is new
+    else turn_ring(k);
 }
 
 void place_states(program *p) {
     if (!p->state) return;
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
-    bool grows = false;
-    for (int j = 0; j < p->outputs.n; j++) {
-        grows |= state_axis(p, j) >= 0;
+    for (int j = 0; j < p->outputs.n; j++)
         if (p->state[j]) place_state(p, u, j);
-    }
-    if (grows) program_compact(p); // kernels that only copied
+    program_compact(p); // kernels that only copied
     arena_destroy(scratch);
 }
