@@ -58,6 +58,7 @@ typedef struct target {
     fp_mode fp;
     precision precision; // that products of f32 may have
     bool bf16_products;  // CPU: products of bf16 read it in pairs, as units for it do
+    bool half_units;     // CPU: a variant of the object has a unit for products that `precision` rounds
     int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
@@ -69,6 +70,9 @@ typedef struct target {
     const struct choice_table
         *choices; // measured for this target (passes/schedule/common/choices.h), or NULL
 } target;
+
+// Whether some instruction multiplies bf16 faster than f32.
+static inline bool has_bf16_unit(const target *t) { return t->amx_bf16 || t->bf16mm; }
 
 // Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };

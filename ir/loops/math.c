@@ -49,7 +49,7 @@ mctx math_ctx(lbuild *b, ltype t) {
                   .mant = f64 ? 52 : 23,
                   .bias = f64 ? 1023 : 127,
                   .f64 = f64,
-                  .coarse = !f64 && b->target->bf16_products && b->target->precision == PRECISION_BF16,
+                  .coarse = !f64 && !b->target->arch.is_gpu && b->target->precision == PRECISION_BF16,
                   .fma = b->target->fma && b->target->fp != FP_STRICT && !b->f->strict_fp &&
                          (!f64 || b->target->f64)};
 }

@@ -142,7 +142,7 @@ static const char *code_for(arena *a, diag *d, const char *cpu, const char *feat
     target_options o = {.triple = "aarch64-linux-gnu", .cpu = cpu, .features = features, .fp = FP_DEFAULT};
     o.precision = of_bytes ? PRECISION_OWN : PRECISION_BF16;
     target *t = target_from_options(a, d, &o);
-    t->bf16_products = !of_bytes;
+    t->bf16_products = t->half_units = !of_bytes;
     program *p = product(a, d, of_bytes, rows);
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *m = loops_machine_new(a, d, p, t);

@@ -264,7 +264,7 @@ static void coarse_exp_is_near(void **state) {
         rig r;
         open_rig(&r, true, 16);
         r.target.scale_instr = scales;
-        r.target.precision = PRECISION_BF16, r.target.bf16_products = true;
+        r.target.precision = PRECISION_BF16;
         ins *a = lb_load(&r.b, lt(LK_F32, 16), r.ptr[0], r.i, 0);
         lb_store(&r.b, r.ptr[3], r.i, math_unary(&r.b, X_EXP, a), 0);
         assert_int_equal(has_instruction(r.f->body, L_SCALE), scales);
