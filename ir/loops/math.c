@@ -204,6 +204,7 @@ static bool scales(const mctx *m) {
 ins *exp_of_negative(const mctx *m, ins *x) {
     if (m->coarse && scales(m)) return coarse_exp(m, x);
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
+    if (scales(m)) return lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n); // the same bits: both round once
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
 }
 
