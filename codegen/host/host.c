@@ -111,7 +111,8 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         lclass c = lop_class(x->op);
         if (c == LC_TILE || (c == LC_DOT && on->vnni != t->vnni)) return false;
-        if (c == LC_BLOCK && (on->i8mm != t->i8mm || on->bf16mm != t->bf16mm)) return false;
+        bool blocks = on->i8mm == t->i8mm && on->bf16mm == t->bf16mm && on->bf16_pairs == t->bf16_pairs;
+        if (c == LC_BLOCK && !blocks) return false;
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16 && on->bf16_convert != t->bf16_convert) return false;
         for (int i = 0; i < 2; i++)
             if (x->body[i] && !can_run(t, on, x->body[i])) return false;

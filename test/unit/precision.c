@@ -115,6 +115,7 @@ static const target_options levels[] = {
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v3"},
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v4"},
     {.triple = "aarch64-linux-gnu", .cpu = "generic"},
+    {.triple = "x86_64-linux-gnu", .cpu = "znver4"},
     {.triple = "aarch64-linux-gnu", .cpu = "generic", .features = "+bf16"},
     {.triple = "x86_64-linux-gnu",
      .cpu = "x86-64-v4",

@@ -114,7 +114,7 @@ static void add_pairs(tiling *t, const tile *x, ins **acc, const group_step *s, 
 }
 
 static bool are_split_pairs(const tiling *t) {
-    return group_elements(t->c) == 2 && unit_for(t) == UNIT_WORDS;
+    return group_elements(t->c) == 2 && unit_for(t) == UNIT_WORDS && !t->e->t->bf16_pairs;
 }
 
 // Wide groups as words, vector by vector: all of B's words would take too many registers.

@@ -126,7 +126,7 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
     case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);
     case UNIT_WORDS: break;
     }
-    if (group_elements(c) == 2 || !t->vnni) return (free - 2 * vectors) / vectors;
+    if (group_elements(c) == 2 ? !t->bf16_pairs : !t->vnni) return (free - 2 * vectors) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
 }
 
@@ -179,8 +179,9 @@ static lop product_of(const contraction *c, lop us, lop ss, lop bf16, bool *swap
 
 ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b) {
     bool swaps;
+    lop pair = unit == UNIT_LANES ? L_DOT2_BF16 : L_PAIR_BF16;
     lop op = unit == UNIT_BLOCKS ? product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps)
-                                 : product_of(c, L_DOT4_US, L_DOT4_SS, L_DOT2_BF16, &swaps);
+                                 : product_of(c, L_DOT4_US, L_DOT4_SS, pair, &swaps);
     if (unit == UNIT_LANES && op != L_DOT4_US) swaps = true; // the processor takes a lane of its last operand
     return lb_dot(&e->b, op, acc, swaps ? b : a, swaps ? a : b);
 }
