@@ -47,6 +47,7 @@ typedef struct target {
     bool permutes_words;     // one instruction looks up 16 words of 32 bits in a vector of 16
     bool vnni, avx512, dsp;  // fast dot4; dsp: SMLAD
     bool i8mm, bf16mm;       // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
+    bool bf16_pairs;         // x86: products of pairs of bf16, faster than those of f32
     bool wide_groups;        // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool
@@ -60,6 +61,7 @@ typedef struct target {
     fp_mode fp;
     precision precision; // that products of f32 may have
     bool bf16_products;  // CPU: products of bf16 read it in pairs, as units for it do
+    bool half_units;     // CPU: a variant of the object has a unit for products that `precision` rounds
     int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
@@ -71,6 +73,9 @@ typedef struct target {
     const struct choice_table
         *choices; // measured for this target (passes/schedule/common/choices.h), or NULL
 } target;
+
+// Whether some instruction multiplies bf16 faster than f32.
+static inline bool has_bf16_unit(const target *t) { return t->amx_bf16 || t->bf16mm || t->bf16_pairs; }
 
 // Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };

@@ -14,7 +14,8 @@ typedef struct pass_context {
     int opt;                       // 0: only what correctness requires
     int64_t fold_work, fold_bytes; // limits of constant folding
     algorithm_options algorithms;
-    bool changed; // set by passes that are repeated until nothing changes
+    bool versions; // the program is one of several for different sizes
+    bool changed;  // set by passes that are repeated until nothing changes
 } pass_context;
 
 // Over the graph.

@@ -157,6 +157,42 @@ def erf_piece(bits, lo, hi, target):
                     lambda u: erfc(u + mid) / erf(u + mid), target)
 
 
+# erf(t) = t q(t), q in 16 pieces around multiples of 4/15.
+PIECES, DEGREE = 16, 5
+
+
+def nearly_minimax(points, value, fixed):
+    """The coefficients after `fixed` by least squares of the relative error at Chebyshev points."""
+    first, n = len(fixed), DEGREE + 1 - len(fixed)
+    a, r = matrix(n, n), matrix(n, 1)
+    for x, v in zip(points, value):
+        row = [x ** (first + j) / v for j in range(n)]
+        rest = 1 - polyval(fixed[::-1], x) / v if fixed else mpf(1)
+        for i in range(n):
+            r[i] += row[i] * rest
+            for j in range(n):
+                a[i, j] += row[i] * row[j]
+    return lu_solve(a, r)
+
+
+def erf_quotient():
+    step = round_to(32, mpf(4) / 15)
+    pieces = []
+    for k in range(PIECES):
+        lo, hi = (-step / 2 if k else mpf(0)), (step / 2 if k < PIECES - 1 else mpf(2) ** -20)
+        points = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * (j + mpf(1) / 2) / 100) for j in range(100)]
+        value = [erf(k * step + x) / (k * step + x) for x in points]
+        fixed = []
+        for _ in range(DEGREE + 1):
+            fixed.append(round_to(32, nearly_minimax(points, value, fixed)[0]))
+        pieces.append(fixed)
+    pieces[-1][0] = mpf(1) / 4  # erf(4) is 1
+    rows = (", ".join(hexa(p[j]) for p in pieces) for j in range(DEGREE + 1))
+    print("// erf(t) / t = p(t - k step), k = rint(t / step), 0 <= t <= 4: each coefficient of all pieces")
+    print(f"static const double ERF_STEP_32 = {hexa(step)};")
+    print(f"static const double ERF_PIECES_32[][{PIECES}] = {{{', '.join('{' + r + '}' for r in rows)}}};")
+
+
 def main():
     print("// Made by tools/minimax.py: polynomials, lowest coefficient first, and constants in several parts.")
     targets = {32: mpf(2) ** -28, 64: mpf(2) ** -57}
@@ -168,6 +204,7 @@ def main():
             mid, result = erf_piece(bits, lo, hi, targets[bits])
             show(f"ERFC{i}", f"-log(erfc(t)) = p(t - {float(mid)}), {float(lo)} <= t <= {float(hi)}", bits, result)
             print(f"static const double ERFC{i}_MIDDLE_{bits} = {float(mid)};")
+    erf_quotient()
     for name, v in (("LN2", log(2)), ("PIO2_HL", pi / 2), ("THIRD", mpf(1) / 3)):
         for bits, short in ((32, 15 if name == "LN2" else 24), (64, 41 if name == "LN2" else 53)):
             with mp.workprec(short):

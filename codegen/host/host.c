@@ -111,7 +111,8 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         lclass c = lop_class(x->op);
         if (c == LC_TILE || (c == LC_DOT && on->vnni != t->vnni)) return false;
-        if (c == LC_BLOCK && (on->i8mm != t->i8mm || on->bf16mm != t->bf16mm)) return false;
+        bool blocks = on->i8mm == t->i8mm && on->bf16mm == t->bf16mm && on->bf16_pairs == t->bf16_pairs;
+        if (c == LC_BLOCK && !blocks) return false;
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16 && on->bf16_convert != t->bf16_convert) return false;
         for (int i = 0; i < 2; i++)
             if (x->body[i] && !can_run(t, on, x->body[i])) return false;
@@ -168,6 +169,7 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
         h[j] = (host){
             .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
+        store_rounded(a->p, h[j].t);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);
     }
     return h;
@@ -319,6 +321,8 @@ static void plan_program(host_builder *a) {
     for (int k = 0; k < p->kernels.n; k++)
         if (a->scratch[k]) scratch[k] = NULL;
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
+    for (int j = 0; j < n; j++)
+        if (!j || !has_bf16_unit(a->variants[j])) store_rounded(p, a->variants[j]);
     a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded);
     if (a->gpu) plan_device(a, scratch, bounded);
     refuse_system(a, t);

@@ -464,10 +464,12 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
 }
 
 static void write_flat_runs(host_builder *a, host *variants, int n, const char *name, bool exported) {
-    for (int j = 0; j < n; j++)
+    for (int j = 0; j < n; j++) {
+        store_rounded(a->p, variants[j].t);
         write_flat_run(&variants[j],
                        n == 1 ? name : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
                        n == 1 && exported);
+    }
     if (n > 1) write_dispatch(a, variants, n, name, exported);
 }
 

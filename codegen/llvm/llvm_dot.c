@@ -79,6 +79,16 @@ static LLVMValueRef x86_halves(emit *e, const dot *d) {
     return sum;
 }
 
+static LLVMValueRef x86_pairs(emit *e, const dot *d) {
+    LLVMTypeRef halves = type_of(e, lt(LK_BF16, 2 * d->lanes));
+    LLVMValueRef args[3] = {d->acc, LLVMBuildBitCast(e->b, d->b, halves, ""),
+                            LLVMBuildBitCast(e->b, d->c, halves, "")};
+    const char *name = d->lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
+                       : d->lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
+                                       : "llvm.x86.avx512bf16.dpbf16ps.128";
+    return call_target_intrinsic(e, name, args, 3);
+}
+
 // ---------------------------------------------------------------- ARM
 // Sums of products of bytes.
 static LLVMValueRef aarch64_bytes(emit *e, const char *name, LLVMValueRef acc, LLVMValueRef b,
@@ -149,6 +159,7 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     const target *t = e->t;
     *least = 4;
     *most = t->vector_bits / 32;
+    if (op == L_PAIR_BF16) return x86_pairs;
     if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
     if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
         *most = 4;

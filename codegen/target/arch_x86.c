@@ -22,7 +22,7 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 }
 
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, N };
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, PAIRS, N };
     static const char *const names[N] = {"sse2",
                                          "sse4.1",
                                          "fma",
@@ -34,7 +34,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
                                          "amx-tile,+amx-int8",
                                          "amx-tile,+amx-bf16",
                                          "avx512bf16,+avx512vl",
-                                         "avx512fp16"};
+                                         "avx512fp16",
+                                         "avx512bf16,+sse4a"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     if (!has[SSE2]) {
@@ -60,6 +61,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
     bool tiles = t->avx512 && t->ptr_bits == 64 && !t->freestanding; // the runtime asks the system for them
     t->amx_int8 = has[AMX8] && tiles;
     t->amx_bf16 = has[AMXBF16] && has[BF16] && tiles;
+    // AMD's do vdpbf16ps at the rate of a multiply-add, Intel's at a quarter of it.
+    t->bf16_pairs = t->avx512 && has[PAIRS];
     t->bf16_convert = has[BF16] && t->precision == PRECISION_BF16; // denormal numbers become 0
     t->masked_least = t->avx512 ? 0 : 32;
     t->folder = t->ptr_bits == 32 ? "i386-linux-gnu" : "x86_64-linux-gnu";

@@ -61,9 +61,16 @@ static void set_width(target_names *n, arena *a, const char *architecture) {
     if (architecture) n->triple = triple_with_part(a, n->triple, 0, architecture);
 }
 
+// Features behind the CPU's name have LLVM's names unless the architecture has its own.
 static void set_cpu(target_names *n, arena *a, diag *d, const char *value) {
-    if (n->arch->set_cpu) n->arch->set_cpu(n, a, d, value);
-    else n->cpu = arena_strndup(a, value, strcspn(value, "+"));
+    static const spelling none[] = {{NULL, NULL}};
+    size_t length = strcspn(value, "+");
+    if (n->arch->set_cpu) {
+        n->arch->set_cpu(n, a, d, value);
+        return;
+    }
+    n->cpu = arena_strndup(a, value, length);
+    names_add_extensions(n, a, NULL, none, value + length);
 }
 
 static void set_march(target_names *n, arena *a, diag *d, const char *value) {

@@ -3,6 +3,7 @@
 #include "compiler/driver/pass_run.h"
 #include "codegen/llvm/llvm.h"
 #include "compiler/base/clock.h"
+#include "compiler/driver/pipeline_impl.h"
 #include "ir/kernel/program.h"
 #include <limits.h>
 #include <string.h>
@@ -93,6 +94,7 @@ static pass_context context_of(const pipeline *p) {
                       .fold_work = FOLD_WORK,
                       .fold_bytes = FOLD_BYTES,
                       .algorithms = options_algorithms(p->options)};
+    c.versions = several_sizes(p);
     c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &p->gpu_target : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;

@@ -27,6 +27,29 @@ void set_gpu_target(pipeline *p) {
                            p->target->triple);
 }
 
+// Tiles multiply f16 in parts, too.
+static bool multiplies_halves(const target *t) {
+    return t->precision == PRECISION_F16 ? t->amx_bf16 : has_bf16_unit(t);
+}
+
+// What one program for all variants needs.
+static void set_common_facts(pipeline *p) {
+    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false;
+    for (int i = 0; i < p->variants.n; i++) {
+        const target *v = p->variants.at[i];
+        wide |= v->wide_groups;
+        units |= multiplies_halves(v);
+        tiles |= v->amx_int8 || v->amx_bf16;
+    }
+    for (int i = 0; i < p->variants.n; i++) {
+        target *v = (target *)p->variants.at[i];
+        v->wide_groups = wide;
+        v->half_units = units;
+        v->spread_rows = tiles;
+        v->bf16_products = (v->precision == PRECISION_BF16 && units) || (alone && has_bf16_unit(v));
+    }
+}
+
 void set_targets(pipeline *p) {
     if (options_for_gpu(p->options)) {
         set_gpu_target(p);
@@ -43,17 +66,7 @@ void set_targets(pipeline *p) {
     for (int i = 0; i < cpus.n; i++)
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
-    bool alone = p->variants.n == 1, wide = false, tiles = false;
-    for (int i = 0; i < p->variants.n; i++) {
-        target *v = (target *)p->variants.at[i];
-        wide |= v->wide_groups;
-        tiles |= v->amx_int8 || v->amx_bf16;
-        v->bf16_products = v->precision == PRECISION_BF16 || (alone && (v->amx_bf16 || v->bf16mm));
-    }
-    for (int i = 0; i < p->variants.n; i++) {
-        target *v = (target *)p->variants.at[i];
-        v->wide_groups = wide, v->spread_rows = tiles;
-    }
+    set_common_facts(p);
     p->target = (target *)p->variants.at[0];
 }
 

@@ -58,7 +58,8 @@ struct buffer {
     int id; // dense in the program (locals: in the kernel, from 0)
     const char *name;
     buffer_role role;
-    dtype dtype; // as stored
+    dtype dtype;  // as stored
+    bool rounded; // f32 that CPUs with units for it store as bf16 (passes/rewrite/precision.c)
     int rank;
     dim **dims;           // logical; dims[-1] is the constant 1, so that rank 0 has a dim too
     const layout *layout; // NULL: row-major, dense

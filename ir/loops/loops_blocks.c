@@ -5,11 +5,12 @@
 #include <float.h>
 #include <math.h>
 
-static bool is_float_op(lop op) { return op == L_DOT2_BF16 || op == L_BLOCK_BF16; }
+static bool is_float_op(lop op) { return op == L_DOT2_BF16 || op == L_BLOCK_BF16 || op == L_PAIR_BF16; }
 
 const char *block_ins_error(const ins *x, const target *t) {
     bool floats = is_float_op(x->op);
-    if (!(floats ? t->bf16mm : t->i8mm)) return "the target has no such products";
+    if (!(x->op == L_PAIR_BF16 ? t->bf16_pairs : floats ? t->bf16mm : t->i8mm))
+        return "the target has no such products";
     if (x->type.kind != (floats ? LK_F32 : LK_I32)) return "a sum of another kind";
     if (x->type.lanes % BLOCK_LANES) return "no whole registers";
     if (x->args[0]->type.kind != x->type.kind || x->args[0]->type.lanes != x->type.lanes)
@@ -56,6 +57,12 @@ static float add_pair(float acc, uint64_t x, uint64_t y) {
     return isnan(sum) ? (float)NAN : sum;
 }
 
+// Intel's manual, VDPBF16PS: denormals are zero, both additions are rounded to the nearest.
+static float add_pair_x86(float acc, uint64_t x, uint64_t y) {
+    for (int high = 1; high >= 0; high--) acc = flush(fmaf(bf16_of(x, high), bf16_of(y, high), flush(acc)));
+    return acc;
+}
+
 // ---------------------------------------------------------------- bytes
 static uint64_t add_bytes(bool is_unsigned, uint64_t acc, uint64_t x, uint64_t y) {
     for (int i = 0; i < 32; i += 8) {
@@ -67,12 +74,15 @@ static uint64_t add_bytes(bool is_unsigned, uint64_t acc, uint64_t x, uint64_t y
 
 static uint64_t add_words(lop op, uint64_t acc, uint64_t x, uint64_t y) {
     if (!is_float_op(op)) return add_bytes(op == L_BLOCK_US8, acc, x, y);
-    return leval_float_word(LK_F32, (double)add_pair((float)leval_float(LK_F32, acc), x, y));
+    float sum = (float)leval_float(LK_F32, acc);
+    sum = op == L_PAIR_BF16 ? add_pair_x86(sum, x, y) : add_pair(sum, x, y);
+    return leval_float_word(LK_F32, (double)sum);
 }
 
 uint64_t block_lane(lop op, const uint64_t *const *operands, int lane) {
     uint64_t acc = operands[0][lane];
-    if (op == L_DOT2_BF16) return add_words(op, acc, operands[1][lane], operands[2][lane]);
+    if (op == L_DOT2_BF16 || op == L_PAIR_BF16)
+        return add_words(op, acc, operands[1][lane], operands[2][lane]);
     int block = lane / BLOCK_LANES * BLOCK_LANES, row = lane / 2 % 2, column = lane % 2;
     for (int k = 0; k < BLOCK_WORDS; k++)
         acc = add_words(op, acc, operands[1][block + BLOCK_WORDS * row + k],

@@ -49,7 +49,7 @@ mctx math_ctx(lbuild *b, ltype t) {
                   .mant = f64 ? 52 : 23,
                   .bias = f64 ? 1023 : 127,
                   .f64 = f64,
-                  .coarse = !f64 && b->target->bf16_products && b->target->precision == PRECISION_BF16,
+                  .coarse = !f64 && !b->target->arch.is_gpu && b->target->precision == PRECISION_BF16,
                   .fma = b->target->fma && b->target->fp != FP_STRICT && !b->f->strict_fp &&
                          (!f64 || b->target->f64)};
 }
@@ -204,6 +204,7 @@ static bool scales(const mctx *m) {
 ins *exp_of_negative(const mctx *m, ins *x) {
     if (m->coarse && scales(m)) return coarse_exp(m, x);
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
+    if (scales(m)) return lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n); // the same bits: both round once
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
 }
 

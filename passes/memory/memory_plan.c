@@ -78,6 +78,13 @@ static void find_intervals(planner *n, const site *at) {
             at->s->kernel;
 }
 
+void store_rounded(program *p, const target *t) {
+    for (int j = 0; j < p->buffers.n; j++) {
+        buffer *b = p->buffers.at[j];
+        if (buffer_root(b)->rounded) b->dtype = has_bf16_unit(t) ? DT_BF16 : DT_F32;
+    }
+}
+
 // ---------------------------------------------------------------- in place
 static bool is_same_element(const expr *read, const write *w) {
     const buffer *from = read->buffer, *to = w->to;
@@ -133,7 +140,7 @@ static void try_in_place(planner *n, const kernel *k, int at) {
         interval *in = from->role != BUF_LOCAL && from != to ? n->of[from->id] : NULL;
         if (!in || memory_of(in)->live.last_use != at || dtype_bits(from->dtype) != dtype_bits(to->dtype))
             continue;
-        if (in->size != out->size || !reads_like_write(k, from)) continue;
+        if (in->size != out->size || from->rounded != to->rounded || !reads_like_write(k, from)) continue;
         out->same = memory_of(in);
         out->same->live.last_use = out->live.last_use;
         n->plan.in_place[k->id] = true;

@@ -2,6 +2,7 @@
 #ifndef ONNXC_PASSES_MEMORY_MEMORY_PLAN_H
 #define ONNXC_PASSES_MEMORY_MEMORY_PLAN_H
 #include "ir/kernel/program.h"
+#include "ir/target.h"
 
 // A temporary or the scratch memory of a kernel in the workspace. Steps are numbered in program order.
 typedef struct allocation {
@@ -19,6 +20,9 @@ typedef struct memory_plan {
     VEC(allocation) allocations;
 } memory_plan;
 
+// Stores temporaries that --precision=bf16 rounds as the variant for t does: bf16, or f32 if t has no unit for bf16.
+// Memory is planned for f32 if there is such a variant.
+void store_rounded(program *p, const target *t);
 // Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets
 // are multiples of align. Heap buffers of at most `bounded` bytes are placed in the workspace too. Buffers of
 // other memory spaces are ignored.

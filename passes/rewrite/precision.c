@@ -1,11 +1,13 @@
 // Reduced precision of products (--precision) on CPUs. In: a program. Out, for bf16: products of f32 temporaries and
 // constants, and attention, whose operands are rounded to bf16 where they are stored; their sums stay f32. For f16: f32 constants of
-// products that are rounded to f16, unless one is out of its range; other operands stay as they are.
+// products that are rounded to f16, unless one is out of its range; other operands stay as they are. If no variant has a
+// unit for such products, constants are rounded where reading them takes the time.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "ir/target.h"
 #include "passes/match/attention.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
 #include "passes/passes.h"
 #include "passes/rewrite/storage_type.h"
 #include "passes/schedule/cpu/schedule_groups.h"
@@ -16,6 +18,7 @@ typedef struct reduction {
     bool *fixed;  // by id of the root: its type cannot change
     bool *narrow; // by id of the root: becomes bf16
     buffer **to;  // by id: a constant's rounded copy
+    int *readers; // by id: kernels that would gain from a rounded constant
 } reduction;
 
 // A product of a temporary and a constant, in pairs along K.
@@ -34,7 +37,7 @@ static buffer *rounded_copy(reduction *r, const buffer *b, dtype as) {
     return r->to[b->id];
 }
 
-// ---------------------------------------------------------------- f16
+// ---------------------------------------------------------------- constants alone
 static bool fits_f16(const constant *c) {
     for (int64_t j = 0; j < (c->kind == CONST_SPLAT && c->count ? 1 : c->count); j++)
         if (!(fabs(constant_float(c, j)) <= 65504)) return false;
@@ -42,22 +45,46 @@ static bool fits_f16(const constant *c) {
 }
 
 // Winograd's products have constants whose errors grow.
-static bool may_narrow(const kernel *k, contraction *c) {
+static bool may_narrow(const kernel *k, contraction *c, dtype as) {
     if (k->algorithm || !contraction_find(k, c) || c->n < 0 || c->s->states.at[0].dtype != DT_F32)
         return false;
     const buffer *b = c->b->buffer;
     bool constant = b->role == BUF_CONST && !b->view_of && !b->layout && b->dtype == DT_F32;
-    return constant && c->term_b == c->b && !c->b->guard && fits_f16(b->data);
+    return constant && c->term_b == c->b && !c->b->guard && (as != DT_F16 || fits_f16(b->data));
+}
+
+static void narrow_constant(reduction *r, kernel *k, const contraction *c, dtype as) {
+    state *st = &c->s->states.at[0];
+    st->step = expr_swap_reads(k, st->step, c->b->buffer, rounded_copy(r, c->b->buffer, as));
 }
 
 static void narrow_constants(reduction *r) {
     contraction c;
     for (int j = 0; j < r->p->kernels.n; j++) {
         kernel *k = r->p->kernels.at[j];
-        if (!may_narrow(k, &c)) continue;
-        state *st = &c.s->states.at[0];
-        st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(r, c.b->buffer, DT_F16));
+        if (may_narrow(k, &c, DT_F16)) narrow_constant(r, k, &c, DT_F16);
     }
+}
+
+// Memory delivers a constant more slowly than a few rows use it.
+static bool waits_for_memory(const contraction *c) {
+    enum { FEW_ROWS = 8 };
+    dim *rows = dim_mul(axes_extent(c->k, c->m.at, c->m.n), axes_extent(c->k, c->batch.at, c->batch.n));
+    return rows->max <= FEW_ROWS && dim_value(buffer_bytes(c->b->buffer)) > L2_BYTES;
+}
+
+// Without a unit all else would be widened again. A constant with other readers would be stored twice.
+static void narrow_streams(reduction *r, dtype as) {
+    contraction c;
+    const uses *u = uses_build(r->p->arena, r->p);
+    for (int pass = 0; pass < 2; pass++)
+        for (int j = 0; j < r->p->kernels.n; j++) {
+            kernel *k = r->p->kernels.at[j];
+            if (!may_narrow(k, &c, as) || !waits_for_memory(&c)) continue;
+            const buffer *b = c.b->buffer;
+            if (!pass) r->readers[b->id]++;
+            else if (uses_are_direct(u, b, r->readers[b->id])) narrow_constant(r, k, &c, as);
+        }
 }
 
 // ---------------------------------------------------------------- bf16
@@ -88,17 +115,21 @@ static void narrow_operands(reduction *r) {
         st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(r, c.b->buffer, DT_BF16));
     }
     change_types(r->p, r->narrow, DT_BF16);
+    for (int j = 0; j < r->p->buffers.n; j++)
+        r->p->buffers.at[j]->rounded = r->narrow[buffer_root(r->p->buffers.at[j])->id];
 }
 
 void pass_precision(pass_context *context) {
     program *p = context->program;
     precision to = context->target->precision;
     if (to != PRECISION_BF16 && to != PRECISION_F16) return;
+    if (!context->target->half_units && context->versions) return; // which share constants
     arena *scratch = arena_new();
     int n = p->buffers.n;
     reduction r = {p, fixed_types(scratch, p), ARENA_ARRAY(scratch, bool, n + 1),
-                   ARENA_ARRAY(scratch, buffer *, n + 1)};
-    if (to == PRECISION_F16) narrow_constants(&r);
+                   ARENA_ARRAY(scratch, buffer *, n + 1), ARENA_ARRAY(scratch, int, n + 1)};
+    if (!context->target->half_units) narrow_streams(&r, to == PRECISION_F16 ? DT_F16 : DT_BF16);
+    else if (to == PRECISION_F16) narrow_constants(&r);
     else narrow_operands(&r);
     program_compact(p);
     arena_destroy(scratch);

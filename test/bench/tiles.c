@@ -234,7 +234,7 @@ int main(void) {
         printf("this machine has no matrix tiles, or the system refuses them\n");
         return 0;
     }
-    t->bf16_products = true;
+    t->bf16_products = t->half_units = true;
     lmodule *m = lmodule_new(a, "probes", t);
     build_probe(m, t, &d, "probe_bf16", L_TILE_BF16);
     build_probe(m, t, &d, "probe_bytes", L_TILE_US8);

@@ -87,6 +87,23 @@ static void sums_of_bf16_round_to_odd(void **state) {
     }
 }
 
+// vdpbf16ps: each addition is rounded to the nearest, the odd product's first; denormals are 0.
+static void pairs_of_x86_round_twice(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t acc, x, y, sum;
+    } cases[] = {{0x3f800000, 0x40000000, 0x40000000, 0x40a00000},  // 1 + 2 * 2, and 0 * 0 in the even half
+                 {0x4b800000, 0x3f803f80, 0x3f803f80, 0x4b800000},  // 2^24 + 1 + 1
+                 {0x4b800000, 0x3f804000, 0x3f803f80, 0x4b800001},  // 2^24 + 1 + 2
+                 {0x00400000, 0x00000000, 0x00000000, 0x00000000},  // a denormal sum
+                 {0x00000000, 0x00403f80, 0x7e803f80, 0x3f800000},  // a denormal operand
+                 {0x7f800000, 0x3f80bf80, 0x3f803f80, 0x7f800000}}; // infinity
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const uint64_t *const operands[] = {&cases[n].acc, &cases[n].x, &cases[n].y};
+        assert_int_equal(block_lane(L_PAIR_BF16, operands, 0), cases[n].sum);
+    }
+}
+
 // ---------------------------------------------------------------- verifier
 static const char *error_of(lop op, ltype sum, ltype words, const target *t) {
     ins acc = {.type = sum}, word = {.type = words};
@@ -96,10 +113,10 @@ static const char *error_of(lop op, ltype sum, ltype words, const target *t) {
 
 static void wrong_blocks_are_refused(void **state) {
     (void)state;
-    const target none = {0}, both = {.i8mm = true, .bf16mm = true};
+    const target none = {0}, both = {.i8mm = true, .bf16mm = true, .bf16_pairs = true};
     ltype ints = lt(LK_I32, 4), floats = lt(LK_F32, 4);
-    static const lop ops[] = {L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, L_DOT2_BF16};
-    for (int i = 0; i < 4; i++) {
+    static const lop ops[] = {L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, L_DOT2_BF16, L_PAIR_BF16};
+    for (int i = 0; i < 5; i++) {
         ltype sum = i < 2 ? ints : floats, other = i < 2 ? floats : ints;
         assert_null(error_of(ops[i], sum, ints, &both));
         assert_non_null(error_of(ops[i], sum, ints, &none));
@@ -142,7 +159,7 @@ static const char *code_for(arena *a, diag *d, const char *cpu, const char *feat
     target_options o = {.triple = "aarch64-linux-gnu", .cpu = cpu, .features = features, .fp = FP_DEFAULT};
     o.precision = of_bytes ? PRECISION_OWN : PRECISION_BF16;
     target *t = target_from_options(a, d, &o);
-    t->bf16_products = !of_bytes;
+    t->bf16_products = t->half_units = !of_bytes;
     program *p = product(a, d, of_bytes, rows);
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *m = loops_machine_new(a, d, p, t);
@@ -193,9 +210,8 @@ static void cpus_use_their_units(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_bytes),
-        cmocka_unit_test(sums_of_bf16_round_to_odd),
-        cmocka_unit_test(wrong_blocks_are_refused),
+        cmocka_unit_test(blocks_of_bytes),          cmocka_unit_test(sums_of_bf16_round_to_odd),
+        cmocka_unit_test(pairs_of_x86_round_twice), cmocka_unit_test(wrong_blocks_are_refused),
         cmocka_unit_test(cpus_use_their_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

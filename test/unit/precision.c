@@ -6,6 +6,7 @@
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/layout.h"
 #include "ir/kernel/lower.h"
+#include "passes/memory/memory_plan.h"
 #include "runtime-lite/core/runtime.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
@@ -114,6 +115,7 @@ static const target_options levels[] = {
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v3"},
     {.triple = "x86_64-linux-gnu", .cpu = "x86-64-v4"},
     {.triple = "aarch64-linux-gnu", .cpu = "generic"},
+    {.triple = "x86_64-linux-gnu", .cpu = "znver4"},
     {.triple = "aarch64-linux-gnu", .cpu = "generic", .features = "+bf16"},
     {.triple = "x86_64-linux-gnu",
      .cpu = "x86-64-v4",
@@ -138,7 +140,7 @@ static target *rounding_target(arena *a, diag *d, int level, fp_mode fp) {
     o.precision = PRECISION_BF16;
     o.fp = fp;
     target *t = target_from_options(a, d, &o);
-    t->bf16_products = true;
+    t->bf16_products = t->half_units = true; // in an object with tiles, whose constants all levels share
     return t;
 }
 
@@ -175,6 +177,8 @@ static void at_level(const model *m, numbers kind, int level, check *is_right) {
     program *p = rounded(a, &d, m, kind, t);
     assert_true(buffers_of_bf16(p, true) >= 1);
     assert_true(buffers_of_bf16(p, false) >= 1);
+    store_rounded(p, t);
+    assert_int_equal(buffers_of_bf16(p, false) >= 1, has_bf16_unit(t));
     loops_machine *machine = loops_machine_new(a, &d, p, t);
     assert_int_equal(loops_machine_count(machine, p, "matrix tiles") > 0, t->amx_bf16 && m->tiles);
     outputs got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
@@ -294,6 +298,41 @@ static void strict_sums_are_not_rounded(void **state) {
     }
 }
 
+static int rounded_constants(const model *m, precision as) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    int n = 0;
+    for (int level = 0; level < 2; level++) {
+        target *t = rounding_target(a, &d, level, FP_DEFAULT);
+        t->bf16_products = t->half_units = false;
+        t->precision = as;
+        const program *p = rounded(a, &d, m, REAL, t);
+        assert_int_equal(buffers_of_bf16(p, false), 0);
+        for (int j = 0; j < p->buffers.n; j++) {
+            const buffer *b = p->buffers.at[j];
+            n += b->role == BUF_CONST && b->dtype == (as == PRECISION_F16 ? DT_F16 : DT_BF16);
+        }
+    }
+    arena_destroy(a);
+    return n;
+}
+
+// Only constants that memory delivers more slowly than the rows use them.
+static void without_units_streams_are_rounded(void **state) {
+    (void)state;
+    const model few = {.rows = 1, .in = 576, .out = 512}, many = {.rows = 9, .in = 576, .out = 512},
+                open = {.rows = 1, .in = 576, .out = 512, .open = true},
+                small = {.rows = 1, .in = 64, .out = 512};
+    static const precision formats[] = {PRECISION_BF16, PRECISION_F16};
+    for (int j = 0; j < 2; j++) {
+        precision as = formats[j];
+        assert_true(rounded_constants(&few, as) >= 2);
+        assert_int_equal(rounded_constants(&many, as), 0);
+        assert_int_equal(rounded_constants(&open, as), 0);
+        assert_int_equal(rounded_constants(&small, as), 0);
+    }
+}
+
 // No copy of the weights is held: elements are rounded when they are read.
 static void weights_are_rounded_when_read(void **state) {
     (void)state;
@@ -325,6 +364,7 @@ int main(void) {
         cmocka_unit_test(convolutions_are_near),
         cmocka_unit_test(sums_stay_f32),
         cmocka_unit_test(other_readers_see_rounded_values),
+        cmocka_unit_test(without_units_streams_are_rounded),
         cmocka_unit_test(weights_are_rounded_when_read),
         cmocka_unit_test(strict_sums_are_not_rounded),
     };

@@ -138,7 +138,7 @@ static void test_at(const model *m, int level, check *is_right) {
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
     target *t = target_of_level(a, &d, level, m->type);
-    t->bf16_products = m->alone;
+    t->bf16_products = m->alone, t->half_units = true;
     model absolute = *m;
     if (m->x == REAL) absolute.x = absolute.w = POSITIVE;
     tensor x = input_of(a, m), positive = input_of(a, &absolute);

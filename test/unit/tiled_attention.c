@@ -113,7 +113,7 @@ static void check_sizes(const sizes *s, const target_options *unit) {
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
     target *t = target_from_options(a, &d, unit);
-    t->bf16_products = true;
+    t->bf16_products = t->half_units = true;
     tensor in[] = {random_tensor(a, s->heads, s->queries, s->depth, 1),
                    random_tensor(a, s->heads, s->keys, s->depth, 2),
                    random_tensor(a, s->heads, s->keys, s->width, 3)};

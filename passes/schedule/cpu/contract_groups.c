@@ -6,6 +6,7 @@
 //     for w < W: for r, v: acc[r][v] = dot(acc[r][v], word w of a[r], B[n0 ...][k + w])
 //
 // Blocks: acc[r][v] and acc[r + 1][v] of rows in pairs hold the left and the right blocks of vector v's columns.
+#include "ir/loops/convert.h"
 #include "ir/loops/loops_blocks.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
@@ -95,15 +96,39 @@ static ins *splat_word(tiling *t, const group_step *s, int r, int w) {
     return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, w), t->lanes));
 }
 
+// Pairs without a unit: `n` words of B from vector `from` on times the pair of A's elements at word w of the step.
+static void add_pairs(tiling *t, const tile *x, ins **acc, const group_step *s, int w, int from, int n,
+                      ins *const *words) {
+    lbuild *b = &t->e->b;
+    const buffer *a = t->c->a->buffer;
+    for (int high = 0; high < 2; high++) {
+        ins *fb[MAX_VECTORS];
+        for (int v = 0; v < n; v++) fb[v] = half_of_pairs(b, words[v], high);
+        for (int r = 0; r < x->rows; r++) {
+            ins *at = idx_addk(b, row_at(t, s, r), 2 * w + high);
+            ins *fa = lb_splat(b, load_element(b, a->dtype, pointer_of(t->e, a), at, 1), t->lanes);
+            ins **sums = acc + r * x->vectors + from;
+            for (int v = 0; v < n; v++) lb_set(b, sums[v], emit_muladd(b, fa, fb[v], lb_get(b, sums[v])));
+        }
+    }
+}
+
+static bool are_split_pairs(const tiling *t) {
+    return group_elements(t->c) == 2 && unit_for(t) == UNIT_WORDS && !t->e->t->bf16_pairs;
+}
+
 // Wide groups as words, vector by vector: all of B's words would take too many registers.
 static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     ins *fa[MAX_ROWS][BLOCK_WORDS];
-    for (int r = 0; r < x->rows; r++)
+    bool split = are_split_pairs(t);
+    for (int r = 0; r < x->rows && !split; r++)
         for (int w = 0; w < BLOCK_WORDS; w++) fa[r][w] = splat_word(t, s, r, BLOCK_WORDS * g + w);
     for (int v = 0; v < x->vectors; v++) {
         ins *fb[BLOCK_WORDS];
         load_words(t, at_b, v, fb);
-        for (int w = 0; w < BLOCK_WORDS; w++)
+        for (int w = 0; w < BLOCK_WORDS && split; w++)
+            add_pairs(t, x, acc, s, BLOCK_WORDS * g + w, v, 1, &fb[w]);
+        for (int w = 0; w < BLOCK_WORDS && !split; w++)
             for (int r = 0; r < x->rows; r++) add_product(t, acc[r * x->vectors + v], fa[r][w], fb[w]);
     }
 }
@@ -113,6 +138,10 @@ static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, 
     lbuild *b = &t->e->b;
     ins *fb[MAX_VECTORS];
     for (int v = 0; v < x->vectors; v++) fb[v] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
+    if (are_split_pairs(t)) {
+        add_pairs(t, x, acc, s, g, 0, x->vectors, fb);
+        return;
+    }
     for (int r = 0; r < x->rows; r++) {
         ins *fa = splat_word(t, s, r, g);
         for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v]);

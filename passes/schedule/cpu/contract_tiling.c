@@ -235,12 +235,12 @@ static int64_t const_bytes(const buffer *b) {
 
 // Rows of A in a block. If all of B stays in the L2 cache, as many as fit L1, so that the result and the
 // operands of the epilogue are accessed sequentially. Otherwise as many as fit L2, or half of it beside
-// panels of whole columns. Rows of a convolution overlap.
+// panels of whole columns, also if each block would widen all of B. Rows of a convolution overlap.
 static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
                          int64_t m) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
-    bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row;
+    bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row && !widens(t, c);
     if (!small && all <= most) return m;
     if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
     if (!l->splits) most = small ? L1_BYTES / 2 : most / 2;

@@ -44,8 +44,7 @@ typedef struct tiling {
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
     bool is_wide;                 // the columns of this tile are there
     ins *wide_from;               // their first element in B
-    bool pairs;                   // B is in pairs of bf16, which are widened, and so are A's rows
-    ins *wide_rows, *rows_from;   // A in f32 from element number rows_from on
+    bool pairs;                   // B is in pairs of bf16, which are widened
     ins *m_begin, *m_end;         // bounds of the block along M, NULL: all
     ins *outer_begin, *outer_end; // bounds of the axis outside of it, if nested
     ins *m_middle;                // where tiles with one row less begin, NULL: unknown
@@ -95,10 +94,7 @@ void choose_blocks(tiling *t);
 ins *range_of_rows(tiling *t, int64_t unit, ins **from);
 // Whether all elements of A between two that a kernel reads are in its buffer.
 bool rows_are_compact(const tiling *t);
-int64_t widened_columns_bytes(const target *t, const contraction *c);
-void widen_rows(tiling *t, ins *to);
-ins *load_widened_row(tiling *t, ins *at); // element `at` of A in all lanes
-bool panels_are_dense(const tiling *t);    // a panel is the positions of K in the order of their loops
+bool panels_are_dense(const tiling *t); // a panel is the positions of K in the order of their loops
 // Widens the 16-bit columns of a tile in the current block of K (contract_widen.c); loads vector v of them at B's
 // element `at`, that of its first column.
 void widen_columns(tiling *t, const tile *x, ins *first_column);

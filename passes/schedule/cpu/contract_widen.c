@@ -3,8 +3,8 @@
 //
 //   for k in block, v < NV: wide[k][v] = f32(B[k][n0 + v L ...])
 //
-// so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16 are for CPUs with
-// units for them; on others, both operands are widened like this, all rows of a call at its start.
+// so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16, which are for CPUs
+// with units for them, are widened like this on others, where A is f32.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
@@ -21,9 +21,8 @@ static bool gains(const contraction *c) {
 
 bool widens_pairs(const target *t, const contraction *c) {
     int axis;
-    return !t->amx_bf16 && !t->bf16mm && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
-           grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX &&
-           dim_is_const(buffer_physical_count(c->a->buffer));
+    return !has_bf16_unit(t) && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
+           grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
 static bool widens_columns(const target *t, const contraction *c) {
@@ -32,16 +31,14 @@ static bool widens_columns(const target *t, const contraction *c) {
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
-int64_t widened_columns_bytes(const target *t, const contraction *c) {
-    return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
+bool widens(const target *t, const contraction *c) {
+    bool vectors = c->s->states.at[0].dtype == DT_F32 && t->vector_bits >= 128;
+    return vectors && (widens_columns(t, c) || widens_pairs(t, c));
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {
-    if (c->s->states.at[0].dtype != DT_F32 || t->vector_bits < 128) return 0;
-    if (widens_columns(t, c)) return widened_columns_bytes(t, c);
-    if (!widens_pairs(t, c)) return 0;
-    int64_t rows = dim_value(buffer_physical_count(c->a->buffer)) + 2 * target_lanes(t, 32);
-    return widened_columns_bytes(t, c) + rows * (int64_t)sizeof(float);
+    if (!widens(t, c)) return 0;
+    return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
 }
 
 // The first position of the current block of K, and the number of positions.
@@ -74,13 +71,6 @@ static void store_wide(const tiling *t, ins *at, int v, ins *x) {
     lb_store(&t->e->b, t->wide, idx_addk(&t->e->b, at, (int64_t)v * t->lanes), x, 0);
 }
 
-// The low or high bf16 of each word.
-static ins *half_of_words(lbuild *b, ins *x, bool high) {
-    ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int32_t)0xffff0000))
-                     : lb_bin(b, L_SHL, x, lb_int(b, x->type, 16));
-    return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
-}
-
 void widen_columns(tiling *t, const tile *x, ins *first_column) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -104,7 +94,7 @@ void widen_columns(tiling *t, const tile *x, ins *first_column) {
         ins *place = lb_offset(b, pointer_of(e, of), at, HALF_BYTES);
         ins *words = lb_load(b, lt(LK_I32, t->lanes), place, lb_idx(b, 0), 4);
         for (int high = 0; high < 2; high++)
-            store_wide(t, idx_addk(b, to, high * width), v, half_of_words(b, words, high));
+            store_wide(t, idx_addk(b, to, high * width), v, half_of_pairs(b, words, high));
     }
     lb_end(b, k);
 }
@@ -159,25 +149,4 @@ ins *range_of_rows(tiling *t, int64_t unit, ins **from) {
         if (changed[j]) e->counter[j] = NULL;
     *from = emit_int_floor(b, at[0], unit);
     return idx_addk(b, lb_sub(b, at[1], *from), 1);
-}
-
-void widen_rows(tiling *t, ins *to) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    const buffer *of = t->c->a->buffer;
-    ins *n = range_of_rows(t, t->lanes, &t->rows_from), *whole = emit_int_floor(b, n, t->lanes);
-    t->wide_rows = to;
-    ins *j = lb_for(b, "element", lb_idx(b, 0), whole, lb_idx(b, t->lanes), LOOP_SERIAL);
-    ins *x = load_element(b, of->dtype, pointer_of(e, of), lb_add(b, t->rows_from, j), t->lanes);
-    lb_store(b, to, j, x, 0);
-    lb_end(b, j);
-    ins *rest = lb_for(b, "element", whole, n, lb_idx(b, 1), LOOP_SERIAL);
-    lb_store(b, to, rest, load_element(b, of->dtype, pointer_of(e, of), lb_add(b, t->rows_from, rest), 1), 0);
-    lb_end(b, rest);
-}
-
-ins *load_widened_row(tiling *t, ins *at) {
-    lbuild *b = &t->e->b;
-    ins *x = lb_load(b, lt(LK_F32, 1), t->wide_rows, lb_sub(b, at, t->rows_from), 0);
-    return lb_splat(b, x, t->lanes);
 }

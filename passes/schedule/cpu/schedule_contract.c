@@ -194,7 +194,6 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
 static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
-    if (t->wide_rows) return load_widened_row(t, at);
     scope mark = scope_open(e);
     use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
     ins *factor = emit_value(e, c->term_a);
@@ -749,10 +748,6 @@ static void all_loops(tiling *t) {
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
-    if (t->pairs) {
-        int64_t before = widened_columns_bytes(e->t, c);
-        widen_rows(t, lb_offset(&e->b, t->wide, lb_idx(&e->b, before), 1));
-    }
     outer_loops(t, &outer, 0);
 }
 
@@ -767,7 +762,7 @@ static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
     tiling t = tiling_of(&own, c, scratch);
     t.pairs = true;
-    if (!prepare(&t) || !panels_are_dense(&t) || !rows_are_compact(&t)) return false;
+    if (!prepare(&t) || !panels_are_dense(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
     all_loops(&t);

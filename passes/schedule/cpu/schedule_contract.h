@@ -10,6 +10,7 @@ enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed 
 // (contract_widen.c); 0: none.
 int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
+bool widens(const target *t, const contraction *c);       // columns, or pairs
 bool widens_pairs(const target *t, const contraction *c); // of bf16, for which it has no unit
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);

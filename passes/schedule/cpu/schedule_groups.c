@@ -1,5 +1,6 @@
 // Contractions in groups along K: which ones, the width of their groups, and their instructions.
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "ir/kernel/program.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
@@ -20,9 +21,10 @@ static bool are_bytes(const contraction *c) {
 }
 
 static bool are_pairs(const contraction *c) {
-    return c->s->states.at[0].dtype == DT_F32 && c->term_a == c->a && c->term_b == c->b && !c->a->guard &&
-           !c->b->guard && c->a->buffer->dtype == DT_BF16 && c->b->buffer->dtype == DT_BF16 &&
-           c->b->buffer->role == BUF_CONST;
+    const buffer *a = c->a->buffer, *b = c->b->buffer;
+    bool pairs = a->dtype == DT_BF16 || (a->dtype == DT_F32 && buffer_root(a)->rounded);
+    return pairs && c->s->states.at[0].dtype == DT_F32 && c->term_a == c->a && c->term_b == c->b &&
+           !c->a->guard && !c->b->guard && b->dtype == DT_BF16 && b->role == BUF_CONST;
 }
 
 int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : word_elements(c); }
@@ -124,7 +126,7 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
     case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);
     case UNIT_WORDS: break;
     }
-    if (group_elements(c) == 2 || !t->vnni) return (free - 2 * vectors) / vectors;
+    if (group_elements(c) == 2 ? !t->bf16_pairs : !t->vnni) return (free - 2 * vectors) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
 }
 
@@ -162,17 +164,10 @@ ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
 }
 
-// The low or high bf16 of each lane as f32.
-static ins *half_of_pair(lbuild *b, ins *x, bool high) {
-    ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int64_t)0xffff0000))
+ins *half_of_pairs(lbuild *b, ins *x, bool high) {
+    ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int32_t)0xffff0000))
                      : lb_bin(b, L_SHL, x, lb_int(b, x->type, 16));
     return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
-}
-
-static ins *pair_products(lbuild *b, ins *acc, ins *x, ins *y) {
-    for (int high = 0; high < 2; high++)
-        acc = lb_muladd(b, half_of_pair(b, x, high), half_of_pair(b, y, high), acc);
-    return acc;
 }
 
 // The instruction for sums of bytes by signs, or of bf16; *swaps: its first operand must be B.
@@ -184,9 +179,9 @@ static lop product_of(const contraction *c, lop us, lop ss, lop bf16, bool *swap
 
 ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b) {
     bool swaps;
-    if (unit == UNIT_WORDS && group_elements(c) == 2) return pair_products(&e->b, acc, a, b);
+    lop pair = unit == UNIT_LANES ? L_DOT2_BF16 : L_PAIR_BF16;
     lop op = unit == UNIT_BLOCKS ? product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps)
-                                 : product_of(c, L_DOT4_US, L_DOT4_SS, L_DOT2_BF16, &swaps);
+                                 : product_of(c, L_DOT4_US, L_DOT4_SS, pair, &swaps);
     if (unit == UNIT_LANES && op != L_DOT4_US) swaps = true; // the processor takes a lane of its last operand
     return lb_dot(&e->b, op, acc, swaps ? b : a, swaps ? a : b);
 }

@@ -3,7 +3,8 @@
 //
 // B is stored as [..., N/16, K/g, 16, g] with g elements in a group, A in rows along K. Groups of one word:
 //   bytes, g = 4:  acc[r][v] = dot4(acc[r][v], splat(A[m0 + r][k .. k+4]), B[n0/16][k/4][n0 % 16 ...])
-//   bf16, g = 2:   acc[r][v] += splat(A[m0 + r][k]) * B[...] for even and odd k of the pair, in f32
+//   bf16, g = 2:   the same by dot2, or acc[r][v] += splat(A[m0 + r][k]) * B[...] for even and odd k of the pair, in f32, as which CPUs
+//                  without a unit for bf16 store A (--precision)
 // Groups of two words, g = 8 or 4, are rows of blocks (ir/loops/loops_blocks.h):
 //   acc[2 rows][2 columns] = block(acc, A[m0 + r, m0 + r + 1][k .. k+g], B[n0/16][k/g][two columns])
 // CPUs without such instructions split the groups into words.
@@ -31,6 +32,9 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
 
 // A word of A from `at`, or its first n elements (the others 0); n may be out of range.
 ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n);
+// The low or high bf16 of each lane as f32.
+ins *half_of_pairs(lbuild *b, ins *x, bool high);
+// Not for pairs as words without t->bf16_pairs: their elements are multiplied one by one.
 ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b);
 bool blocks_are_transposed(const contraction *c); // the sums of a block lie column by column
 #endif
