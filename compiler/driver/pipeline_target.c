@@ -56,7 +56,7 @@ void set_targets(pipeline *p) {
 static bool has_bytes_for_weights(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (b->role == BUF_CONST && (b->dtype == DT_I8 || b->dtype == DT_U8) && b->rank >= 2) return true;
+        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2) return true;
     }
     return false;
 }
