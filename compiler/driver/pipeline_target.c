@@ -43,20 +43,24 @@ void set_targets(pipeline *p) {
     for (int i = 0; i < cpus.n; i++)
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
-    bool alone = p->variants.n == 1, wide = false;
+    bool alone = p->variants.n == 1, wide = false, narrow = false;
     for (int i = 0; i < p->variants.n; i++) {
         target *v = (target *)p->variants.at[i];
-        wide |= v->wide_groups;
+        wide |= v->wide_groups, narrow |= v->f16_convert;
         v->bf16_products = v->precision == PRECISION_BF16 || (alone && (v->amx_bf16 || v->bf16mm));
     }
-    for (int i = 0; i < p->variants.n; i++) ((target *)p->variants.at[i])->wide_groups = wide;
+    for (int i = 0; i < p->variants.n; i++) {
+        target *v = (target *)p->variants.at[i];
+        v->wide_groups = wide, v->narrow_scales = narrow;
+    }
     p->target = (target *)p->variants.at[0];
 }
 
 static bool has_bytes_for_weights(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2) return true;
+        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2)
+            return true;
     }
     return false;
 }

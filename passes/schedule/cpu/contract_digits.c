@@ -28,10 +28,13 @@ static int parts_of(const contraction *c) { return BYTE / bits_of(c); }
 static int64_t depth_of(const target *t, const contraction *c) {
     int64_t k = positions(c->k, &c->k_axes), m = positions(c->k, &c->m);
     bool types = c->s->states.at[0].dtype == DT_F32 && c->a->buffer->dtype == DT_F32 && bits_of(c) <= BYTE &&
-                 dtype_is_int(c->b->buffer->dtype) && c->b->buffer->role == BUF_CONST && !c->b->buffer->view_of;
+                 dtype_is_int(c->b->buffer->dtype) && c->b->buffer->role == BUF_CONST &&
+                 !c->b->buffer->view_of;
     bool unit = t->vnni && t->arch.dot == DOT_X86 && t->fp != FP_STRICT && target_lanes(t, 32) >= group_of(c);
-    bool form = c->n >= 0 && c->term_a == c->a && !c->a->guard && !c->b->guard && !c->batch.n && !c->other_n.n;
-    return types && unit && form && k > 0 && k <= MOST_K && m > 0 && (m == INT64_MAX || m <= DIGIT_ROWS) ? k : 0;
+    bool form =
+        c->n >= 0 && c->term_a == c->a && !c->a->guard && !c->b->guard && !c->batch.n && !c->other_n.n;
+    return types && unit && form && k > 0 && k <= MOST_K && m > 0 && (m == INT64_MAX || m <= DIGIT_ROWS) ? k
+                                                                                                         : 0;
 }
 
 // ---------------------------------------------------------------- memory
@@ -47,10 +50,14 @@ int64_t digit_bytes(const target *t, const contraction *c) {
     return k ? (DIGIT_ROWS * row_words(t, k) + row_scales) * (int64_t)sizeof(int32_t) : 0;
 }
 
-static ins *words_at(const tiling *t, int64_t at) { return lb_offset(&t->e->b, t->digits.at, lb_idx(&t->e->b, at), 4); }
+static ins *words_at(const tiling *t, int64_t at) {
+    return lb_offset(&t->e->b, t->digits.at, lb_idx(&t->e->b, at), 4);
+}
 static ins *digits_of_row(const tiling *t, int r) { return words_at(t, r * t->digits.row); }
 static ins *sums_of_row(const tiling *t, int r) { return words_at(t, r * t->digits.row + t->digits.depth); }
-static ins *totals_of_row(const tiling *t, int r) { return words_at(t, r * t->digits.row + 2 * t->digits.depth); }
+static ins *totals_of_row(const tiling *t, int r) {
+    return words_at(t, r * t->digits.row + 2 * t->digits.depth);
+}
 static ins *scales_of_rows(const tiling *t) { return words_at(t, DIGIT_ROWS * t->digits.row); }
 
 // ---------------------------------------------------------------- does it fit
@@ -59,7 +66,8 @@ static bool is_difference(const contraction *c, const expr *e, int64_t *zero) {
     if (e->dtype != DT_F32 || !word_is_function_of(e, c->b)) return false;
     for (int code = 0; code < 1 << bits_of(c); code++) {
         int q = is_signed(c) && code >= half_of(c) ? code - 2 * half_of(c) : code;
-        double v = word_value(e, c->b, code), least = (double)q - 2 * half_of(c), most = (double)q + 2 * half_of(c);
+        double v = word_value(e, c->b, code), least = (double)q - 2 * half_of(c),
+               most = (double)q + 2 * half_of(c);
         if (!(v >= least && v <= most) || v != (double)(int64_t)v) return false;
         if (code && *zero != q - (int64_t)v) return false;
         *zero = q - (int64_t)v;
@@ -76,7 +84,8 @@ static bool find_zero(tiling *t, expr *term) {
         t->digits.offset = (int)(zero + up);
         return true;
     }
-    if (term->op != X_SUB || !is_difference(c, term->arg[0], &zero) || zero || expr_uses_axis(term->arg[1], axis))
+    if (term->op != X_SUB || !is_difference(c, term->arg[0], &zero) || zero ||
+        expr_uses_axis(term->arg[1], axis))
         return false;
     t->digits.offset = half_of(c);
     t->digits.zero = term->arg[1];
@@ -113,7 +122,9 @@ bool find_digits(tiling *t, ins *at) {
 }
 
 // ---------------------------------------------------------------- digits of rows
-static ins *words_const(const tiling *t, int64_t v) { return lb_int(&t->e->b, lt(LK_I32, t->lanes), (int32_t)v); }
+static ins *words_const(const tiling *t, int64_t v) {
+    return lb_int(&t->e->b, lt(LK_I32, t->lanes), (int32_t)v);
+}
 static ins *as_ints(lbuild *b, ins *x) { return lb_bitcast(b, lt(LK_I32, x->type.lanes), x); }
 static ins *as_floats(lbuild *b, ins *x) { return lb_bitcast(b, lt(LK_F32, x->type.lanes), x); }
 
@@ -340,7 +351,8 @@ static void begin_sums(tiling *t, digit_tile *d, ins *block) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < d->x.rows; r++)
         for (int j = 0; j < DIGITS; j++) {
-            ins *first = words_const(t, 0), *at = idx_addk(b, idx_mulk(b, block, t->lanes), (int64_t)j * parts_of(t->c));
+            ins *first = words_const(t, 0),
+                *at = idx_addk(b, idx_mulk(b, block, t->lanes), (int64_t)j * parts_of(t->c));
             if (t->digits.offset)
                 first = lb_splat(b, lb_load(b, lt(LK_I32, 1), sums_of_row(t, r), at, 4), t->lanes);
             for (int v = 0; v < d->x.vectors; v++) sum_of(d, r, v)[j] = lb_var(b, "sum", first);
@@ -437,7 +449,9 @@ static void digit_kernel(tiling *t, const tile *x) {
 // Vectors of a tile: their sums, four of integers and one of floats each, and operands fit the registers.
 static int vectors_of(const tiling *t, int rows) {
     int v = t->vectors, least = t->words ? 1 : PANEL / t->lanes;
-    while (v > least && (t->vectors % v || v * t->lanes % PANEL || rows * v * (DIGITS + 1) + 2 * v + 2 > t->e->t->vector_regs)) v--;
+    while (v > least && (t->vectors % v || v * t->lanes % PANEL ||
+                         rows * v * (DIGITS + 1) + 2 * v + 2 > t->e->t->vector_regs))
+        v--;
     return v;
 }
 

@@ -45,10 +45,10 @@ typedef struct tiling {
     bool words;            // the groups are words of packed elements
     word_factor word;      // then B's factor
     digit_plan digits;
-    ins *panel_stride;     // elements from one panel to the next
-    expr *row_stride;      // elements of A from one row to the next
-    bool heavy;            // the epilogue is a loop over the tile
-    lfunc *finisher;       // ... in this function, NULL: not emitted yet
+    ins *panel_stride; // elements from one panel to the next
+    expr *row_stride;  // elements of A from one row to the next
+    bool heavy;        // the epilogue is a loop over the tile
+    lfunc *finisher;   // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
