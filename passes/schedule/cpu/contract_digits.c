@@ -53,11 +53,12 @@ int64_t digit_bytes(const target *t, const contraction *c) {
 static ins *words_at(const tiling *t, int64_t at) {
     return lb_offset(&t->e->b, t->digits.at, lb_idx(&t->e->b, at), 4);
 }
-static ins *digits_of_row(const tiling *t, int r) { return words_at(t, r * t->digits.row); }
-static ins *sums_of_row(const tiling *t, int r) { return words_at(t, r * t->digits.row + t->digits.depth); }
-static ins *totals_of_row(const tiling *t, int r) {
-    return words_at(t, r * t->digits.row + 2 * t->digits.depth);
+static ins *row_at(const tiling *t, ins *r, int64_t words) {
+    return lb_offset(&t->e->b, words_at(t, words), r, t->digits.row * (int64_t)sizeof(int32_t));
 }
+static ins *digits_of_row(const tiling *t, ins *r) { return row_at(t, r, 0); }
+static ins *sums_of_row(const tiling *t, ins *r) { return row_at(t, r, t->digits.depth); }
+static ins *totals_of_row(const tiling *t, ins *r) { return row_at(t, r, 2 * t->digits.depth); }
 static ins *scales_of_rows(const tiling *t) { return words_at(t, DIGIT_ROWS * t->digits.row); }
 
 // ---------------------------------------------------------------- does it fit
@@ -102,9 +103,9 @@ static bool is_dense(const tiling *t) {
     return t->words || panels_are_dense(t);
 }
 
-bool find_digits(tiling *t, ins *at) {
+bool find_digits(tiling *t, ins *scratch) {
     const contraction *c = t->c;
-    int64_t k = at ? depth_of(t->e->t, c) : 0;
+    int64_t k = scratch ? depth_of(t->e->t, c) : 0;
     if (!k || !t->packed || t->m.n > 1 || (t->m.n && t->tile_m < 0) || !t->k.n || !is_dense(t)) return false;
     int axis = t->k.at[t->k.n - 1];
     int64_t inner = dim_value(t->e->extent[axis]), blocks = k / inner;
@@ -117,7 +118,8 @@ bool find_digits(tiling *t, ins *at) {
     t->digits.row = row_words(t->e->t, k), t->digits.depth = row_digits(t->e->t, k);
     t->digits.inner = inner, t->digits.blocks = blocks;
     if (!find_zero(t, t->digits.factor.term)) return false;
-    t->digits.at = at;
+    int64_t before = contraction_scratch(t->e->t, c) + widened_bytes(t->e->t, c);
+    t->digits.at = lb_offset(&t->e->b, scratch, lb_idx(&t->e->b, before), 1);
     return true;
 }
 
@@ -211,7 +213,7 @@ static ins *number_of(lbuild *b, ins *const *s) {
     return n;
 }
 
-static void store_sums(row_pass *p, int r, ins *block) {
+static void store_sums(row_pass *p, ins *r, ins *block) {
     const tiling *t = p->t;
     lbuild *b = &t->e->b;
     ins *sums = join_words(t, lb_get(b, p->sums)), *digit[DIGITS];
@@ -223,7 +225,7 @@ static void store_sums(row_pass *p, int r, ins *block) {
 }
 
 // The power of two by which a row is multiplied, and its inverse; infinite and NaN rows make that infinite or NaN.
-static ins *scale_row(row_pass *p, int r) {
+static ins *scale_row(row_pass *p, ins *r) {
     enum { MANTISSA = 23, LEAST = 30, BIASED = 283, DIGIT_BITS = 29, INFINITE = 255 };
     lbuild *b = &p->t->e->b;
     ltype type = lt(LK_I32, 1);
@@ -233,7 +235,7 @@ static ins *scale_row(row_pass *p, int r) {
     ins *by = lb_bin(b, L_SHL, lb_sub(b, lb_int(b, type, BIASED), near), mantissa);
     ins *back = lb_bin(b, L_SHL, lb_sub(b, near, lb_int(b, type, DIGIT_BITS)), mantissa);
     ins *finite = lb_cmp(b, L_SLT, exponent, lb_int(b, type, INFINITE));
-    lb_store(b, scales_of_rows(p->t), lb_idx(b, r), lb_select(b, finite, back, largest), 4);
+    lb_store(b, scales_of_rows(p->t), r, lb_select(b, finite, back, largest), 4);
     return lb_splat(b, as_floats(b, by), p->t->lanes);
 }
 
@@ -249,7 +251,7 @@ static ins *row_start(tiling *t, ins *m) {
     return at;
 }
 
-static void split_row(tiling *t, ins *m, int r) {
+static void split_row(tiling *t, ins *m, ins *r) {
     lbuild *b = &t->e->b;
     row_pass p = {.t = t, .row = row_start(t, m), .to = digits_of_row(t, r)};
     int64_t inner = t->digits.inner, blocks = t->digits.blocks;
@@ -270,11 +272,13 @@ static void split_row(tiling *t, ins *m, int r) {
 // ---------------------------------------------------------------- products
 typedef struct digit_tile {
     tile x;
+    ins *first;                    // number of its first row
     ins *acc[DIGIT_SUMS];          // f32, by row and vector
     ins *sum[DIGITS * DIGIT_SUMS]; // i32 of the block, by digit, row and vector
     ins *start_b;
 } digit_tile;
 
+static ins *row_of(const tiling *t, const digit_tile *d, int r) { return idx_addk(&t->e->b, d->first, r); }
 static ins **sum_of(digit_tile *d, int r, int v) { return d->sum + (r * d->x.vectors + v) * DIGITS; }
 
 // Requests B some pages ahead: the dot products keep so many loads waiting that the processor does not see loads far
@@ -338,7 +342,8 @@ static void add_group(tiling *t, digit_tile *d, ins *k, ins *left) {
         for (int r = 0; r < d->x.rows; r++)
             for (int j = 0; j < DIGITS; j++) {
                 ins *at = idx_addk(b, k, (int64_t)j * parts_of(t->c) + h);
-                ins *digit = lb_splat(b, lb_load(b, lt(LK_I32, 1), digits_of_row(t, r), at, 4), t->lanes);
+                ins *digit = lb_splat(b, lb_load(b, lt(LK_I32, 1), digits_of_row(t, row_of(t, d, r)), at, 4),
+                                      t->lanes);
                 for (int v = 0; v < d->x.vectors; v++) {
                     ins *sum = sum_of(d, r, v)[j];
                     lb_set(b, sum, lb_dot(b, L_DOT4_US, lb_get(b, sum), u[v], digit));
@@ -354,7 +359,8 @@ static void begin_sums(tiling *t, digit_tile *d, ins *block) {
             ins *first = words_const(t, 0),
                 *at = idx_addk(b, idx_mulk(b, block, t->lanes), (int64_t)j * parts_of(t->c));
             if (t->digits.offset)
-                first = lb_splat(b, lb_load(b, lt(LK_I32, 1), sums_of_row(t, r), at, 4), t->lanes);
+                first =
+                    lb_splat(b, lb_load(b, lt(LK_I32, 1), sums_of_row(t, row_of(t, d, r)), at, 4), t->lanes);
             for (int v = 0; v < d->x.vectors; v++) sum_of(d, r, v)[j] = lb_var(b, "sum", first);
         }
 }
@@ -372,7 +378,7 @@ static void end_sums(tiling *t, digit_tile *d, ins *block) {
             for (int j = 0; j < DIGITS; j++) s[j] = lb_get(b, sum_of(d, r, v)[j]);
             ins *n = number_of(b, s);
             if (less) {
-                ins *total = lb_load(b, lt(LK_F32, 1), totals_of_row(t, r), block, 4);
+                ins *total = lb_load(b, lt(LK_F32, 1), totals_of_row(t, row_of(t, d, r)), block, 4);
                 n = lb_sub(b, n, lb_mul(b, less, lb_splat(b, total, t->lanes)));
             }
             lb_set(b, acc, by ? lb_muladd(b, n, by, lb_get(b, acc)) : lb_add(b, lb_get(b, acc), n));
@@ -424,10 +430,11 @@ static void digit_loops(tiling *t, digit_tile *d, int depth, ins *block) {
     forget_sides(t, sides);
 }
 
-static void digit_kernel(tiling *t, const tile *x) {
+// The rows of a tile are those from number `first` on.
+static void digit_kernel(tiling *t, const tile *x, ins *first) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    digit_tile d = {.x = *x};
+    digit_tile d = {.x = *x, .first = first};
     scope mark = scope_open(e);
     if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
     e->counter[t->c->n] = x->n0;
@@ -436,7 +443,7 @@ static void digit_kernel(tiling *t, const tile *x) {
         d.acc[j] = lb_var(b, "acc", emit_zero(b, lt(LK_F32, t->lanes)));
     digit_loops(t, &d, 0, lb_idx(b, 0));
     for (int j = 0; j < x->rows * x->vectors; j++) {
-        ins *back = lb_load(b, lt(LK_F32, 1), scales_of_rows(t), lb_idx(b, j / x->vectors), 4);
+        ins *back = lb_load(b, lt(LK_F32, 1), scales_of_rows(t), row_of(t, &d, j / x->vectors), 4);
         lb_set(b, d.acc[j], lb_mul(b, lb_get(b, d.acc[j]), lb_splat(b, back, t->lanes)));
     }
     scope_close(e, mark);
@@ -455,7 +462,33 @@ static int vectors_of(const tiling *t, int rows) {
     return v;
 }
 
-static void digit_columns(tiling *t, tile x) {
+static void rows_from(tiling *t, tile x, ins *first, int rows) {
+    x.rows = rows;
+    x.m0 = lb_add(&t->e->b, x.m0, first);
+    digit_kernel(t, &x, first);
+}
+
+// x.rows 0: m rows, in tiles of as many as fit, and one of the rest.
+static void row_tiles(tiling *t, const tile *x, ins *m) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    if (x->rows) {
+        digit_kernel(t, x, lb_idx(b, 0));
+        return;
+    }
+    ins *whole = emit_int_floor(b, m, DIGIT_TILE), *left = lb_sub(b, m, whole);
+    scope loop = scope_for(e, "m", lb_idx(b, 0), whole, DIGIT_TILE, LOOP_PARALLEL);
+    rows_from(t, *x, loop.head, DIGIT_TILE);
+    scope_close(e, loop);
+    for (int rows = 1; rows < DIGIT_TILE; rows++) {
+        if (left->op == L_CONST && left->i != rows) continue;
+        scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_EQ, left, lb_idx(b, rows)));
+        rows_from(t, *x, whole, rows);
+        scope_close(e, some);
+    }
+}
+
+static void digit_columns(tiling *t, tile x, ins *m) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int64_t width = (int64_t)x.vectors * t->lanes, n = dim_value(e->extent[t->c->n]), rest = n % width;
@@ -465,7 +498,7 @@ static void digit_columns(tiling *t, tile x) {
     if (n >= width) {
         scope loop = scope_for(e, "n", begin, full, width, LOOP_PARALLEL);
         x.n0 = loop.head;
-        digit_kernel(t, &x);
+        row_tiles(t, &x, m);
         scope_close(e, loop);
     }
     if (!rest) return;
@@ -473,21 +506,36 @@ static void digit_columns(tiling *t, tile x) {
     x.n0 = lb_idx(b, n - rest);
     x.vectors = (int)((rest + t->lanes - 1) / t->lanes);
     x.last = rest % t->lanes ? lb_idx(b, rest % t->lanes) : NULL;
-    digit_kernel(t, &x);
+    row_tiles(t, &x, m);
     scope_close(e, some);
+}
+
+// The rows of this call.
+static ins *rows_of_call(tiling *t, ins **begin) {
+    ins *end = lb_idx(&t->e->b, 1);
+    *begin = lb_idx(&t->e->b, 0);
+    if (t->tile_m >= 0) piece_range(t->e, t->tile_m, t->row_piece, begin, &end);
+    return lb_sub(&t->e->b, end, *begin);
 }
 
 void digit_rows(tiling *t) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    ins *begin = lb_idx(b, 0), *end = lb_idx(b, 1);
-    if (t->tile_m >= 0) piece_range(e, t->tile_m, t->row_piece, &begin, &end);
-    ins *m = lb_sub(b, end, begin);
-    for (int rows = 1; rows <= DIGIT_ROWS; rows++) {
-        if (m->op == L_CONST && m->i != rows) continue;
-        scope some = scope_if(e, m->op == L_CONST ? NULL : lb_cmp(b, L_EQ, m, lb_idx(b, rows)));
-        for (int r = 0; r < rows; r++) split_row(t, idx_addk(b, begin, r), r);
-        digit_columns(t, (tile){.rows = rows, .vectors = vectors_of(t, rows), .m0 = begin});
+    ins *begin, *m = rows_of_call(t, &begin);
+    scope each = scope_for(e, "row", lb_idx(b, 0), m, 1, LOOP_SERIAL);
+    split_row(t, lb_add(b, begin, each.head), each.head);
+    scope_close(e, each);
+    for (int rows = 1; rows <= DIGIT_TILE; rows++) {
+        bool last = rows == DIGIT_TILE, known = m->op == L_CONST;
+        if (known && m->i != rows && !(last && m->i > rows)) continue;
+        ins *is = known ? NULL : lb_cmp(b, last ? L_SLE : L_EQ, lb_idx(b, rows), m);
+        scope some = scope_if(e, is);
+        digit_columns(t, (tile){.rows = last ? 0 : rows, .vectors = vectors_of(t, rows), .m0 = begin}, m);
         scope_close(e, some);
     }
+}
+
+ins *digit_rows_only(tiling *t) {
+    ins *begin, *m = rows_of_call(t, &begin);
+    return m->op == L_CONST ? NULL : lb_cmp(&t->e->b, L_SLE, m, lb_idx(&t->e->b, DIGIT_ROWS));
 }

@@ -731,23 +731,6 @@ static bool prepare(tiling *t) {
     return true;
 }
 
-// Digits of rows lie behind the other scratch memory.
-static ins *digits_in(tiling *t, ins *scratch) {
-    const target *of = t->e->t;
-    int64_t before = contraction_scratch(of, t->c) + widened_bytes(of, t->c);
-    return digit_bytes(of, t->c) ? lb_offset(&t->e->b, scratch, lb_idx(&t->e->b, before), 1) : NULL;
-}
-
-// Whether this call has few enough rows for digits; NULL: always.
-static ins *few_rows(tiling *t) {
-    lbuild *b = &t->e->b;
-    ins *begin, *end;
-    if (t->tile_m < 0) return NULL;
-    piece_range(t->e, t->tile_m, t->row_piece, &begin, &end);
-    ins *m = lb_sub(b, end, begin);
-    return m->op == L_CONST ? NULL : lb_cmp(b, L_SLE, m, lb_idx(b, DIGIT_ROWS));
-}
-
 static void all_loops(tiling *t, ins *scratch) {
     emitter *e = t->e;
     const contraction *c = t->c;
@@ -764,17 +747,12 @@ static void all_loops(tiling *t, ins *scratch) {
         int64_t before = widened_columns_bytes(e->t, c);
         widen_rows(t, lb_offset(&e->b, t->wide, lb_idx(&e->b, before), 1));
     }
-    if (!find_digits(t, scratch ? digits_in(t, scratch) : NULL)) {
-        outer_loops(t, &outer, 0);
-        return;
-    }
-    ins *few = few_rows(t);
+    bool splits = find_digits(t, scratch);
+    ins *few = splits ? digit_rows_only(t) : NULL;
     scope mark = scope_if(e, few);
-    digit_rows(t);
-    if (few) {
-        scope_else(e, mark);
-        outer_loops(t, &outer, 0);
-    }
+    if (splits) digit_rows(t);
+    if (few) mark = scope_else(e, mark);
+    if (few || !splits) outer_loops(t, &outer, 0);
     scope_close(e, mark);
 }
 
