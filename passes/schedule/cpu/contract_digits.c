@@ -46,7 +46,7 @@ static int64_t row_words(const target *t, int64_t k) {
 }
 
 int64_t digit_bytes(const target *t, const contraction *c) {
-    int64_t k = depth_of(t, c), row_scales = target_lanes(t, 32);
+    int64_t k = depth_of(t, c), row_scales = 2 * DIGIT_ROWS;
     return k ? (DIGIT_ROWS * row_words(t, k) + row_scales) * (int64_t)sizeof(int32_t) : 0;
 }
 
@@ -141,7 +141,7 @@ typedef struct row_pass { // over the vectors of a block of a row
     tiling *t;
     ins *row, *to;       // its elements and digits
     ins *largest, *sums; // variables
-    ins *by;             // elements are multiplied by this power of two
+    ins *by, *lift;      // elements are multiplied by these powers of two
 } row_pass;
 typedef void vector_step(row_pass *p, ins *k, ins *n);
 
@@ -181,7 +181,7 @@ static void split_vector(row_pass *p, ins *k, ins *n) {
     ltype type = lt(LK_F32, p->t->lanes);
     enum { CARRIES = 0x808080 };
     double most = (double)(1 << 30);
-    ins *x = lb_mul(b, load_row(p->t, p->row, k, n), p->by);
+    ins *x = lb_mul(b, lb_mul(b, load_row(p->t, p->row, k, n), p->lift), p->by);
     x = lb_bin(b, L_FMAX, x, lb_float(b, type, -most)); // for infinities
     x = lb_bin(b, L_FMIN, x, lb_float(b, type, most));
     ins *whole = lb_conv(b, L_RINTI, LK_I32, x), *carries = words_const(p->t, CARRIES);
@@ -224,19 +224,29 @@ static void store_sums(row_pass *p, ins *r, ins *block) {
     lb_store(b, totals_of_row(t, r), block, lb_mul(b, number_of(b, digit), one), 4);
 }
 
-// The power of two by which a row is multiplied, and its inverse; infinite and NaN rows make that infinite or NaN.
-static ins *scale_row(row_pass *p, ins *r) {
-    enum { MANTISSA = 23, LEAST = 30, BIASED = 283, DIGIT_BITS = 29, INFINITE = 255 };
+static ins *power_of_two(lbuild *b, ins *biased_exponent) {
+    enum { MANTISSA = 23 };
+    return as_floats(b, lb_bin(b, L_SHL, biased_exponent, lb_int(b, lt(LK_I32, 1), MANTISSA)));
+}
+
+// Sets the powers of two by which a row is multiplied, and stores their inverses; infinite and NaN rows make the first
+// of these infinite or NaN. Rows of tiny elements take two.
+static void scale_row(row_pass *p, ins *r) {
+    enum { MANTISSA = 23, BIAS = 127, TINY = 64, LIFT = 64, DIGIT_BITS = 30, INFINITE = 255 };
     lbuild *b = &p->t->e->b;
     ltype type = lt(LK_I32, 1);
-    ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, p->largest)), *mantissa = lb_int(b, type, MANTISSA);
-    ins *exponent = lb_bin(b, L_LSHR, largest, mantissa);
-    ins *near = lb_bin(b, L_SMAX, exponent, lb_int(b, type, LEAST));
-    ins *by = lb_bin(b, L_SHL, lb_sub(b, lb_int(b, type, BIASED), near), mantissa);
-    ins *back = lb_bin(b, L_SHL, lb_sub(b, near, lb_int(b, type, DIGIT_BITS)), mantissa);
-    ins *finite = lb_cmp(b, L_SLT, exponent, lb_int(b, type, INFINITE));
+    ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, p->largest));
+    ins *exponent = lb_bin(b, L_LSHR, largest, lb_int(b, type, MANTISSA));
+    ins *is_tiny = lb_cmp(b, L_SLT, exponent, lb_int(b, type, TINY));
+    ins *up = lb_select(b, is_tiny, lb_int(b, type, LIFT), lb_int(b, type, 0));
+    ins *near = lb_add(b, lb_bin(b, L_SMAX, exponent, lb_int(b, type, 1)), up);
+    ins *by = power_of_two(b, lb_sub(b, lb_int(b, type, 2 * BIAS + DIGIT_BITS - 1), near));
+    ins *back = as_ints(b, power_of_two(b, lb_sub(b, near, lb_int(b, type, DIGIT_BITS - 1))));
+    ins *finite = lb_cmp(b, L_SLT, exponent, lb_int(b, type, INFINITE)), *bias = lb_int(b, type, BIAS);
     lb_store(b, scales_of_rows(p->t), r, lb_select(b, finite, back, largest), 4);
-    return lb_splat(b, as_floats(b, by), p->t->lanes);
+    lb_store(b, scales_of_rows(p->t), idx_addk(b, r, DIGIT_ROWS), power_of_two(b, lb_sub(b, bias, up)), 4);
+    p->by = lb_splat(b, by, p->t->lanes);
+    p->lift = lb_splat(b, power_of_two(b, lb_add(b, bias, up)), p->t->lanes);
 }
 
 static ins *row_start(tiling *t, ins *m) {
@@ -257,7 +267,7 @@ static void split_row(tiling *t, ins *m, ins *r) {
     int64_t inner = t->digits.inner, blocks = t->digits.blocks;
     p.largest = lb_var(b, "largest", words_const(t, 0));
     each_vector(&p, lb_idx(b, 0), inner * blocks, take_largest);
-    p.by = scale_row(&p, r);
+    scale_row(&p, r);
     if (!t->digits.offset) {
         each_vector(&p, lb_idx(b, 0), inner * blocks, split_vector);
         return;
@@ -451,8 +461,11 @@ static void digit_kernel(tiling *t, const tile *x, ins *first) {
         d.acc[j] = lb_var(b, "acc", emit_zero(b, lt(LK_F32, t->lanes)));
     digit_loops(t, &d, 0, lb_idx(b, 0));
     for (int j = 0; j < x->rows * x->vectors; j++) {
-        ins *back = lb_load(b, lt(LK_F32, 1), scales_of_rows(t), row_of(t, &d, j / x->vectors), 4);
-        lb_set(b, d.acc[j], lb_mul(b, lb_get(b, d.acc[j]), lb_splat(b, back, t->lanes)));
+        for (int step = 0; step < 2; step++) {
+            ins *row = idx_addk(b, row_of(t, &d, j / x->vectors), step * DIGIT_ROWS);
+            ins *back = lb_splat(b, lb_load(b, lt(LK_F32, 1), scales_of_rows(t), row, 4), t->lanes);
+            lb_set(b, d.acc[j], lb_mul(b, lb_get(b, d.acc[j]), back));
+        }
     }
     scope_close(e, mark);
     write_tile(t, x, d.acc);
