@@ -6,7 +6,15 @@
 #include "passes/schedule/cpu/schedule_words.h"
 
 // A chunk of rows is a multiple of tiles of 6 and of 14 rows.
-enum { MAX_ROWS = 14, DIGIT_ROWS = 8, DIGIT_TILE = 4, DIGIT_SUMS = 16, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
+enum {
+    MAX_ROWS = 14,
+    DIGIT_ROWS = 8,
+    DIGIT_TILE = 4,
+    DIGIT_SUMS = 16,
+    MAX_VECTORS = 4,
+    MAX_SIDES = 4,
+    PIECE_ROWS = 42
+};
 
 // Cache blocking around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are outside of it, one position at a
 // time.
