@@ -34,18 +34,20 @@ static bool multiplies_halves(const target *t) {
 
 // What one program for all variants needs.
 static void set_common_facts(pipeline *p) {
-    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false;
+    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false, narrow = false;
     for (int i = 0; i < p->variants.n; i++) {
         const target *v = p->variants.at[i];
         wide |= v->wide_groups;
         units |= multiplies_halves(v);
         tiles |= v->amx_int8 || v->amx_bf16;
+        narrow |= v->f16_convert;
     }
     for (int i = 0; i < p->variants.n; i++) {
         target *v = (target *)p->variants.at[i];
         v->wide_groups = wide;
         v->half_units = units;
         v->spread_rows = tiles;
+        v->narrow_scales = narrow;
         v->bf16_products = (v->precision == PRECISION_BF16 && units) || (alone && has_bf16_unit(v));
     }
 }
@@ -73,7 +75,8 @@ void set_targets(pipeline *p) {
 static bool has_bytes_for_weights(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (b->role == BUF_CONST && (b->dtype == DT_I8 || b->dtype == DT_U8) && b->rank >= 2) return true;
+        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2)
+            return true;
     }
     return false;
 }

@@ -6,7 +6,15 @@
 #include "passes/schedule/cpu/schedule_words.h"
 
 // A chunk of rows is a multiple of tiles of 6 and of 14 rows.
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
+enum {
+    MAX_ROWS = 14,
+    DIGIT_ROWS = 8,
+    DIGIT_TILE = 4,
+    DIGIT_SUMS = 16,
+    MAX_VECTORS = 4,
+    MAX_SIDES = 4,
+    PIECE_ROWS = 42
+};
 
 // Cache blocking around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are outside of it, one position at a
 // time.
@@ -18,6 +26,15 @@ typedef struct block_plan {
     int64_t m_step, k_step; // positions of those axes in a block
     int64_t m_inner;        // positions of the axes of M inside of m_at
 } block_plan;
+
+// Rows as sums of bytes (contract_digits.c), in memory at `at`: words of 32 bits a row, of which `depth` are digits.
+typedef struct digit_plan {
+    ins *at;
+    int64_t row, depth, blocks, inner; // positions of K in a block, which is the innermost axis
+    word_factor factor;                // of B
+    int offset;                        // is added to B's elements
+    expr *zero;                        // the zero point of each block, NULL: B's elements less `offset`
+} digit_plan;
 
 typedef struct tiling {
     emitter *e;
@@ -35,10 +52,11 @@ typedef struct tiling {
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
     word_factor word;      // then B's factor
-    ins *panel_stride;     // elements from one panel to the next
-    expr *row_stride;      // elements of A from one row to the next
-    bool heavy;            // the epilogue is a loop over the tile
-    lfunc *finisher;       // ... in this function, NULL: not emitted yet
+    digit_plan digits;
+    ins *panel_stride; // elements from one panel to the next
+    expr *row_stride;  // elements of A from one row to the next
+    bool heavy;        // the epilogue is a loop over the tile
+    lfunc *finisher;   // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
@@ -66,6 +84,13 @@ typedef struct tile {
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
 bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
+// The elements of B before the first column of a tile.
+ins *first_column(tiling *t, const tile *x);
+// Vector v of an expression, given the value of a part of it, such as B's read; NULL: none.
+ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value);
+// Loads the side operands that are invariant in the remaining loops; returns which, for the end of the current loop.
+unsigned load_sides(tiling *t, const tile *x);
+void forget_sides(tiling *t, unsigned which);
 // The elements of B from the first vector of columns to vector v.
 ins *column_offset(const tiling *t, int v);
 // The product of the extents, INT64_MAX: unknown.

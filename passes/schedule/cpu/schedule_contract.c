@@ -20,6 +20,7 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
+#include "passes/schedule/cpu/contract_digits.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>
@@ -109,13 +110,12 @@ static ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
     if (wide > 1) inside = idx_mulk(b, inside, wide);
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
-static ins *first_column(tiling *t, const tile *x) {
+ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
     return panel_start(t, x, t->panel_stride, t->group);
 }
 
-// Vector v of an expression, given the value of a part of it, such as B's read; NULL: none.
-static ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value) {
+ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value) {
     emitter *e = t->e;
     if (what == part) return value;
     saved_values a = values_save(e, what, t->c->n);
@@ -154,9 +154,7 @@ static ins *load_side(tiling *t, const tile *x, int s, int v) {
     return load_lanes(b, from->dtype, pointer_of(t->e, from), at, t->lanes, NULL);
 }
 
-// Loads the side operands that are invariant in the remaining loops; returns which, for the end of the
-// current loop.
-static unsigned load_sides(tiling *t, const tile *x) {
+unsigned load_sides(tiling *t, const tile *x) {
     unsigned done = 0;
     for (int s = 0; s < t->nsides; s++) {
         if (t->side_value[s][0] || !has_counters(t, s)) continue;
@@ -165,7 +163,7 @@ static unsigned load_sides(tiling *t, const tile *x) {
     }
     return done;
 }
-static void forget_sides(tiling *t, unsigned which) {
+void forget_sides(tiling *t, unsigned which) {
     for (int s = 0; s < t->nsides; s++)
         for (int v = 0; v < MAX_VECTORS && which >> s & 1; v++) t->side_value[s][v] = NULL;
 }
@@ -736,7 +734,7 @@ static bool prepare(tiling *t) {
     return true;
 }
 
-static void all_loops(tiling *t) {
+static void all_loops(tiling *t, ins *scratch) {
     emitter *e = t->e;
     const contraction *c = t->c;
     find_sides(t);
@@ -748,7 +746,13 @@ static void all_loops(tiling *t) {
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
-    outer_loops(t, &outer, 0);
+    bool splits = find_digits(t, scratch);
+    ins *few = splits ? digit_rows_only(t) : NULL;
+    scope mark = scope_if(e, few);
+    if (splits) digit_rows(t);
+    if (few) mark = scope_else(e, mark);
+    if (few || !splits) outer_loops(t, &outer, 0);
+    scope_close(e, mark);
 }
 
 // Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
@@ -765,7 +769,7 @@ static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     if (!prepare(&t) || !panels_are_dense(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
-    all_loops(&t);
+    all_loops(&t, NULL);
     *e = own;
     return true;
 }
@@ -779,7 +783,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
-    all_loops(&t);
+    all_loops(&t, scratch);
     return true;
 }
 
@@ -787,5 +791,5 @@ void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_pie
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = row_piece};
     if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
     t.vectors = vectors;
-    all_loops(&t);
+    all_loops(&t, NULL);
 }

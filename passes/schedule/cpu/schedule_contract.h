@@ -12,6 +12,8 @@ int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
 bool widens(const target *t, const contraction *c);       // columns, or pairs
 bool widens_pairs(const target *t, const contraction *c); // of bf16, for which it has no unit
+// The same behind both, for digits of few rows (contract_digits.c).
+int64_t digit_bytes(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
 // The same without blocking, in tiles of so many vectors, whose tasks another schedule has chosen for them and
