@@ -159,7 +159,10 @@ static cut cut_forward(dim *size, dim *start, dim *end, dim *step) {
     dim *zero = dim_const(size->table, 0);
     cut c = {dim_max(from_end(start, size), zero), step, NULL};
     dim *stop = dim_min(from_end(end, size), size);
-    c.count = dim_max(dim_ceildiv(dim_sub(stop, c.start), step), zero);
+    bool last = dim_is_const(start) && dim_value(start) < 0 && dim_value(start) > INT32_MIN && stop == size;
+    if (last && dim_is(step, 1))
+        c.count = dim_min(size, dim_const(size->table, -dim_value(start))); // the last positions
+    else c.count = dim_max(dim_ceildiv(dim_sub(stop, c.start), step), zero);
     return c;
 }
 
