@@ -180,7 +180,10 @@ void lower_view(lowering *l, node *n, int out, int in) {
     need_tensor(l, n->loc, v);
     buffer *from = n->in[in] && has_no_rank(n->in[in]) ? lower_buffer(l, n->in[in]) : lower_in(l, n, in);
     type t = lower_type(&v->type);
-    set_buffer(l, v, program_view(l->program, from, v->name, t.rank, t.dims));
+    buffer *b = program_view(l->program, from, v->name, t.rank, t.dims);
+    int bits = dtype_bits(v->type.elem);
+    if (bits && bits < dtype_bits(b->dtype)) b->dtype = v->type.elem; // packed elements of bytes
+    set_buffer(l, v, b);
 }
 
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *d) {

@@ -26,8 +26,9 @@ buffer *program_constant(program *p, const char *name, const constant *c) {
 }
 
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *d) {
+    dtype elem = of->dtype;
     while (of->view_of && !of->view_offset) of = of->view_of; // long chains would be walked at every use
-    buffer *b = program_buffer(p, name, of->role, of->dtype, rank, d);
+    buffer *b = program_buffer(p, name, of->role, elem, rank, d);
     b->view_of = of;
     b->data = of->data;
     b->io = of->io;

@@ -7,10 +7,15 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- questions
-// Complex numbers, strings, buffers with a layout, and views of another type.
+// Packed elements of bytes.
+static bool is_packed_view(const buffer *b) {
+    return dtype_class_of(b->dtype) == DC_UINT && dtype_bits(b->dtype) < dtype_bits(buffer_root(b)->dtype);
+}
+
+// Complex numbers, strings, buffers with a layout, and views of another type that is not packed in it.
 static bool is_odd(const buffer *b) {
     return dtype_class_of(b->dtype) == DC_COMPLEX || b->dtype == DT_STRING || b->layout ||
-           (b->role != BUF_LOCAL && b->dtype != buffer_root(b)->dtype);
+           (b->role != BUF_LOCAL && b->dtype != buffer_root(b)->dtype && !is_packed_view(b));
 }
 bool is_fixed(const site *at) {
     bool odd = false;

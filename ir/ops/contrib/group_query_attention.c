@@ -191,12 +191,7 @@ static value *dequantised(group_query *g, value *cache, int scale_in) {
     node *n = g->n;
     value *x = cache;
     if (g->bits == 4) {
-        value *sixteen = insert_scalar(n, DT_U8, 16), *axis = one_int(n, -1);
-        value *low = NODE(n, "Unsqueeze", NODE(n, "Mod", cache, sixteen), axis);
-        value *high = NODE(n, "Unsqueeze", NODE(n, "Div", cache, sixteen), axis);
-        value *both = with_int(NODE(n, "Concat", low, high), "axis", -1);
-        value *shape = NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0, 0}, 3), g->head);
-        x = NODE(n, "Reshape", both, with_int(shape, "axis", 0));
+        x = with_int(with_int(NODE(n, "BitCast", cache), "to", DT_U4), "unpacks", 1);
         x = NODE(n, "Sub", cast_to(n, x, DT_F32), insert_scalar(n, DT_F32, 8));
     }
     x = NODE(n, "Mul", cast_to(n, x, DT_F32), cache_scale(g, scale_in));

@@ -144,11 +144,23 @@ static void infer_identity(node *n) {
 OPERATOR(Identity, .infer = infer_identity, .is_view = true, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- BitCast
+// Decompositions unpack bytes: an element of the last axis becomes several, the first of the low bits.
+static void unpack_bit_cast(node *n, dtype to, int several) {
+    const type *t = infer_in(n, 0);
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < t->rank; j++) dims[j] = j + 1 < t->rank ? t->dims[j] : dim_mulk(t->dims[j], several);
+    infer_set(n, 0, to, t->rank, dims);
+}
+
 static void infer_bit_cast(node *n) {
     dtype from = infer_in(n, 0)->elem, to = dtype_from_onnx((int)node_int(n, "to", 0));
     if (to == DT_NONE || to == DT_STRING || from == DT_STRING)
         infer_error(n, "attribute to is %lld, which is not a type with a bit representation",
                     (long long)node_int(n, "to", 0));
+    if (node_int(n, "unpacks", 0)) {
+        unpack_bit_cast(n, to, dtype_bits(from) / dtype_bits(to));
+        return;
+    }
     if (dtype_bits(from) != dtype_bits(to))
         infer_error(n, "%s has %d bits, %s has %d", dtype_name(from), dtype_bits(from), dtype_name(to),
                     dtype_bits(to));
@@ -175,6 +187,10 @@ static expr *same_bits(kernel *k, expr *v, dtype to) {
 static bool is_number(dtype t) { return dtype_compute(t) == t && dtype_class_of(t) != DC_COMPLEX; }
 
 static void lower_bit_cast(lowering *l, node *n) {
+    if (node_int(n, "unpacks", 0)) {
+        lower_view(l, n, 0, 0);
+        return;
+    }
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     if (x->dtype == out->dtype) {
         lower_convert(l, n, NULL, x, out);

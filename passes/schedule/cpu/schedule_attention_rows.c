@@ -26,6 +26,12 @@
 enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096 };
 
 // ---------------------------------------------------------------- which
+// Whether rows of packed elements begin with a byte.
+static bool begins_in_bytes(const buffer *b) {
+    int bits = dtype_bits(b->dtype);
+    return bits >= 8 || (!b->layout && dim_divisible(b->dims[b->rank - 1], 8 / bits));
+}
+
 // Whether the factor reads memory along the axis, and nothing else varies with it.
 static bool lies_along(const expr *factor, int axis) {
     arena *scratch = arena_new();
@@ -37,7 +43,7 @@ static bool lies_along(const expr *factor, int axis) {
         const layout *l = b->layout;
         int last = l ? l->order[l->n - 1].axis : b->rank - 1;
         fits = b->rank && !(l && l->order[l->n - 1].tile) && reads.at[j]->index[last]->op == X_AXIS &&
-               reads.at[j]->index[last]->axis == axis && dtype_bits(b->dtype) >= 8;
+               reads.at[j]->index[last]->axis == axis && begins_in_bytes(b);
         for (int i = 0; i < b->rank && fits; i++)
             fits = i == last || !expr_uses_axis(reads.at[j]->index[i], axis);
         found = true;
