@@ -55,12 +55,12 @@ def feeds(arguments, ids, cached, capacity):
 class Onnxc:
     def __init__(self, arguments, shape, path, folder):
         self.a, self.shape, self.folder = arguments, shape, folder
-        states = [] if arguments.cache == "concat" else [f"--state={new}={old}" for old, new in names(shape)]
+        states = [f"--state={new}={old}" for old, new in names(shape)]
         if arguments.cache == "group":
             states.append("--dim=total=1:%d" % arguments.capacity)
         options = ["--threads", str(arguments.threads), *states, *arguments.options.split()]
-        if arguments.cache != "concat":
-            options += ["--dim", f"capacity={arguments.capacity}"]
+        bound = "capacity=%d" if arguments.cache != "concat" else "past=0:%d"
+        options += ["--dim", bound % arguments.capacity]
         self.model = peers.Compiled(arguments.onnxc, path, folder, options)
         self.order = [i.name for i in onnx.load(path, load_external_data=False).graph.input]
         self.outs = [o.name for o in onnx.load(path, load_external_data=False).graph.output]
@@ -70,14 +70,13 @@ class Onnxc:
         self.caches.fill(cached)
         past = dict(zip([n[0] for n in names(self.shape)], self.caches.arrays))
         present = dict(zip([n[1] for n in names(self.shape)], self.caches.arrays))
-        if self.a.cache == "concat":
-            past = {n: a[:, :, :cached].copy() for n, a in past.items()}
-            total = cached + len(ids)
-            present = {n: np.empty((1, self.shape.kv_heads, total, self.shape.head), np.float32) for n in present}
-        inputs = feeds(self.a, ids, cached, self.a.capacity) | past
+        if self.a.cache == "concat":  # the same memory: only the first rows count
+            past = {n: a[:, :, :cached] for n, a in past.items()}
+            present = {n: a[:, :, :cached + len(ids)] for n, a in present.items()}
+        inputs = {n: np.ascontiguousarray(a) for n, a in feeds(self.a, ids, cached, self.a.capacity).items()} | past
         self.logits = np.empty((1, len(ids), self.shape.vocabulary), np.float32)
         outputs = present | {"logits": self.logits}
-        self.model.prepare([np.ascontiguousarray(inputs[n]) for n in self.order], [outputs[n] for n in self.outs])
+        self.model.prepare([inputs[n] for n in self.order], [outputs[n] for n in self.outs])
 
     def run(self):
         self.model.run()
