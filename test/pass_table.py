@@ -62,7 +62,7 @@ MODELS = {
 }
 OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
-UNSEEN = {"split-attention", "key-ranges", "states", "round", "precision", "narrow"}  # they want long keys, --state, --precision, and deep quantised networks
+UNSEEN = {"split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow"}  # they want long keys, --state, --precision, and deep quantised networks
 WITH_GPU = {"images", "place"}  # and those that need NVRTC
 
 
