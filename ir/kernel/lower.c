@@ -181,8 +181,8 @@ void lower_view(lowering *l, node *n, int out, int in) {
     buffer *from = n->in[in] && has_no_rank(n->in[in]) ? lower_buffer(l, n->in[in]) : lower_in(l, n, in);
     type t = lower_type(&v->type);
     buffer *b = program_view(l->program, from, v->name, t.rank, t.dims);
-    bool packed = v->type.kind == TYPE_TENSOR && dtype_bits(v->type.elem) < dtype_bits(b->dtype);
-    if (packed) b->dtype = v->type.elem; // elements of bytes
+    int bits = dtype_bits(v->type.elem);
+    if (bits && bits < dtype_bits(b->dtype)) b->dtype = v->type.elem; // packed elements of bytes
     set_buffer(l, v, b);
 }
 
