@@ -2,6 +2,7 @@
 // caches.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
 #define ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
+#include "passes/schedule/cpu/contract_factor.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
 
@@ -44,6 +45,7 @@ typedef struct tiling {
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
     bool is_wide;                 // the columns of this tile are there
     ins *wide_from;               // their first element in B
+    bool unpacks;                 // B's factors are stored there for all rows
     bool pairs;                   // B is in pairs of bf16, which are widened, and so are A's rows
     ins *wide_rows, *rows_from;   // A in f32 from element number rows_from on
     ins *m_begin, *m_end;         // bounds of the block along M, NULL: all
@@ -69,6 +71,15 @@ bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
 // The elements of B from the first vector of columns to vector v.
 ins *column_offset(const tiling *t, int v);
+// The same in panels with this stride, of groups of `wide` elements; and those before the tile's first column.
+ins *panel_offset(const tiling *t, ins *stride, int v, int wide);
+ins *panel_start(tiling *t, const tile *x, ins *stride, int wide);
+ins *first_column(tiling *t, const tile *x);
+int panel_entry(const buffer *b, bool groups); // of the layout, which counts panels
+// B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
+access *access_at_first_column(emitter *e, const expr *read, int n, int group);
+// Prepares B's factor: its sides, its words, the stride of panels, and the lanes of values.
+void prepare_factors(tiling *t);
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.

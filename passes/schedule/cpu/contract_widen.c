@@ -4,7 +4,8 @@
 //   for k in block, v < NV: wide[k][v] = f32(B[k][n0 + v L ...])
 //
 // so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16 are for CPUs with
-// units for them; on others, both operands are widened like this, all rows of a call at its start.
+// units for them; on others, both operands are widened like this, all rows of a call at its start. Constants of a byte or
+// less are unpacked (contract_factor.h): then wide[k][v] is B's whole factor, with its scales.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
@@ -32,13 +33,19 @@ static bool widens_columns(const target *t, const contraction *c) {
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
+// Rows that may be many: at run time, few of them leave B as it is.
+bool unpacks_for_rows(const target *t, const contraction *c) {
+    return t->fp != FP_STRICT && t->vector_bits >= 128 && can_unpack(c) &&
+           axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
+}
+
 int64_t widened_columns_bytes(const target *t, const contraction *c) {
     return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {
     if (c->s->states.at[0].dtype != DT_F32 || t->vector_bits < 128) return 0;
-    if (widens_columns(t, c)) return widened_columns_bytes(t, c);
+    if (widens_columns(t, c) || unpacks_for_rows(t, c)) return widened_columns_bytes(t, c);
     if (!widens_pairs(t, c)) return 0;
     int64_t rows = dim_value(buffer_physical_count(c->a->buffer)) + 2 * target_lanes(t, 32);
     return widened_columns_bytes(t, c) + rows * (int64_t)sizeof(float);
@@ -81,6 +88,20 @@ static ins *half_of_words(lbuild *b, ins *x, bool high) {
     return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
 }
 
+typedef struct wide_place {
+    const tiling *t;
+    int64_t width; // of a row
+} wide_place;
+
+static void store_factors(void *user, ins *place, int v, ins *const *factors, int n) {
+    const wide_place *w = user;
+    lbuild *b = &w->t->e->b;
+    ins *at = w->width % PANEL == 0
+                  ? idx_mulk(b, place, w->width / PANEL)
+                  : idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), w->width);
+    for (int j = 0; j < n; j++) store_wide(w->t, idx_addk(b, at, j * w->width), v, factors[j]);
+}
+
 void widen_columns(tiling *t, const tile *x, ins *first_column) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -88,6 +109,11 @@ void widen_columns(tiling *t, const tile *x, ins *first_column) {
     const buffer *of = t->c->b->buffer;
     t->is_wide = panels_are_dense(t);
     if (!t->is_wide) return;
+    if (t->unpacks) {
+        wide_place w = {t, width};
+        t->wide_from = unpack_columns(t, x, &(factor_store){store_factors, &w});
+        return;
+    }
     scope mark = scope_open(e);
     ins *n = begin_block(t);
     t->wide_from = lb_add(b, emit_index(e, t->b->offset), first_column);

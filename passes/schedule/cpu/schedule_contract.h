@@ -11,6 +11,9 @@ enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed 
 int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
 bool widens_pairs(const target *t, const contraction *c); // of bf16, for which it has no unit
+// Constants of a byte or less that are unpacked for all rows of a call, if these are at least so many.
+enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
+bool unpacks_for_rows(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
 // The same without blocking, in tiles of so many vectors, whose tasks another schedule has chosen for them and

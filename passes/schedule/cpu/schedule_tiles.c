@@ -732,12 +732,7 @@ static int pair_axis_of(const tiling *t) {
 
 // Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
 static bool prepare(tiles *x, emitter *e, const contraction *c) {
-    emitter own = *e;
-    int axes = e->k->axes.n;
-    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
-    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
-    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
-    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    emitter own = emitter_apart(e);
     x->size = x->parts ? dtype_bits(DT_BF16) / 8 : dtype_bits(c->a->buffer->dtype) / 8;
     x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
     emitter_stage(&own, c->s, -1, 1, false);
