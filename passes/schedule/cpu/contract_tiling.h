@@ -78,6 +78,8 @@ ins *first_column(tiling *t, const tile *x);
 int panel_entry(const buffer *b, bool groups); // of the layout, which counts panels
 // B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
 access *access_at_first_column(emitter *e, const expr *read, int n, int group);
+// Prepares the operands of a contraction whose B is unpacked; false: it cannot be.
+bool find_unpacking(tiling *t);
 // Prepares B's factor: its sides, its words, the stride of panels, and the lanes of values.
 void prepare_factors(tiling *t);
 // The product of the extents, INT64_MAX: unknown.

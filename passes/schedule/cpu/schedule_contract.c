@@ -695,6 +695,12 @@ static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
+bool find_unpacking(tiling *t) {
+    bool fits = prepare(t) && panels_are_dense(t) && (!t->words || t->k.at[t->k.n - 1] == t->group_axis);
+    t->unpacks = true, t->group_axis = -1;
+    return fits;
+}
+
 // Constants of a byte or less, unpacked for all rows. If there may be few, the version that leaves them packed has the
 // same tasks.
 static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
@@ -702,8 +708,7 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     emitter own = emitter_apart(e), before = emitter_apart(e);
     dim *rows = axes_extent(e->k, c->m.at, c->m.n);
     tiling t = tiling_of(&own, c, scratch);
-    if (!prepare(&t) || !panels_are_dense(&t) || (t.words && t.k.at[t.k.n - 1] != t.group_axis)) return false;
-    t.unpacks = true, t.group_axis = -1;
+    if (!find_unpacking(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
     bool always = rows->min >= LEAST_UNPACKED_ROWS;

@@ -95,11 +95,11 @@ static bool k_fits(tiles *x) {
 }
 
 static bool fits(tiles *x) {
-    const tiling *t = &x->t;
+    tiling *t = &x->t;
     const dim *n = t->e->extent[t->c->n];
     if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || (t->group_axis < 0 && !x->parts)) return false;
     if (t->e->extent[t->tile_m]->max < LEAST_ROWS) return false;
-    return k_fits(x) && (!x->parts || tile_parts_fit(x->parts, t));
+    return (!x->parts || tile_parts_fit(x->parts, t)) && k_fits(x);
 }
 
 // ---------------------------------------------------------------- configuration
@@ -564,7 +564,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->n1 = loop.head;
     x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
     begin_prefetch(x);
-    if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, x->chunk);
+    if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, last, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -578,7 +578,7 @@ static void region_blocks(tiles *x, const region *r) {
     x->region = r;
     scope mark = scope_open(e);
     configure(x);
-    piece_range(e, x->t.c->n, WIDTH, &begin, &end);
+    piece_range(e, x->t.c->n, (int64_t)x->t.vectors * COLUMNS, &begin, &end);
     ins *whole = n - rest == 0 ? lb_idx(b, 0) : lb_bin(b, L_SMIN, end, lb_idx(b, n - rest));
     if (n >= WIDTH) column_range(x, begin, whole, 2, NULL);
     if (rest) {
@@ -733,8 +733,10 @@ static int pair_axis_of(const tiling *t) {
 // Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
 static bool prepare(tiles *x, emitter *e, const contraction *c) {
     emitter own = emitter_apart(e);
+    if (x->parts && x->parts->rounds && !find_unpacked_parts(x->parts, e, c)) return false;
     x->size = x->parts ? dtype_bits(DT_BF16) / 8 : dtype_bits(c->a->buffer->dtype) / 8;
     x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
+    if (x->parts && x->parts->rounds) x->t.vectors = MAX_VECTORS; // of the schedule for few rows
     emitter_stage(&own, c->s, -1, 1, false);
     if (!contraction_operands(&x->t)) return false;
     choose_axes(&x->t);
@@ -759,6 +761,10 @@ static void by_parts(tiles *x, const axis_list *outer, const emitter *before, in
     scope some = scope_if(e, fit);
     outer_loops(x, outer, 0);
     lb_tile_release(&e->b);
+    if (!fit) {
+        scope_close(e, some);
+        return;
+    }
     scope_else(e, some);
     by_vectors(x, before);
     scope_close(e, some);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, BF16_BYTES = 2 };
+enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, LEAST_ROUNDED_ROWS = 6, BF16_BYTES = 2 };
 
 // ---------------------------------------------------------------- which
 static bool is_exact(dtype t, double v) {
@@ -67,20 +67,34 @@ static bool is_finite_constant(const constant *c) {
 
 static int parts_of(dtype t) { return t == DT_F16 || t == DT_F32 ? 2 : t == DT_BF16 ? 1 : 0; }
 
-static bool has_enough_rows(const contraction *c) {
-    int64_t m = positions(c->k, &c->m);
-    return m == INT64_MAX || m >= LEAST_ROWS;
+static bool has_enough_rows(const contraction *c, int least) {
+    return axes_extent(c->k, c->m.at, c->m.n)->max >= least;
+}
+
+// Both operands in one rounded part.
+static tile_parts *rounded_parts(arena *scratch, const target *t, const contraction *c) {
+    dtype a = c->a->buffer->dtype;
+    int64_t k = positions(c->k, &c->k_axes);
+    bool floats = a == DT_F32 || a == DT_BF16 || a == DT_F16;
+    if (t->precision != PRECISION_BF16 || !can_unpack(c) || !floats || c->term_a != c->a || k % 2 ||
+        !has_enough_rows(c, LEAST_ROUNDED_ROWS))
+        return NULL;
+    tile_parts *p = ARENA_NEW(scratch, tile_parts);
+    *p = (tile_parts){.a = 1, .b = 1, .rounds = true, .depth = k};
+    return p;
 }
 
 tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *c) {
     const buffer *a = c->a->buffer, *b = c->b->buffer;
     int64_t k = positions(c->k, &c->k_axes);
     if (!t->amx_bf16 || t->fp == FP_STRICT || c->n < 0 || c->s->states.at[0].dtype != DT_F32) return NULL;
+    tile_parts *rounded = rounded_parts(scratch, t, c);
+    if (rounded) return rounded;
     if (c->term_a != c->a || c->term_b != c->b || c->a->guard || c->b->guard) return NULL;
     if (b->role != BUF_CONST || !b->data || (b->dtype != DT_F16 && b->dtype != DT_BF16) ||
         !is_packed_operand(c->b, c->n))
         return NULL;
-    if (k == INT64_MAX || k % 2 || !has_enough_rows(c)) return NULL;
+    if (k == INT64_MAX || k % 2 || !has_enough_rows(c, LEAST_ROWS)) return NULL;
     dtype held = type_of_values(scratch, t, c->k->program, a);
     if (!held || !is_finite_constant(b->data)) return NULL;
     tile_parts *p = ARENA_NEW(scratch, tile_parts);
@@ -110,7 +124,39 @@ static bool goes_in_blocks(const tiling *t) {
            dim_value(t->e->extent[last]) % BLOCK == 0;
 }
 
-bool tile_parts_fit(tile_parts *p, const tiling *t) {
+bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c) {
+    emitter *own = ARENA_NEW(e->scratch, emitter);
+    *own = emitter_apart(e);
+    p->unpacked = ARENA_NEW(e->scratch, tiling);
+    *p->unpacked = (tiling){.e = own, .c = c, .tile_m = -1, .group_axis = -1};
+    return find_unpacking(p->unpacked) && p->unpacked->lanes == LANES && unpacks_pairs(p->unpacked);
+}
+
+// Whether A's elements lie along K as those of B's panels do.
+static bool rows_are_dense(const tiling *t) {
+    int64_t step = 1;
+    for (int j = t->k.n - 1; j >= 0; j--) {
+        if (!t->a->coef[t->k.at[j]] || !expr_is_int(t->a->coef[t->k.at[j]], step)) return false;
+        step *= dim_value(t->e->extent[t->k.at[j]]);
+    }
+    return true;
+}
+
+// The blocks of B's scales do not matter to products of its factors.
+static bool join_k(tiling *t) {
+    emitter *e = t->e;
+    int last = t->k.at[t->k.n - 1];
+    if (!rows_are_dense(t) || !panels_are_dense(t) || !rows_are_compact(t)) return false;
+    for (int j = 0; j < t->k.n - 1; j++) {
+        e->extent[last] = dim_mul(e->extent[t->k.at[j]], e->extent[last]);
+        e->counter[t->k.at[j]] = lb_idx(&e->b, 0);
+    }
+    t->k = (axis_list){1, {last}};
+    return true;
+}
+
+bool tile_parts_fit(tile_parts *p, tiling *t) {
+    if (p->rounds) return t->b->affine && t->packed && t->k.n > 0 && join_k(t);
     if (!t->b->affine || !t->packed || t->k.n < 1 || t->group_axis >= 0 || !rows_are_compact(t)) return false;
     int last = t->k.at[t->k.n - 1];
     if (!steps_by_one(t->a, last) || !panels_are_dense(t)) return false;
@@ -178,6 +224,33 @@ static void split_blocks(const tile_parts *p, tiling *t, ins *n, ins *most) {
     scope_close(e, rest);
 }
 
+// Rounds elements j to j + 32 to bf16; n: only the first n exist.
+static void round_block(const tile_parts *p, const tiling *t, ins *j, ins *n) {
+    lbuild *b = &t->e->b;
+    dtype type = t->c->a->buffer->dtype;
+    ins *from = pointer_of(t->e, t->c->a->buffer), *to = lb_offset(b, p->plane_a[0], j, BF16_BYTES);
+    for (int half = 0; half < 2; half++) {
+        ins *at = idx_addk(b, lb_add(b, p->from, j), half * LANES);
+        ins *left = n ? lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, idx_subk(b, n, half * LANES), lb_idx(b, 0)),
+                               lb_idx(b, LANES))
+                      : NULL;
+        ins *x = n ? load_element_n(b, type, from, at, LANES, left) : load_element(b, type, from, at, LANES);
+        lb_store(b, to, lb_idx(b, (int64_t)half * LANES), lb_conv(b, L_FTRUNC, LK_BF16, x), BF16_BYTES);
+    }
+}
+
+static void round_rows(const tile_parts *p, tiling *t, ins *n) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *whole = emit_int_floor(b, n, BLOCK);
+    ins *j = lb_for(b, "element", lb_idx(b, 0), whole, lb_idx(b, BLOCK), LOOP_SERIAL);
+    round_block(p, t, j, NULL);
+    lb_end(b, j);
+    scope rest = scope_if(e, lb_cmp(b, L_SLT, whole, n));
+    round_block(p, t, whole, lb_sub(b, n, whole));
+    scope_close(e, rest);
+}
+
 // Memory for parts: those of A, then those of two panels of B.
 static void place(tile_parts *p, const tiling *t, ins *scratch) {
     emitter *e = t->e;
@@ -194,12 +267,21 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     lbuild *b = &e->b;
     place(p, t, scratch);
     p->next = lb_var(b, "pair", lb_idx(b, 0));
-    ins *n = range_of_rows(t, BLOCK, &p->from), *most = lb_var(b, "most", word(b, 0)), *enough = NULL;
-    ins *least = lb_idx(b, LEAST_ROWS);
-    if (positions(e->k, &t->c->m) == INT64_MAX) {
-        enough = lb_cmp(b, L_SLE, least, emit_dim(e, axes_extent(e->k, t->c->m.at, t->c->m.n)));
+    ins *n = range_of_rows(t, BLOCK, &p->from), *enough = NULL;
+    int least = p->rounds ? LEAST_ROUNDED_ROWS : LEAST_ROWS;
+    dim *rows = axes_extent(e->k, t->c->m.at, t->c->m.n);
+    if (rows->min < least) {
+        enough = lb_cmp(b, L_SLE, lb_idx(b, least), emit_dim(e, rows));
         n = lb_select(b, enough, n, lb_idx(b, 0));
     }
+    if (p->rounds) {
+        p->unpacked->e->b = *b;
+        prepare_factors(p->unpacked);
+        *b = p->unpacked->e->b;
+        round_rows(p, t, n);
+        return enough;
+    }
+    ins *most = lb_var(b, "most", word(b, 0));
     split_blocks(p, t, n, most);
     ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, most));
     ins *finite = lb_cmp(b, L_ULT, largest, lb_int(b, largest->type, INFINITE));
@@ -237,6 +319,7 @@ static void split_pairs(const tile_parts *p, const tiling *t, ins *row, int rows
 }
 
 void split_next_pairs(tile_parts *p, tiling *t, int rows) {
+    if (p->rounds) return;
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *row = lb_get(b, p->next);
@@ -246,7 +329,36 @@ void split_next_pairs(tile_parts *p, tiling *t, int rows) {
     scope_close(e, more);
 }
 
-void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, int chunk) {
+// Neighbours in pairs, in the upper halves of words rounded to nearest.
+static void store_pairs(void *user, ins *place, int v, ins *const *factors, int n) {
+    const tile_parts *p = user;
+    lbuild *b = &p->unpacked->e->b;
+    ins *at = idx_addk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, 2)), v * panel_elements(p) / 2);
+    for (int j = 0; j < n; j += 2) {
+        ins *x = lb_add(b, bits_of(b, factors[j]), word(b, 0x8000)),
+            *y = lb_add(b, bits_of(b, factors[j + 1]), word(b, 0x8000));
+        lb_store(b, p->plane_b[0], idx_addk(b, at, (int64_t)j / 2 * PANEL), paired(b, x, upper(b, y)), 4);
+    }
+}
+
+static void unpack_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last) {
+    tiling *u = p->unpacked;
+    const contraction *c = t->c;
+    u->e->b = t->e->b;
+    for (int j = 0; j < c->batch.n; j++) u->e->counter[c->batch.at[j]] = t->e->counter[c->batch.at[j]];
+    for (int j = 0; j < c->other_n.n; j++) u->e->counter[c->other_n.at[j]] = t->e->counter[c->other_n.at[j]];
+    scope mark = scope_open(u->e);
+    tile x = {.vectors = panels, .n0 = n0, .last = last};
+    unpack_columns(u, &x, &(factor_store){store_pairs, p});
+    scope_close(u->e, mark);
+    t->e->b = u->e->b;
+}
+
+void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int chunk) {
+    if (p->rounds) {
+        unpack_panels(p, t, n0, panels, last);
+        return;
+    }
     emitter *e = t->e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);

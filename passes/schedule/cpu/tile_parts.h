@@ -6,6 +6,9 @@
 // The parts of A are made once per call, those of B's panels before the rows that use them, in scratch memory:
 // one packing of constants thus serves all CPU levels. Infinities and NaN have no such parts, so a call that finds some
 // in A runs the schedule for vectors instead, and constants with some do so always.
+//
+// With --precision=bf16 the operands may also be rounded: A of f32, and B of a byte or less with its scales
+// (contract_factor.h). Each is one part then. Calls with few rows leave B packed and run the schedule for vectors.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_TILE_PARTS_H
 #define ONNXC_PASSES_SCHEDULE_CPU_TILE_PARTS_H
 #include "passes/match/contract.h"
@@ -17,6 +20,8 @@ enum { MOST_PARTS = 2 };
 typedef struct tile_parts {
     int a, b;                        // parts of each operand: 1 if its values are bf16
     bool rest;                       // A's values have more bits than their parts
+    bool rounds;                     // B is unpacked, and both are rounded: one part each
+    tiling *unpacked;                // then how B is, with an emitter of its own
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
@@ -28,13 +33,15 @@ typedef struct tile_parts {
 // NULL: the target has no tiles for these operands, or they do not pay. All else is set by the functions below.
 tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *c);
 dim *tile_parts_scratch(const tile_parts *p, const contraction *c); // bytes
-// Whether the accesses allow them, after choose_axes.
-bool tile_parts_fit(tile_parts *p, const tiling *t);
-// Makes the parts of the rows of this call. The result holds if all are finite and there are enough rows.
+// Sets `unpacked` of rounded operands; false: B's panels have another form.
+bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c);
+// Whether the accesses allow them, after choose_axes. Of rounded operands, K then is one axis.
+bool tile_parts_fit(tile_parts *p, tiling *t);
+// Makes the parts of the rows of this call. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
-// Begins the panels from column n0 on: makes the parts of their first `chunk` positions of K. Later calls make those
-// of the next rows of pairs, if there are any; they divide half a chunk.
-void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, int chunk);
+// Begins the panels from column n0 on: makes the parts of their first `chunk` positions of K, or of all. Later calls make
+// those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
+void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int chunk);
 void split_next_pairs(tile_parts *p, tiling *t, int rows);
 // Where the tiles of part j begin, at the current counters.
 ins *part_of_rows(const tile_parts *p, tiling *t, int j);
