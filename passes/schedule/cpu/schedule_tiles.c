@@ -291,15 +291,23 @@ static ins *second_rows(tiles *x) {
     return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
 }
 
+// The same in rows of parts, which may be further than A's.
+static ins *second_part(tiles *x, ins *first, ins *stride) {
+    lbuild *b = &x->t.e->b;
+    if (!x->parts->panels_of_rows) return lb_offset(b, first, second_rows(x), x->size);
+    ins *rows = x->region->high[0];
+    if (x->region->across) rows = lb_idx(b, x->t.a->coef[x->pair_axis]->i / x->parts->depth);
+    return lb_offset(b, first, lb_mul(b, rows, stride), 1);
+}
+
 // Operands of which parts were made.
 static operands operands_in_parts(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
-    operands o = {.stride_a = idx_mulk(b, emit_index(e, x->t.row_stride), x->size),
-                  .stride_b = lb_idx(b, TILE_BYTES)};
+    operands o = {.stride_a = stride_of_rows(x->parts, &x->t), .stride_b = lb_idx(b, TILE_BYTES)};
     for (int j = 0; j < x->parts->a; j++) {
         o.a[j][0] = part_of_rows(x->parts, &x->t, j);
-        if (x->region->high[1]) o.a[j][1] = lb_offset(b, o.a[j][0], second_rows(x), x->size);
+        if (x->region->high[1]) o.a[j][1] = second_part(x, o.a[j][0], o.stride_a);
     }
     for (int j = 0; j < x->parts->b; j++)
         for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, i);
@@ -345,7 +353,8 @@ static void begin_prefetch(tiles *x) {
     if (!x->lines) return;
     ins *panel =
         idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n1, lb_idx(b, PANEL)), columns_together(x) / COLUMNS);
-    lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
+    ins *bits = idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), dtype_bits(x->t.c->b->buffer->dtype));
+    lb_set(b, x->ahead, emit_int_op(b, X_FLOORDIV, bits, lb_idx(b, 8)));
 }
 
 static bool reads_rows(const tiles *x) {
@@ -360,7 +369,8 @@ static bool reads_rows(const tiles *x) {
 static int64_t lines_ahead(const tiles *x) {
     enum { MOST = 4, SOME_ROWS = 256 };
     const tiling *t = &x->t;
-    int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
+    int64_t n = dim_value(t->e->extent[t->c->n]),
+            panels = 2 * x->steps * x->chunk * dtype_bits(t->c->b->buffer->dtype) / 8 * COLUMNS,
             m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
     if (m == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
     int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
@@ -713,7 +723,8 @@ static void declare(tiles *x) {
     x->simple = !reads_rows(x);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
-    x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns
+    bool in_order = x->parts && !x->parts->rounds; // parts are made in the order of K
+    x->turns = !in_order && turns_around(x);
     x->wide = x->parts ? WIDTH : columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);

@@ -22,6 +22,8 @@ typedef struct tile_parts {
     bool rest;                       // A's values have more bits than their parts
     bool rounds;                     // B is unpacked, and both are rounded: one part each
     tiling *unpacked;                // then how B is, with an emitter of its own
+    bool panels_of_rows;             // A's part is in panels of 32 positions of K: [K / 32][rows][32]
+    ins *first_row, *rows;           // then those of this call
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
@@ -43,8 +45,9 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
 // those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
 void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int chunk);
 void split_next_pairs(tile_parts *p, tiling *t, int rows);
-// Where the tiles of part j begin, at the current counters.
+// Where the tiles of part j begin, at the current counters, and the bytes from one row to the next.
 ins *part_of_rows(const tile_parts *p, tiling *t, int j);
+ins *stride_of_rows(const tile_parts *p, tiling *t);
 ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel);
 
 // The products of a step: product j is that of A's part part_a[j] and B's part part_b[j].
