@@ -310,7 +310,7 @@ static operands operands_in_parts(tiles *x) {
         if (x->region->high[1]) o.a[j][1] = second_part(x, o.a[j][0], o.stride_a);
     }
     for (int j = 0; j < x->parts->b; j++)
-        for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, i);
+        for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, x->n0, i);
     return o;
 }
 
@@ -574,7 +574,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->n1 = loop.head;
     x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
     begin_prefetch(x);
-    if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, last, x->chunk);
+    if (x->parts) begin_panels(x->parts, &x->t, x->n1, x->n_end, columns, last, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -725,7 +725,7 @@ static void declare(tiles *x) {
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     bool in_order = x->parts && !x->parts->rounds; // parts are made in the order of K
     x->turns = !in_order && turns_around(x);
-    x->wide = x->parts ? WIDTH : columns_of_rows(x);
+    x->wide = x->parts ? parts_columns(x->parts) : columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, LEAST_ROUNDED_ROWS = 6, BF16_BYTES = 2 };
+enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, LEAST_ROUNDED_ROWS = 6, BF16_BYTES = 2, MOST_PAIRS = 8 };
 
 // ---------------------------------------------------------------- which
 static bool is_exact(dtype t, double v) {
@@ -103,7 +103,15 @@ tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *
 }
 
 static int64_t panel_elements(const tile_parts *p) { return p->depth * PANEL; }
-static int64_t bytes_of_panels(const tile_parts *p) { return 2 * panel_elements(p) * BF16_BYTES; }
+static int64_t bytes_of_panels(const tile_parts *p) {
+    return parts_columns(p) / PANEL * panel_elements(p) * BF16_BYTES;
+}
+
+// Unpacked columns stay in the L2 cache while all rows pass; those of products in the order of K are two panels.
+int64_t parts_columns(const tile_parts *p) {
+    int64_t two = 2 * panel_elements(p) * BF16_BYTES, n = p->rounds ? L2_BYTES / 4 * 3 / two : 1;
+    return 2 * PANEL * (n < 1 ? 1 : n > MOST_PAIRS ? MOST_PAIRS : n);
+}
 static dim *bytes_of_rows(const contraction *c) {
     dim *n = dim_addk(buffer_physical_count(c->a->buffer), 2 * BLOCK);
     return dim_mulk(dim_ceildiv(n, dim_const(n->table, BLOCK)), (int64_t)BLOCK * BF16_BYTES);
@@ -382,6 +390,7 @@ static void store_pairs(void *user, ins *place, int v, ins *const *factors, int 
     const tile_parts *p = user;
     lbuild *b = &p->unpacked->e->b;
     ins *at = idx_addk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, 2)), v * panel_elements(p) / 2);
+    at = lb_add(b, at, idx_mulk(b, p->column, p->depth / 2));
     for (int j = 0; j < n; j += 2) {
         ins *x = lb_add(b, bits_of(b, factors[j]), word(b, 0x8000)),
             *y = lb_add(b, bits_of(b, factors[j + 1]), word(b, 0x8000));
@@ -390,6 +399,8 @@ static void store_pairs(void *user, ins *place, int v, ins *const *factors, int 
 }
 
 static void unpack_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last) {
+    lbuild *b = &t->e->b;
+    p->column = lb_sub(b, n0, p->first_column);
     tiling *u = p->unpacked;
     const contraction *c = t->c;
     u->e->b = t->e->b;
@@ -402,11 +413,20 @@ static void unpack_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *la
     t->e->b = u->e->b;
 }
 
-void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int chunk) {
+static void unpack_range(tile_parts *p, tiling *t, ins *n0, ins *end, int panels, ins *last) {
+    lbuild *b = &t->e->b;
+    p->first_column = n0;
+    ins *n = lb_for(b, "n", n0, end, lb_idx(b, (int64_t)panels * PANEL), LOOP_SERIAL);
+    unpack_panels(p, t, n, panels, last);
+    lb_end(b, n);
+}
+
+void begin_panels(tile_parts *p, tiling *t, ins *n0, ins *end, int panels, ins *last, int chunk) {
     if (p->rounds) {
-        unpack_panels(p, t, n0, panels, last);
+        unpack_range(p, t, n0, end, panels, last);
         return;
     }
+    p->first_column = n0;
     emitter *e = t->e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);
@@ -426,9 +446,9 @@ void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int 
     lb_set(b, p->next, lb_idx(b, chunk / 2));
 }
 
-ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel) {
+ins *part_of_panel(const tile_parts *p, tiling *t, int j, ins *n0, int panel) {
     lbuild *b = &t->e->b;
-    ins *at = lb_idx(b, panel * panel_elements(p));
+    ins *at = idx_addk(b, idx_mulk(b, lb_sub(b, n0, p->first_column), p->depth), panel * panel_elements(p));
     for (int i = 0; i < t->k.n; i++) {
         int axis = t->k.at[i];
         at = lb_add(b, at, idx_mulk(b, t->e->counter[axis], t->b->coef[axis]->i));

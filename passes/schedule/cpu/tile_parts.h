@@ -28,6 +28,7 @@ typedef struct tile_parts {
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
     ins *plane_b[MOST_PARTS];        // parts of two panels
+    ins *first_column, *column;      // of the panels; of the one that is unpacked, from there
     ins *source[2], *next;           // the panels, and a variable: their next row of pairs
     int panels;
 } tile_parts;
@@ -41,14 +42,15 @@ bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c);
 bool tile_parts_fit(tile_parts *p, tiling *t);
 // Makes the parts of the rows of this call. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
-// Begins the panels from column n0 on: makes the parts of their first `chunk` positions of K, or of all. Later calls make
+int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
+// Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
 // those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
-void begin_panels(tile_parts *p, tiling *t, ins *n0, int panels, ins *last, int chunk);
+void begin_panels(tile_parts *p, tiling *t, ins *n0, ins *end, int panels, ins *last, int chunk);
 void split_next_pairs(tile_parts *p, tiling *t, int rows);
 // Where the tiles of part j begin, at the current counters, and the bytes from one row to the next.
 ins *part_of_rows(const tile_parts *p, tiling *t, int j);
 ins *stride_of_rows(const tile_parts *p, tiling *t);
-ins *part_of_panel(const tile_parts *p, tiling *t, int j, int panel);
+ins *part_of_panel(const tile_parts *p, tiling *t, int j, ins *n0, int panel);
 
 // The products of a step: product j is that of A's part part_a[j] and B's part part_b[j].
 typedef struct part_products {
