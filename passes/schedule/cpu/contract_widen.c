@@ -8,6 +8,7 @@
 // less are unpacked (contract_factor.h): then wide[k][v] is B's whole factor, with its scales.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
+#include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
@@ -164,6 +165,9 @@ static void set_counters(tiling *t, bool last, bool *changed) {
         if (j == t->tile_m) piece_range(e, j, t->row_piece, &begin, &end);
         else axis_range(e, j, &begin, &end);
         changed[j] = true;
+        // The last block of tiles may begin before the first row of a task.
+        if (begin->op != L_CONST && j == t->tile_m)
+            begin = lb_bin(&e->b, L_SMAX, idx_subk(&e->b, begin, 2 * TILE_ROWS), lb_idx(&e->b, 0));
         e->counter[j] = last ? idx_subk(&e->b, end, 1) : begin;
     }
     e->counter[t->c->n] = lb_idx(&e->b, 0);

@@ -291,13 +291,11 @@ static ins *second_rows(tiles *x) {
     return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
 }
 
-// The same in rows of parts, which may be further than A's.
+// The same in rows of parts, which may be closer than A's.
 static ins *second_part(tiles *x, ins *first, ins *stride) {
     lbuild *b = &x->t.e->b;
-    if (!x->parts->panels_of_rows) return lb_offset(b, first, second_rows(x), x->size);
-    ins *rows = x->region->high[0];
-    if (x->region->across) rows = lb_idx(b, x->t.a->coef[x->pair_axis]->i / x->parts->depth);
-    return lb_offset(b, first, lb_mul(b, rows, stride), 1);
+    if (!x->parts->in_blocks) return lb_offset(b, first, second_rows(x), x->size);
+    return lb_offset(b, first, lb_mul(b, x->region->high[0], stride), 1);
 }
 
 // Operands of which parts were made.
@@ -553,6 +551,7 @@ static void m_loops(tiles *x, int depth) {
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
     e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
+    if (x->parts) x->parts->row = loop;
     if (x->region->overlaps) {
         e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
         x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
@@ -766,8 +765,22 @@ static void by_vectors(tiles *x, const emitter *before) {
     e->b.block = v.b.block;
 }
 
+// The rows of this call and of its blocks, as row_regions divides them.
+static void find_blocks(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    tile_parts *p = x->parts;
+    const dim *extent = e->extent[x->t.tile_m];
+    piece_range(e, x->t.tile_m, x->t.row_piece, &p->first_row, &p->end_row);
+    ins *full = idx_mulk(b, rows_of_a_tile(x, p->first_row), 2), *all = lb_sub(b, p->end_row, p->first_row);
+    p->rows = extent->min >= x->rows  ? full
+              : extent->max < x->rows ? all
+                                      : lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, x->rows), emit_dim(e, e->extent[x->t.tile_m])), full, all);
+}
+
 static void by_parts(tiles *x, const axis_list *outer, const emitter *before, ins *scratch) {
     emitter *e = x->t.e;
+    if (x->parts->in_blocks) find_blocks(x);
     ins *fit = split_rows(x->parts, &x->t, scratch);
     scope some = scope_if(e, fit);
     outer_loops(x, outer, 0);

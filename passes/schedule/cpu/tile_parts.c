@@ -3,6 +3,7 @@
 #include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"
 #include "ir/loops/convert.h"
+#include "ir/loops/loops_tiles.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include <math.h>
@@ -118,7 +119,8 @@ static dim *bytes_of_rows(const contraction *c) {
 }
 
 dim *tile_parts_scratch(const tile_parts *p, const contraction *c) {
-    return dim_addk(dim_mulk(bytes_of_rows(c), p->a), p->b * bytes_of_panels(p));
+    int64_t overlap = p->rounds ? 2 * TILE_ROWS * p->depth * BF16_BYTES : 0; // of the last two blocks
+    return dim_addk(dim_mulk(bytes_of_rows(c), p->a), overlap + p->b * bytes_of_panels(p));
 }
 
 static bool goes_in_blocks(const tiling *t) {
@@ -165,20 +167,20 @@ static bool join_k(tiling *t) {
     return true;
 }
 
-// Whether A is a matrix of rows of K elements, all of which belong to it.
-static bool is_whole_matrix(const tile_parts *p, const tiling *t) {
-    int last = t->k.at[0];
+// Whether A is a matrix of rows of K elements.
+static bool is_matrix(const tile_parts *p, const tiling *t) {
     for (int j = 0; j < t->e->k->axes.n; j++) {
-        const expr *step = t->a->coef[j];
-        if (j != last && !dim_is(t->e->extent[j], 1) && (step->op != X_CONST || step->i % p->depth)) return false;
+        bool moves = !expr_is_int(t->a->coef[j], 0) && !dim_is(t->e->extent[j], 1);
+        if (moves && j != t->k.at[0] && j != t->tile_m) return false;
     }
-    return t->a->base->op == X_CONST && t->a->base->i % p->depth == 0 && p->depth % BLOCK == 0;
+    return t->m.n == 1 && expr_is_int(t->row_stride, p->depth) && t->a->base->op == X_CONST &&
+           p->depth % BLOCK == 0;
 }
 
 bool tile_parts_fit(tile_parts *p, tiling *t) {
     if (p->rounds) {
         if (!t->b->affine || !t->packed || t->k.n < 1 || !join_k(t)) return false;
-        p->panels_of_rows = is_whole_matrix(p, t);
+        p->in_blocks = is_matrix(p, t);
         return true;
     }
     if (!t->b->affine || !t->packed || t->k.n < 1 || t->group_axis >= 0 || !rows_are_compact(t)) return false;
@@ -248,13 +250,13 @@ static void split_blocks(const tile_parts *p, tiling *t, ins *n, ins *most) {
     scope_close(e, rest);
 }
 
-// Rounds 32 elements from number j on to bf16, stored from number `at` on; n: only the first n exist.
+// Rounds 32 elements from number j on to bf16, stored from number `place` on; n: only the first n exist.
 static void round_block(const tile_parts *p, const tiling *t, ins *j, ins *place, ins *n) {
     lbuild *b = &t->e->b;
     dtype type = t->c->a->buffer->dtype;
     ins *from = pointer_of(t->e, t->c->a->buffer), *to = lb_offset(b, p->plane_a[0], place, BF16_BYTES);
     for (int half = 0; half < 2; half++) {
-        ins *at = idx_addk(b, lb_add(b, p->from, j), half * LANES);
+        ins *at = idx_addk(b, j, half * LANES);
         ins *left = n ? lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, idx_subk(b, n, half * LANES), lb_idx(b, 0)),
                                lb_idx(b, LANES))
                       : NULL;
@@ -263,34 +265,39 @@ static void round_block(const tile_parts *p, const tiling *t, ins *j, ins *place
     }
 }
 
-static void round_panels(tile_parts *p, tiling *t, ins *n) {
+// The last block begins earlier if it would not be full.
+static void round_blocks(tile_parts *p, tiling *t, ins *end) {
     lbuild *b = &t->e->b;
-    p->rows = emit_int_op(b, X_FLOORDIV, n, lb_idx(b, p->depth));
-    p->first_row = emit_int_op(b, X_FLOORDIV, p->from, lb_idx(b, p->depth));
+    ins *m = lb_for(b, "m", p->first_row, end, p->rows, LOOP_SERIAL);
+    ins *start = lb_bin(b, L_SMIN, m, lb_sub(b, p->end_row, p->rows)),
+        *to = idx_mulk(b, lb_sub(b, m, p->first_row), p->depth);
     ins *row = lb_for(b, "row", lb_idx(b, 0), p->rows, lb_idx(b, 1), LOOP_SERIAL);
+    ins *from = idx_addk(b, idx_mulk(b, lb_add(b, start, row), p->depth), t->a->base->i);
     ins *k = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, p->depth), lb_idx(b, BLOCK), LOOP_SERIAL);
-    ins *place = lb_add(b, lb_mul(b, k, p->rows), idx_mulk(b, row, BLOCK));
-    round_block(p, t, lb_add(b, idx_mulk(b, row, p->depth), k), place, NULL);
+    ins *place = lb_add(b, lb_add(b, to, lb_mul(b, k, p->rows)), idx_mulk(b, row, BLOCK));
+    round_block(p, t, lb_add(b, from, k), place, NULL);
     lb_end(b, k);
     lb_end(b, row);
+    lb_end(b, m);
 }
 
-static void round_rows(tile_parts *p, tiling *t, ins *n) {
+static void round_rows(const tile_parts *p, tiling *t, ins *n) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *whole = emit_int_floor(b, n, BLOCK);
     ins *j = lb_for(b, "element", lb_idx(b, 0), whole, lb_idx(b, BLOCK), LOOP_SERIAL);
-    round_block(p, t, j, j, NULL);
+    round_block(p, t, lb_add(b, p->from, j), j, NULL);
     lb_end(b, j);
     scope rest = scope_if(e, lb_cmp(b, L_SLT, whole, n));
-    round_block(p, t, whole, whole, lb_sub(b, n, whole));
+    round_block(p, t, lb_add(b, p->from, whole), whole, lb_sub(b, n, whole));
     scope_close(e, rest);
 }
 
 // Memory for parts: those of A, then those of two panels of B.
 static void place(tile_parts *p, const tiling *t, ins *scratch) {
     emitter *e = t->e;
-    ins *rows = emit_dim(e, bytes_of_rows(t->c));
+    int64_t overlap = p->rounds ? 2 * TILE_ROWS * p->depth * BF16_BYTES : 0;
+    ins *rows = idx_addk(&e->b, emit_dim(e, bytes_of_rows(t->c)), overlap);
     for (int j = 0; j < p->a; j++) p->plane_a[j] = lb_offset(&e->b, scratch, idx_mulk(&e->b, rows, j), 1);
     ins *panels = lb_offset(&e->b, scratch, idx_mulk(&e->b, rows, p->a), 1);
     for (int j = 0; j < p->b; j++)
@@ -303,7 +310,7 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     lbuild *b = &e->b;
     place(p, t, scratch);
     p->next = lb_var(b, "pair", lb_idx(b, 0));
-    ins *n = range_of_rows(t, p->panels_of_rows ? p->depth : BLOCK, &p->from), *enough = NULL;
+    ins *n = range_of_rows(t, BLOCK, &p->from), *enough = NULL;
     int least = p->rounds ? LEAST_ROUNDED_ROWS : LEAST_ROWS;
     dim *rows = axes_extent(e->k, t->c->m.at, t->c->m.n);
     if (rows->min < least) {
@@ -314,7 +321,9 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
         p->unpacked->e->b = *b;
         prepare_factors(p->unpacked);
         *b = p->unpacked->e->b;
-        (p->panels_of_rows ? round_panels : round_rows)(p, t, n);
+        ins *end = enough && p->in_blocks ? lb_select(b, enough, p->end_row, p->first_row) : p->end_row;
+        if (p->in_blocks) round_blocks(p, t, end);
+        else round_rows(p, t, n);
         return enough;
     }
     ins *most = lb_var(b, "most", word(b, 0));
@@ -324,27 +333,17 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     return enough ? lb_bin(b, L_AND, enough, finite) : finite;
 }
 
-// The row at the current counters: all steps but that of K are multiples of the row's length.
-static ins *row_in_panel(const tile_parts *p, tiling *t) {
-    lbuild *b = &t->e->b;
-    ins *row = lb_idx(b, t->a->base->i / p->depth);
-    for (int j = 0; j < t->e->k->axes.n; j++) {
-        if (j == t->k.at[0] || dim_is(t->e->extent[j], 1) || !t->a->coef[j]->i) continue;
-        row = lb_add(b, row, idx_mulk(b, t->e->counter[j], t->a->coef[j]->i / p->depth));
-    }
-    return lb_sub(b, row, p->first_row);
-}
-
 ins *stride_of_rows(const tile_parts *p, tiling *t) {
-    if (p->panels_of_rows) return lb_idx(&t->e->b, BLOCK * BF16_BYTES);
+    if (p->in_blocks) return lb_idx(&t->e->b, BLOCK * BF16_BYTES);
     return idx_mulk(&t->e->b, emit_index(t->e, t->row_stride), BF16_BYTES);
 }
 
 ins *part_of_rows(const tile_parts *p, tiling *t, int j) {
     lbuild *b = &t->e->b;
-    if (p->panels_of_rows) {
-        ins *panel = lb_mul(b, t->e->counter[t->k.at[0]], p->rows);
-        return lb_offset(b, p->plane_a[0], lb_add(b, panel, idx_mulk(b, row_in_panel(p, t), BLOCK)), BF16_BYTES);
+    if (p->in_blocks) {
+        ins *block = idx_mulk(b, lb_sub(b, p->row, p->first_row), p->depth),
+            *panel = lb_mul(b, t->e->counter[t->k.at[0]], p->rows);
+        return lb_offset(b, p->plane_a[0], lb_add(b, block, panel), BF16_BYTES);
     }
     return lb_offset(b, p->plane_a[j], lb_sub(b, emit_index(t->e, t->a->offset), p->from), BF16_BYTES);
 }

@@ -22,8 +22,9 @@ typedef struct tile_parts {
     bool rest;                       // A's values have more bits than their parts
     bool rounds;                     // B is unpacked, and both are rounded: one part each
     tiling *unpacked;                // then how B is, with an emitter of its own
-    bool panels_of_rows;             // A's part is in panels of 32 positions of K: [K / 32][rows][32]
-    ins *first_row, *rows;           // then those of this call
+    bool in_blocks;                  // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
+    ins *first_row, *end_row, *rows; // then those of this call, and those of a block
+    ins *row;                        // that where the current block begins if none overlaps another
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
     int64_t depth;                   // elements of K
     ins *plane_a[MOST_PARTS], *from; // parts of A's elements from number `from` on
@@ -40,7 +41,7 @@ dim *tile_parts_scratch(const tile_parts *p, const contraction *c); // bytes
 bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c);
 // Whether the accesses allow them, after choose_axes. Of rounded operands, K then is one axis.
 bool tile_parts_fit(tile_parts *p, tiling *t);
-// Makes the parts of the rows of this call. The result holds if they have any and there are enough rows; NULL: always.
+// Makes the parts of the rows of this call; their blocks must be known. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
 // Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
