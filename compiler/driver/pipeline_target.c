@@ -53,10 +53,13 @@ void set_targets(pipeline *p) {
     p->target = (target *)p->variants.at[0];
 }
 
-static bool has_bytes_for_weights(const program *p) {
+// Or smaller elements, whose products may be those of bytes.
+static bool has_bytes_for_weights(const program *p, precision allowed) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (b->role == BUF_CONST && (b->dtype == DT_I8 || b->dtype == DT_U8) && b->rank >= 2) return true;
+        bool small = allowed == PRECISION_INT8 && dtype_is_int(b->dtype) && dtype_bits(b->dtype) < 8;
+        bool byte = b->dtype == DT_I8 || b->dtype == DT_U8;
+        if (b->role == BUF_CONST && (byte || small) && b->rank >= 2) return true;
     }
     return false;
 }
@@ -74,7 +77,8 @@ static bool has_products_of_halves(const program *p) {
 // Drops the variants for products of bytes or of 16-bit floats if the model has none.
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    bool bytes = has_bytes_for_weights(p->program), bf16 = p->target->precision == PRECISION_BF16,
+    bool bytes = has_bytes_for_weights(p->program, p->target->precision),
+         bf16 = p->target->precision == PRECISION_BF16,
          halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {

@@ -85,7 +85,6 @@ ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     return emit_column(t, x, v, c->term_b, c->b, loaded);
 }
 
-
 // ---------------------------------------------------------------- unpacking
 enum { MOST_NEIGHBOURS = 16 };
 

@@ -94,6 +94,7 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
+    if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
     int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
                                   : (t->e->t->vector_regs - 1 - vectors) / vectors;
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;

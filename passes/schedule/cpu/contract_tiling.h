@@ -2,6 +2,7 @@
 // caches.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
 #define ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
+#include "passes/schedule/cpu/contract_bytes.h"
 #include "passes/schedule/cpu/contract_factor.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
@@ -36,6 +37,7 @@ typedef struct tiling {
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
     word_factor word;      // then B's factor
+    byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
     ins *panel_stride;     // elements from one panel to the next
     expr *row_stride;      // elements of A from one row to the next
     bool heavy;            // the epilogue is a loop over the tile

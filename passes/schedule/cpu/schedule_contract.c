@@ -237,7 +237,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        (t->words ? word_block : add_groups)(t, x, acc, start_b);
+        (t->bytes ? add_byte_block : t->words ? word_block : add_groups)(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
@@ -678,6 +678,7 @@ static void all_loops(tiling *t) {
         int64_t before = widened_columns_bytes(e->t, c);
         widen_rows(t, lb_offset(&e->b, t->wide, lb_idx(&e->b, before), 1));
     }
+    if (t->bytes) round_to_bytes(t);
     outer_loops(t, &outer, 0);
 }
 
@@ -718,10 +719,21 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     if (!always) {
         many = scope_else(&own, many);
         before.b = own.b, before.task_axis = own.task_axis;
-        schedule_contraction_in_tasks(&before, c, PIECE_ROWS, t.vectors);
+        schedule_contraction_in_tasks(&before, c, PIECE_ROWS, t.vectors, NULL);
         own.b = before.b;
     }
     scope_close(&own, many);
+    *e = own;
+    return true;
+}
+
+static bool by_bytes(emitter *e, const contraction *c, ins *scratch) {
+    if (!scratch || !byte_rows_scratch(e->t, c)) return false;
+    emitter own = emitter_apart(e);
+    tiling t = {.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
+    if (!prepare(&t) || !find_byte_rows(&t, scratch)) return false;
+    choose_tile(&t);
+    all_loops(&t);
     *e = own;
     return true;
 }
@@ -730,7 +742,8 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = tiling_of(e, c, scratch);
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
-    if (by_widening_pairs(e, c, scratch) || by_unpacking(e, c, scratch)) return true;
+    if (by_widening_pairs(e, c, scratch) || by_bytes(e, c, scratch) || by_unpacking(e, c, scratch))
+        return true;
     if (group_elements(c) || can_unpack(c)) t.wide = NULL;
     if (!prepare(&t)) return false;
     choose_tile(&t);
@@ -739,9 +752,11 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
-void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors) {
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors,
+                                   ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = row_piece};
     if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
+    find_byte_rows(&t, scratch);
     t.vectors = vectors;
     all_loops(&t);
 }

@@ -757,11 +757,11 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
 }
 
 // The same by vectors, in the same tasks, with an emitter as it was before.
-static void by_vectors(tiles *x, const emitter *before) {
+static void by_vectors(tiles *x, const emitter *before, ins *scratch) {
     emitter *e = x->t.e, v = *before;
     v.b = e->b;
     v.task_axis = e->task_axis;
-    schedule_contraction_in_tasks(&v, x->t.c, x->t.row_piece, x->t.vectors);
+    schedule_contraction_in_tasks(&v, x->t.c, x->t.row_piece, x->t.vectors, scratch);
     e->b.block = v.b.block;
 }
 
@@ -773,9 +773,11 @@ static void find_blocks(tiles *x) {
     const dim *extent = e->extent[x->t.tile_m];
     piece_range(e, x->t.tile_m, x->t.row_piece, &p->first_row, &p->end_row);
     ins *full = idx_mulk(b, rows_of_a_tile(x, p->first_row), 2), *all = lb_sub(b, p->end_row, p->first_row);
-    p->rows = extent->min >= x->rows  ? full
-              : extent->max < x->rows ? all
-                                      : lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, x->rows), emit_dim(e, e->extent[x->t.tile_m])), full, all);
+    p->rows = extent->min >= x->rows ? full
+              : extent->max < x->rows
+                  ? all
+                  : lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, x->rows), emit_dim(e, e->extent[x->t.tile_m])),
+                              full, all);
 }
 
 static void by_parts(tiles *x, const axis_list *outer, const emitter *before, ins *scratch) {
@@ -790,7 +792,7 @@ static void by_parts(tiles *x, const axis_list *outer, const emitter *before, in
         return;
     }
     scope_else(e, some);
-    by_vectors(x, before);
+    by_vectors(x, before, scratch);
     scope_close(e, some);
 }
 

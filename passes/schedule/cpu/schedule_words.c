@@ -2,7 +2,6 @@
 // and the instructions that unpack a word.
 #include "passes/schedule/cpu/schedule_words.h"
 #include "ir/kernel/edit.h"
-#include "ir/kernel/eval.h"
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 
@@ -54,8 +53,7 @@ static expr *without_scale(kernel *k, expr *e, int axis, expr **scale) {
     return e;
 }
 
-// Whether e depends on the read alone.
-static bool is_function_of(const expr *e, const expr *read) {
+bool is_function_of(const expr *e, const expr *read) {
     if (e == read || e->op == X_CONST) return true;
     if (expr_op_class(e->op) == XC_LEAF || e->op == X_CHECK) return false;
     for (int j = 0; j < expr_arity(e->op); j++)
@@ -83,13 +81,21 @@ static cell evaluate(const expr *e, const expr *read, cell element) {
     return out;
 }
 
+cell eval_code(dtype t, int code) {
+    uint8_t bits = (uint8_t)code;
+    return eval_load(t, &bits, 0);
+}
+
+cell value_of_code(const expr *e, const expr *read, int code) {
+    return evaluate(e, read, eval_code(read->buffer->dtype, code));
+}
+
 static ins *table_of(emitter *e, const word_factor *f, const expr *read) {
     lbuild *b = &e->b;
     ltype scalar = lt(LK_F32, 1);
     ins *table = lb_float(b, lt(LK_F32, f->lanes), 0);
     for (int lane = 0; lane < f->lanes; lane++) {
-        uint8_t code = (uint8_t)(lane & ((1 << f->bits) - 1));
-        cell v = evaluate(f->value, read, eval_load(read->buffer->dtype, &code, 0));
+        cell v = value_of_code(f->value, read, lane & ((1 << f->bits) - 1));
         table = lb_insert(b, table, lb_float(b, scalar, v.f), lane);
     }
     return table;
@@ -110,11 +116,15 @@ static expr *with_float_difference(void *user, expr *e) {
     return x_sub(k, x_cast(k, x, DT_F32, true), x_cast(k, y, DT_F32, true));
 }
 
+expr *split_word_factor(kernel *k, const contraction *c, int axis, expr **scale) {
+    *scale = NULL;
+    return without_scale(k, expr_rewrite(k, c->term_b, with_float_difference, k), axis, scale);
+}
+
 void find_word_factor(emitter *e, const contraction *c, int axis, int lanes, word_factor *f) {
     *f = (word_factor){.bits = bits_of(c), .lanes = lanes};
-    expr *term = expr_rewrite(e->k, c->term_b, with_float_difference, e->k);
-    f->whole = term;
-    f->term = without_scale(e->k, term, axis, &f->scale);
+    f->whole = expr_rewrite(e->k, c->term_b, with_float_difference, e->k);
+    f->term = split_word_factor(e->k, c, axis, &f->scale);
     if (e->t->permutes_words && lanes >= 1 << f->bits) f->value = value_of_read(f->term, c->b);
     if (f->value) f->table = table_of(e, f, c->b);
 }

@@ -10,6 +10,7 @@
 // Factors of B that are invariant in a block (scales) multiply the block's sum if registers suffice for it.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_WORDS_H
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_WORDS_H
+#include "ir/kernel/eval.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
@@ -24,6 +25,11 @@ typedef struct word_factor {
     int bits, lanes; // of an element; of a vector
 } word_factor;
 
+// B's factor without those of its factors that are invariant along the axis, which become *scale (NULL: none).
+expr *split_word_factor(kernel *k, const contraction *c, int axis, expr **scale);
+bool is_function_of(const expr *e, const expr *read); // whether e depends on the read alone
+cell eval_code(dtype t, int code);                    // the element of these bits
+cell value_of_code(const expr *e, const expr *read, int code);
 // Elements of B in a word; 0: this contraction has none.
 int word_elements(const contraction *c);
 // The reduce axis of the elements in a word; -1: none.

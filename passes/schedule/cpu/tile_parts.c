@@ -9,7 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, BLOCK = 2 * LANES, LEAST_ROWS = 16, LEAST_ROUNDED_ROWS = 6, BF16_BYTES = 2, MOST_PAIRS = 8 };
+enum {
+    LANES = 16,
+    BLOCK = 2 * LANES,
+    LEAST_ROWS = 16,
+    LEAST_ROUNDED_ROWS = 6,
+    BEYOND_BYTES = 12,
+    BF16_BYTES = 2,
+    MOST_PAIRS = 8
+};
 
 // ---------------------------------------------------------------- which
 static bool is_exact(dtype t, double v) {
@@ -72,13 +80,19 @@ static bool has_enough_rows(const contraction *c, int least) {
     return axes_extent(c->k, c->m.at, c->m.n)->max >= least;
 }
 
+// Fewer rows are faster by vectors; with rows of bytes that is true of more.
+static int least_rounded_rows(const target *t) {
+    return t->precision == PRECISION_INT8 ? BEYOND_BYTES : LEAST_ROUNDED_ROWS;
+}
+
 // Both operands in one rounded part.
 static tile_parts *rounded_parts(arena *scratch, const target *t, const contraction *c) {
     dtype a = c->a->buffer->dtype;
     int64_t k = positions(c->k, &c->k_axes);
     bool floats = a == DT_F32 || a == DT_BF16 || a == DT_F16;
-    if (t->precision != PRECISION_BF16 || !can_unpack(c) || !floats || c->term_a != c->a || k % 2 ||
-        !has_enough_rows(c, LEAST_ROUNDED_ROWS))
+    bool allowed = t->precision == PRECISION_BF16 || t->precision == PRECISION_INT8;
+    if (!allowed || !can_unpack(c) || !floats || c->term_a != c->a || k % 2 ||
+        !has_enough_rows(c, least_rounded_rows(t)))
         return NULL;
     tile_parts *p = ARENA_NEW(scratch, tile_parts);
     *p = (tile_parts){.a = 1, .b = 1, .rounds = true, .depth = k};
@@ -311,7 +325,7 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     place(p, t, scratch);
     p->next = lb_var(b, "pair", lb_idx(b, 0));
     ins *n = range_of_rows(t, BLOCK, &p->from), *enough = NULL;
-    int least = p->rounds ? LEAST_ROUNDED_ROWS : LEAST_ROWS;
+    int least = p->rounds ? least_rounded_rows(e->t) : LEAST_ROWS;
     dim *rows = axes_extent(e->k, t->c->m.at, t->c->m.n);
     if (rows->min < least) {
         enough = lb_cmp(b, L_SLE, lb_idx(b, least), emit_dim(e, rows));

@@ -18,11 +18,11 @@ typedef struct tiling tiling; // contract_tiling.h
 
 enum { MOST_PARTS = 2 };
 typedef struct tile_parts {
-    int a, b;                        // parts of each operand: 1 if its values are bf16
-    bool rest;                       // A's values have more bits than their parts
-    bool rounds;                     // B is unpacked, and both are rounded: one part each
-    tiling *unpacked;                // then how B is, with an emitter of its own
-    bool in_blocks;                  // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
+    int a, b;         // parts of each operand: 1 if its values are bf16
+    bool rest;        // A's values have more bits than their parts
+    bool rounds;      // B is unpacked, and both are rounded: one part each
+    tiling *unpacked; // then how B is, with an emitter of its own
+    bool in_blocks;   // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
     ins *first_row, *end_row, *rows; // then those of this call, and those of a block
     ins *row;                        // that where the current block begins if none overlaps another
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
