@@ -24,9 +24,10 @@ enum { BYTE = 8, FIELDS = 4, LEAST_BLOCK = 16, MOST_BLOCK = 1 << 15, MOST_ZERO =
 // ---------------------------------------------------------------- which
 static bool is_eligible(const target *t, const contraction *c) {
     int axis;
-    return t->precision == PRECISION_INT8 && t->fp != FP_STRICT && t->vnni && t->round_to_int &&
-           t->vector_bits >= 256 && c->n >= 0 && word_elements(c) && grouped_operand(c, &axis) &&
-           c->term_a == c->a && c->a->buffer->dtype == DT_F32 && positions(c->k, &c->k_axes) != INT64_MAX;
+    return t->precision == PRECISION_INT8 && t->fp != FP_STRICT && t->vnni &&
+           (rounds_to_int(t, target_lanes(t, 32)) || t->round_instr) && c->n >= 0 && word_elements(c) &&
+           grouped_operand(c, &axis) && c->term_a == c->a && c->a->buffer->dtype == DT_F32 &&
+           positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
 dim *byte_rows_scratch(const target *t, const contraction *c) {
@@ -39,12 +40,8 @@ static int bits_of(const tiling *t) { return dtype_bits(t->c->b->buffer->dtype);
 static int fields(const tiling *t) { return BYTE / bits_of(t); } // elements of a byte
 static int64_t last_extent(const tiling *t) { return dim_value(t->e->extent[t->k.at[t->k.n - 1]]); }
 
-// Lanes of the vectors that a block consists of; 0: none.
-static int block_lanes(const tiling *t, int64_t block) {
-    for (int lanes = t->lanes; lanes >= t->group; lanes /= 2)
-        if (block % lanes == 0) return lanes;
-    return 0;
-}
+// Elements that are rounded together: vectors, and whole words.
+static int64_t piece_of(const tiling *t) { return t->lanes > t->group ? t->lanes : t->group; }
 
 // Whether every step of A but that along a block is one of whole blocks.
 static bool has_whole_blocks(const tiling *t, int64_t block) {
@@ -90,7 +87,7 @@ bool find_byte_rows(tiling *t, ins *scratch) {
     int64_t block = last_extent(t);
     byte_rows *r = ARENA_NEW(e->scratch, byte_rows);
     expr *term = split_word_factor(e->k, c, t->group_axis, &r->scale);
-    if (block < LEAST_BLOCK || block > MOST_BLOCK || !block_lanes(t, block) ||
+    if (block < LEAST_BLOCK || block > MOST_BLOCK || block % piece_of(t) ||
         !steps_by_one(t->a, t->group_axis) || !has_whole_blocks(t, block) || !find_zero(t, term, r))
         return false;
     r->block = block, r->bytes = scratch;
@@ -102,8 +99,9 @@ bool find_byte_rows(tiling *t, ins *scratch) {
 static ins *lanes_of(lbuild *b, double v, int lanes) { return lb_float(b, lt(LK_F32, lanes), v); }
 
 // The largest magnitude of a block, plus NaN if an element is not finite.
-static ins *largest(tiling *t, ins *at, int lanes) {
+static ins *largest(tiling *t, ins *at) {
     lbuild *b = &t->e->b;
+    int lanes = t->lanes;
     const buffer *a = t->c->a->buffer;
     ins *zero = lanes_of(b, 0, lanes), *most = lb_var(b, "most", zero), *none = lb_var(b, "none", zero);
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, t->bytes->block), lb_idx(b, lanes), LOOP_SERIAL);
@@ -115,43 +113,65 @@ static ins *largest(tiling *t, ins *at, int lanes) {
     return lb_add(b, top, lb_hreduce(b, L_HADD, lb_get(b, none)));
 }
 
+// The bytes of two vectors as one.
+static ins *joined(lbuild *b, ins *x, ins *y) {
+    int mask[4 * PANEL], n = 2 * x->type.lanes;
+    for (int j = 0; j < n; j++) mask[j] = j;
+    return lb_shuffle(b, x, y, mask, n);
+}
+
 // Bytes in the order of a word's fields.
 static ins *in_fields(tiling *t, ins *x) {
-    int mask[PANEL], lanes = x->type.lanes, per = fields(t);
-    for (int j = 0; j < lanes; j++) {
+    int mask[4 * PANEL], n = x->type.lanes, per = fields(t);
+    for (int j = 0; j < n; j++) {
         int inside = j % t->group, field = inside / FIELDS, byte = inside % FIELDS;
         mask[j] = j - inside + byte * per + field;
     }
-    return lb_conv(&t->e->b, L_ITRUNC, LK_I8, lb_shuffle(&t->e->b, x, x, mask, lanes));
+    return lb_shuffle(&t->e->b, x, x, mask, n);
 }
 
-// Stores the bytes of a block; returns their sum.
-static ins *store_bytes(tiling *t, ins *at, ins *to, ins *inverse, int lanes) {
+// Elements from number `at` on as i32 in -127 .. 127.
+static ins *rounded(tiling *t, ins *at, ins *inverse) {
     enum { MOST = 127 };
     lbuild *b = &t->e->b;
     const buffer *a = t->c->a->buffer;
-    ins *sum = lb_var(b, "sum", lb_int(b, lt(LK_I32, lanes), 0));
-    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, t->bytes->block), lb_idx(b, lanes), LOOP_SERIAL);
-    ins *x = load_element(b, a->dtype, pointer_of(t->e, a), lb_add(b, at, j), lanes);
-    x = lb_mul(b, x, lb_splat(b, inverse, lanes));
-    x = lb_bin(b, L_FMIN, lb_bin(b, L_FMAX, x, lanes_of(b, -MOST, lanes)), lanes_of(b, MOST, lanes));
-    x = lb_conv(b, L_RINTI, LK_I32, x);
-    lb_set(b, sum, lb_add(b, lb_get(b, sum), x));
-    lb_store(b, t->bytes->bytes, lb_add(b, to, j), in_fields(t, x), 1);
+    ins *x = load_element(b, a->dtype, pointer_of(t->e, a), at, t->lanes);
+    x = lb_mul(b, x, lb_splat(b, inverse, t->lanes));
+    x = lb_bin(b, L_FMAX, x, lanes_of(b, -MOST, t->lanes)); // NaN, too
+    x = lb_bin(b, L_FMIN, x, lanes_of(b, MOST, t->lanes));
+    if (rounds_to_int(t->e->t, t->lanes)) return lb_conv(b, L_RINTI, LK_I32, x);
+    return lb_conv(b, L_FTOSI, LK_I32, lb_un(b, L_RINT, x));
+}
+
+// Stores the bytes of a block; returns their sum.
+static ins *store_bytes(tiling *t, ins *at, ins *to, ins *inverse) {
+    enum { MOST_VECTORS = 8 };
+    lbuild *b = &t->e->b;
+    int n = (int)piece_of(t) / t->lanes;
+    ins *sum = lb_var(b, "sum", lb_int(b, lt(LK_I32, t->lanes), 0)), *part[MOST_VECTORS];
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, t->bytes->block), lb_idx(b, piece_of(t)), LOOP_SERIAL);
+    for (int i = 0; i < n; i++) {
+        ins *x = rounded(t, idx_addk(b, lb_add(b, at, j), (int64_t)i * t->lanes), inverse);
+        lb_set(b, sum, lb_add(b, lb_get(b, sum), x));
+        part[i] = lb_conv(b, L_ITRUNC, LK_I8, x);
+    }
+    for (; n > 1; n /= 2)
+        for (int i = 0; i < n / 2; i++) part[i] = joined(b, part[2 * i], part[2 * i + 1]);
+    lb_store(b, t->bytes->bytes, lb_add(b, to, j), in_fields(t, part[0]), 1);
     lb_end(b, j);
     return lb_hreduce(b, L_HADD, lb_get(b, sum));
 }
 
-static void round_block(tiling *t, ins *number, int lanes) {
+static void round_block(tiling *t, ins *number) {
     byte_rows *r = t->bytes;
     lbuild *b = &t->e->b;
     ltype one = lt(LK_F32, 1);
     ins *place = idx_mulk(b, number, r->block), *at = lb_add(b, r->from, place);
-    ins *top = largest(t, at, lanes), *inverse = lb_bin(b, L_FDIV, lb_float(b, one, 127), top);
+    ins *top = largest(t, at), *inverse = lb_bin(b, L_FDIV, lb_float(b, one, 127), top);
     // Denormal maxima have no reciprocal.
     inverse = lb_select(b, lb_cmp(b, L_SLT, lb_float(b, one, 0x1p-100), top), inverse, lb_float(b, one, 0));
     lb_store(b, r->scales, number, lb_mul(b, top, lb_float(b, one, 1.0 / 127)), 4);
-    ins *sum = store_bytes(t, at, place, inverse, lanes);
+    ins *sum = store_bytes(t, at, place, inverse);
     if (r->zero) sum = lb_conv(b, L_SITOF, LK_F32, sum);
     else sum = lb_mul(b, sum, lb_int(b, sum->type, -r->offset));
     lb_store(b, r->sums, number, sum, 4);
@@ -166,7 +186,7 @@ void round_to_bytes(tiling *t) {
     r->scales = lb_offset(b, r->bytes, room, 1);
     r->sums = lb_offset(b, r->scales, blocks, 4);
     ins *j = lb_for(b, "block", lb_idx(b, 0), blocks, lb_idx(b, 1), LOOP_SERIAL);
-    round_block(t, j, block_lanes(t, r->block));
+    round_block(t, j);
     lb_end(b, j);
 }
 
