@@ -335,3 +335,21 @@ ins *emit_requantised(emitter *e, expr *x) {
     if (x->dtype == DT_F32) return emit_dequantised(e, x);
     return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;
 }
+
+// ---------------------------------------------------------------- vectors of bytes
+enum { PACKED_LANES = 16 };
+
+ins *emit_packed_bytes(lbuild *b, ins *const part[4]) {
+    int in_order[4 * PACKED_LANES];
+    for (int j = 0; j < 4 * PACKED_LANES; j++) in_order[j] = j;
+    ins *words[2];
+    for (int j = 0; j < 2; j++)
+        words[j] = lb_shuffle(b, part[2 * j]->args[0], part[2 * j + 1]->args[0], in_order, 2 * PACKED_LANES);
+    return lb_conv(b, part[0]->op, LK_I8, lb_shuffle(b, words[0], words[1], in_order, 4 * PACKED_LANES));
+}
+
+ins *emit_half(lbuild *b, ins *x, int half) {
+    int mask[2 * PACKED_LANES];
+    for (int j = 0; j < 2 * PACKED_LANES; j++) mask[j] = half * 2 * PACKED_LANES + j;
+    return lb_shuffle(b, x, x, mask, 2 * PACKED_LANES);
+}

@@ -154,22 +154,6 @@ static void begin_writing(tiles *x) {
     emitter_stage(w, x->t.c->s, x->t.c->n, x->t.lanes, true);
 }
 
-// Bytes of four vectors, each saturated by the same instruction, in order.
-static ins *pack_bytes(lbuild *b, ins *const part[4]) {
-    int in_order[4 * COLUMNS];
-    for (int j = 0; j < 4 * COLUMNS; j++) in_order[j] = j;
-    ins *words[2];
-    for (int j = 0; j < 2; j++)
-        words[j] = lb_shuffle(b, part[2 * j]->args[0], part[2 * j + 1]->args[0], in_order, 2 * COLUMNS);
-    return lb_conv(b, part[0]->op, LK_I8, lb_shuffle(b, words[0], words[1], in_order, 4 * COLUMNS));
-}
-
-static ins *half_of(lbuild *b, ins *x, int half) {
-    int mask[2 * COLUMNS];
-    for (int j = 0; j < 2 * COLUMNS; j++) mask[j] = half * 2 * COLUMNS + j;
-    return lb_shuffle(b, x, x, mask, 2 * COLUMNS);
-}
-
 // The counters of a row of the previous block.
 static void set_row(tiles *x, ins *row) {
     emitter *w = x->writer;
@@ -227,8 +211,8 @@ static void write_two_rows(tiles *x, ins *row) {
         part[j] = emit_vector(w, to->value);
         scope_close(w, mark);
     }
-    ins *bytes = pack_bytes(b, part);
-    for (int j = 0; j < 2; j++) lb_store(b, pointer_of(w, to->to), at[j], half_of(b, bytes, j), 0);
+    ins *bytes = emit_packed_bytes(b, part);
+    for (int j = 0; j < 2; j++) lb_store(b, pointer_of(w, to->to), at[j], emit_half(b, bytes, j), 0);
 }
 
 // Whether write_two_rows can write them.
@@ -765,24 +749,13 @@ static void by_vectors(tiles *x, const emitter *before, ins *scratch) {
     e->b.block = v.b.block;
 }
 
-// The rows of this call and of its blocks, as row_regions divides them.
-static void find_blocks(tiles *x) {
-    emitter *e = x->t.e;
-    lbuild *b = &e->b;
-    tile_parts *p = x->parts;
-    const dim *extent = e->extent[x->t.tile_m];
-    piece_range(e, x->t.tile_m, x->t.row_piece, &p->first_row, &p->end_row);
-    ins *full = idx_mulk(b, rows_of_a_tile(x, p->first_row), 2), *all = lb_sub(b, p->end_row, p->first_row);
-    p->rows = extent->min >= x->rows ? full
-              : extent->max < x->rows
-                  ? all
-                  : lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, x->rows), emit_dim(e, e->extent[x->t.tile_m])),
-                              full, all);
-}
-
 static void by_parts(tiles *x, const axis_list *outer, const emitter *before, ins *scratch) {
     emitter *e = x->t.e;
-    if (x->parts->in_blocks) find_blocks(x);
+    if (x->parts->in_blocks) {
+        find_part_rows(x->parts, &x->t);
+        find_part_blocks(x->parts, &x->t, x->rows,
+                         idx_mulk(&e->b, rows_of_a_tile(x, x->parts->first_row), 2));
+    }
     ins *fit = split_rows(x->parts, &x->t, scratch);
     scope some = scope_if(e, fit);
     outer_loops(x, outer, 0);

@@ -279,6 +279,19 @@ static void round_block(const tile_parts *p, const tiling *t, ins *j, ins *place
     }
 }
 
+void find_part_rows(tile_parts *p, tiling *t) {
+    piece_range(t->e, t->tile_m, t->row_piece, &p->first_row, &p->end_row);
+}
+
+void find_part_blocks(tile_parts *p, tiling *t, int rows, ins *full) {
+    lbuild *b = &t->e->b;
+    dim *extent = t->e->extent[t->tile_m];
+    ins *all = lb_sub(b, p->end_row, p->first_row);
+    p->rows = extent->max < rows ? all : full;
+    if (extent->min >= rows || extent->max < rows) return;
+    p->rows = lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, rows), emit_dim(t->e, extent)), full, all);
+}
+
 // The last block begins earlier if it would not be full.
 static void round_blocks(tile_parts *p, tiling *t, ins *end) {
     lbuild *b = &t->e->b;

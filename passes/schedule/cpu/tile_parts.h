@@ -41,6 +41,9 @@ dim *tile_parts_scratch(const tile_parts *p, const contraction *c); // bytes
 bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c);
 // Whether the accesses allow them, after choose_axes. Of rounded operands, K then is one axis.
 bool tile_parts_fit(tile_parts *p, tiling *t);
+// The rows of this call; those of a block, `full` if there are at least `rows` in all (schedule_tiles.c).
+void find_part_rows(tile_parts *p, tiling *t);
+void find_part_blocks(tile_parts *p, tiling *t, int rows, ins *full);
 // Makes the parts of the rows of this call; their blocks must be known. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
