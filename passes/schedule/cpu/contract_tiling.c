@@ -356,6 +356,10 @@ static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows
     return dim_value(n) > m || dim_value(rows) < ENOUGH;
 }
 
+int64_t columns_of_task(const tiling *t) {
+    return t->column_piece ? t->column_piece : (int64_t)t->vectors * t->lanes;
+}
+
 void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
     if (!e->task_begin || e->task_axis >= 0)
@@ -365,8 +369,8 @@ void choose_tasks(tiling *t, const axis_list *outer) {
             emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
             return;
         }
-    dim *n = e->extent[t->c->n],
-        *columns = dim_ceildiv(n, dim_const(n->table, (int64_t)t->vectors * t->lanes)), *rows = NULL;
+    dim *n = e->extent[t->c->n], *columns = dim_ceildiv(n, dim_const(n->table, columns_of_task(t))),
+        *rows = NULL;
     int axis = row_tasks(t, &rows);
     if (prefers_columns(t, columns, rows)) emitter_tasks(e, t->c->n, columns);
     else if (axis >= 0) emitter_tasks(e, axis, rows);

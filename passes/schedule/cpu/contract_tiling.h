@@ -28,6 +28,7 @@ typedef struct tiling {
     axis_list m, k;           // after collapsing
     int tile_m;               // M axis that is tiled, -1: none
     int row_piece;            // its positions in a task
+    int64_t column_piece;     // columns in a task, 0: those of a tile
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     bool packed;
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
@@ -119,6 +120,7 @@ bool panels_are_dense(const tiling *t);    // a panel is the positions of K in t
 void widen_columns(tiling *t, const tile *x, ins *first_column);
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
 
+int64_t columns_of_task(const tiling *t);
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.
 void choose_tasks(tiling *t, const axis_list *outer);
 

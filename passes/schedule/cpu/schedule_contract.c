@@ -606,7 +606,7 @@ static void n_loops(tiling *t) {
     int64_t width = (int64_t)t->vectors * t->lanes;
     const dim *n = t->e->extent[t->c->n];
     ins *begin, *end, *full;
-    piece_range(t->e, t->c->n, width, &begin, &end);
+    piece_range(t->e, t->c->n, columns_of_task(t), &begin, &end);
     if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
     else full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width));
     if (!(full->op == L_CONST && full->i == 0))
@@ -719,7 +719,7 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     if (!always) {
         many = scope_else(&own, many);
         before.b = own.b, before.task_axis = own.task_axis;
-        schedule_contraction_in_tasks(&before, c, PIECE_ROWS, t.vectors, NULL);
+        schedule_contraction_in_tasks(&before, c, &t, NULL);
         own.b = before.b;
     }
     scope_close(&own, many);
@@ -752,11 +752,11 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
-void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors,
-                                   ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = row_piece};
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1};
+    t.row_piece = like->row_piece, t.column_piece = like->column_piece;
     if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
     find_byte_rows(&t, scratch);
-    t.vectors = vectors;
+    t.vectors = like->vectors;
     all_loops(&t);
 }

@@ -571,7 +571,7 @@ static void region_blocks(tiles *x, const region *r) {
     x->region = r;
     scope mark = scope_open(e);
     configure(x);
-    piece_range(e, x->t.c->n, (int64_t)x->t.vectors * COLUMNS, &begin, &end);
+    piece_range(e, x->t.c->n, columns_of_task(&x->t), &begin, &end);
     ins *whole = n - rest == 0 ? lb_idx(b, 0) : lb_bin(b, L_SMIN, end, lb_idx(b, n - rest));
     if (n >= WIDTH) column_range(x, begin, whole, 2, NULL);
     if (rest) {
@@ -730,7 +730,10 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
     if (x->parts && x->parts->rounds && !find_unpacked_parts(x->parts, e, c)) return false;
     x->size = x->parts ? dtype_bits(DT_BF16) / 8 : dtype_bits(c->a->buffer->dtype) / 8;
     x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
-    if (x->parts && x->parts->rounds) x->t.vectors = MAX_VECTORS; // of the schedule for few rows
+    if (x->parts && x->parts->rounds) {
+        x->t.vectors = MAX_VECTORS; // of the schedule for few rows
+        x->t.column_piece = columns_of_rounded_task(c);
+    }
     emitter_stage(&own, c->s, -1, 1, false);
     if (!contraction_operands(&x->t)) return false;
     choose_axes(&x->t);
@@ -745,7 +748,7 @@ static void by_vectors(tiles *x, const emitter *before, ins *scratch) {
     emitter *e = x->t.e, v = *before;
     v.b = e->b;
     v.task_axis = e->task_axis;
-    schedule_contraction_in_tasks(&v, x->t.c, x->t.row_piece, x->t.vectors, scratch);
+    schedule_contraction_in_tasks(&v, x->t.c, &x->t, scratch);
     e->b.block = v.b.block;
 }
 

@@ -156,6 +156,13 @@ bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c) 
     return find_unpacking(p->unpacked) && p->unpacked->lanes == LANES && unpacks_pairs(p->unpacked);
 }
 
+int64_t columns_of_rounded_task(const contraction *c) {
+    enum { TASKS = 12, UNIT = MAX_VECTORS * PANEL };
+    const dim *n = c->k->axes.at[c->n].extent;
+    int64_t piece = dim_is_const(n) ? (dim_value(n) + TASKS - 1) / TASKS : 0;
+    return (piece + UNIT - 1) / UNIT * UNIT;
+}
+
 // Whether A's elements lie along K as those of B's panels do.
 static bool rows_are_dense(const tiling *t) {
     int64_t step = 1;

@@ -46,6 +46,8 @@ void find_part_rows(tile_parts *p, tiling *t);
 void find_part_blocks(tile_parts *p, tiling *t, int rows, ins *full);
 // Makes the parts of the rows of this call; their blocks must be known. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
+// Each task rounds all rows again, so there are few, which still share out the columns evenly.
+int64_t columns_of_rounded_task(const contraction *c);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
 // Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
 // those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
