@@ -40,20 +40,21 @@ typedef struct target {
     arch arch;
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
-    int vector_bits;         // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;         // SIMD registers
-    bool fma;                // fused multiply-add for f32 (and f64 if there are vectors of it)
-    bool f64;                // hardware double
-    bool f32;                // hardware float
-    bool f16_convert;        // hardware f16 <-> f32 (F16C, ...)
-    bool bf16_convert;       // the emitter converts f32 to bf16 best: by an instruction, or its own code
-    bool round_instr;        // hardware floor/ceil/trunc/rint for f32
-    bool scale_instr;        // one instruction multiplies whole vectors of f32 by powers of two
-    bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
-    bool permutes_words;     // one instruction looks up 16 words of 32 bits in a vector of 16
-    bool vnni, avx512, dsp;  // fast dot4; dsp: SMLAD
-    bool i8mm, bf16mm;       // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
-    bool wide_groups;        // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
+    int vector_bits;        // 0: scalars only (C text, M4, CUDA)
+    int vector_regs;        // SIMD registers
+    bool fma;               // fused multiply-add for f32 (and f64 if there are vectors of it)
+    bool f64;               // hardware double
+    bool f32;               // hardware float
+    bool f16_convert;       // hardware f16 <-> f32 (F16C, ...)
+    bool bf16_convert;      // the emitter converts f32 to bf16 best: by an instruction, or its own code
+    bool round_instr;       // hardware floor/ceil/trunc/rint for f32
+    bool scale_instr;       // one instruction multiplies whole vectors of f32 by powers of two
+    bool round_to_int;      // one instruction from f32 to i32, halves to even, for whole vectors
+    bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
+    bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
+    bool narrow_scales; // scales of weights are stored as f16 where that is exact: a CPU level converts it
+    bool i8mm, bf16mm;  // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
+    bool wide_groups;   // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool no_divider;         // no instruction for integer division
     bool no_wide_product;    // no instruction for 64-bit products

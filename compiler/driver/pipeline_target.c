@@ -43,23 +43,25 @@ void set_targets(pipeline *p) {
     for (int i = 0; i < cpus.n; i++)
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
-    bool alone = p->variants.n == 1, wide = false;
+    bool alone = p->variants.n == 1, wide = false, narrow = false;
     for (int i = 0; i < p->variants.n; i++) {
         target *v = (target *)p->variants.at[i];
-        wide |= v->wide_groups;
+        wide |= v->wide_groups, narrow |= v->f16_convert;
         v->bf16_products = v->precision == PRECISION_BF16 || (alone && (v->amx_bf16 || v->bf16mm));
     }
-    for (int i = 0; i < p->variants.n; i++) ((target *)p->variants.at[i])->wide_groups = wide;
+    for (int i = 0; i < p->variants.n; i++) {
+        target *v = (target *)p->variants.at[i];
+        v->wide_groups = wide, v->narrow_scales = narrow;
+    }
     p->target = (target *)p->variants.at[0];
 }
 
 // Or smaller elements, whose products may be those of bytes.
-static bool has_bytes_for_weights(const program *p, precision allowed) {
+static bool has_bytes_for_weights(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        bool small = allowed == PRECISION_INT8 && dtype_is_int(b->dtype) && dtype_bits(b->dtype) < 8;
-        bool byte = b->dtype == DT_I8 || b->dtype == DT_U8;
-        if (b->role == BUF_CONST && (byte || small) && b->rank >= 2) return true;
+        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2)
+            return true;
     }
     return false;
 }
@@ -77,8 +79,7 @@ static bool has_products_of_halves(const program *p) {
 // Drops the variants for products of bytes or of 16-bit floats if the model has none.
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    bool bytes = has_bytes_for_weights(p->program, p->target->precision),
-         bf16 = p->target->precision == PRECISION_BF16,
+    bool bytes = has_bytes_for_weights(p->program), bf16 = p->target->precision == PRECISION_BF16,
          halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {

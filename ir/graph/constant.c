@@ -63,6 +63,16 @@ const constant *constant_rounded(arena *a, const constant *c, dtype as) {
     return to;
 }
 
+bool constant_fits(const constant *c, dtype as) {
+    for (int64_t i = 0; i < (c->kind == CONST_SPLAT && c->count ? 1 : c->count); i++) {
+        uint64_t room = 0;
+        double v = constant_float(c, i);
+        dtype_store_float(as, &room, 0, v, false);
+        if (dtype_load_float(as, &room, 0) != v) return false;
+    }
+    return true;
+}
+
 // The data that holds element i; *i becomes its index there. room: for one element.
 static const void *data_of(const constant *c, int64_t *i, uint64_t *room) {
     if (c->kind == CONST_ROUNDED) round_element(c->from, *i, c->elem, room, 0);

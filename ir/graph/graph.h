@@ -201,6 +201,8 @@ value *value_int64(graph *g, int64_t v);                                        
 constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
 // c with elements rounded to a float type of whole bytes.
+// Whether `as` represents all of its elements.
+bool constant_fits(const constant *c, dtype as);
 const constant *constant_rounded(arena *a, const constant *c, dtype as);
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);

@@ -386,14 +386,18 @@ static layout *panel_layout(const assign *a, const contraction *c, int n_axis, i
     return l;
 }
 
-static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
+static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
     buffer *known = map_get_number(&a->packed, key);
     if (known) return known;
-    buffer *c = program_constant(a->p, b->name, b->data);
+    const constant *data = b->dtype == as ? b->data : constant_rounded(a->p->arena, b->data, as);
+    buffer *c = program_constant(a->p, b->name, data);
     c->layout = l;
     map_put_number(&a->packed, key, c);
     return c;
+}
+static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
+    return packed_constant_as(a, b, l, b->dtype);
 }
 
 static const dim *rows_of(const contraction *c) { return axes_extent(c->k, c->m.at, c->m.n); }
@@ -411,6 +415,12 @@ static bool wastes_panels(const contraction *c, int n_axis) {
 
 static bool worth_packing(const contraction *c) {
     return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= 16;
+}
+
+// Scales of small blocks are a fifth of what a row reads.
+static dtype type_of_side(const assign *a, const buffer *b) {
+    bool narrows = a->t->narrow_scales && b->dtype == DT_F32 && constant_fits(b->data, DT_F16);
+    return narrows ? DT_F16 : b->dtype;
 }
 
 // Scales and zero points of B's blocks, in the order of its panels: [batch ..., N / 16, blocks ..., 16].
@@ -431,7 +441,7 @@ static void pack_sides(assign *a, const contraction *c) {
         for (int i = 0; i < b->rank; i++)
             if (!has_entry(l, i)) l->order[l->n++] = (struct layout_entry){i, 0};
         l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
-        kernel_swap_reads((kernel *)c->k, b, packed_constant(a, b, l));
+        kernel_swap_reads((kernel *)c->k, b, packed_constant_as(a, b, l, type_of_side(a, b)));
     }
     arena_destroy(scratch);
 }
@@ -459,7 +469,8 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_kernel(a->p, r, step_index(r, s), pack);
     }
-    if (group >= 0 && word_elements(c)) pack_sides(a, c);
+    if (b->role == BUF_CONST && dtype_is_int(b->dtype) && c->s->states.at[0].dtype == DT_F32)
+        pack_sides(a, c);
     kernel_swap_reads(k, b, to);
 }
 

@@ -695,7 +695,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     bool attends = attention_find(k, t, &a);
     contraction c;
     bool contracts = contraction_find(k, &c);
-    int64_t partial = contracts ? contraction_scratch(t, &c) + widened_bytes(t, &c) : 0;
+    int64_t partial = contracts ? contraction_scratch(t, &c) + widened_bytes(t, &c) + digit_bytes(t, &c) : 0;
     tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
     dim *bytes = contracts ? byte_rows_scratch(t, &c) : NULL,

@@ -1,17 +1,19 @@
 """Steps and prompts of a decoder with random weights (llm_model.py), each engine in turn, outputs compared.
 
 usage: llm.py ONNXC [--weights int4,int8,dynamic,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
-                    [--cached 16,1024] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
+                    [--cached 16,1024] [--rows 1,2,4,8,16] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
                     [--precision bf16|int8] [--accuracy-level 4]
 
 With --precision onnxc may round operands of products; with --accuracy-level MatMulNBits allows ONNX Runtime to round
 activations, 4: to bytes.
 
 A step is one token with so many cached before it; a prompt has nothing cached. onnxc, ONNX Runtime and OpenVINO read the same
-file, llama.cpp (package xllamacpp, if installed) the same numbers as GGUF. Also printed: how many bytes a second of the
-weights a step reads, and the bandwidth that a loop which only reads them measures beside it.
+file, llama.cpp (package xllamacpp, if installed) the same numbers as GGUF. With --rows a step is so many tokens, as those
+that a smaller model proposes. Also printed: how many bytes a second of packed weights and caches a step of onnxc reads, and
+its share of the bandwidth that as many threads measure beside it which only read memory.
 """
 import argparse
+import concurrent.futures
 import ctypes
 import os
 import sys
@@ -202,15 +204,16 @@ class Llama:
 ENGINES = {"onnxc": Onnxc, "ort": Ort, "openvino": OpenVino, "llama": Llama}
 
 
-def bandwidth(megabytes=256):
-    """GB/s of a loop that reads memory which no cache holds."""
-    a = np.ones(megabytes << 17, np.int64)
+def bandwidth(threads, megabytes=256):
+    """GB/s of threads that read memory which no cache holds, each its own."""
+    parts = [np.ones(megabytes << 17, np.int64) for _ in range(threads)]
     best = 1e9
-    for _ in range(5):
-        start = time.perf_counter()
-        a.sum()
-        best = min(best, time.perf_counter() - start)
-    return a.nbytes / best / 1e9
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for _ in range(8):
+            start = time.perf_counter()
+            list(pool.map(np.sum, parts))
+            best = min(best, time.perf_counter() - start)
+    return sum(a.nbytes for a in parts) / best / 1e9
 
 
 def measure(engines, arguments, what, ids, cached, bytes_read):
@@ -223,8 +226,9 @@ def measure(engines, arguments, what, ids, cached, bytes_read):
     line = f"{arguments.weights:8s} {what:24s} " + "  ".join(f"{n} {1e3 * t:8.2f} ms" for n, t in times.items())
     if others:
         line += f"  ratio {ours / min(others.values()):.2f}"
-    if len(ids) == 1:
-        line += f"  {bytes_read / ours / 1e9:.1f} of {bandwidth():.1f} GB/s"
+    if bytes_read:
+        rate, most = bytes_read / ours / 1e9, bandwidth(arguments.threads)
+        line += f"  {rate:.1f} of {most:.1f} GB/s ({100 * rate / most:.0f} %)"
     for n, r in results.items():
         if n != "onnxc" and (n != "llama" or cached == 0):  # its caches are filled by tokens
             line += f"  {n}'s difference {peers.difference(results['onnxc'], r):.1e}"
@@ -246,13 +250,17 @@ def bench(arguments, weights, folder):
             engines[name] = ENGINES[name](arguments, shape, path, folder)
         except (ImportError, RuntimeError) as error:
             print(f"{name}: not measured: {str(error).splitlines()[0][:100]}")
-    read = os.path.getsize(path) - shape.vocabulary * shape.hidden * 4
+    read = engines["onnxc"].model.bytes - shape.vocabulary * shape.hidden * 4
     random = np.random.default_rng(1)
     for cached in map(int, filter(None, arguments.cached.split(","))):
-        measure(engines, arguments, f"step at {cached}", [7], cached, read)
+        caches = 2 * shape.layers * shape.kv_heads * cached * shape.head * 4
+        for rows in map(int, arguments.rows.split(",")):
+            ids = [7] if rows == 1 else random.integers(0, shape.vocabulary, rows).tolist()
+            what = f"step at {cached}" + (f", {rows} rows" if rows > 1 else "")
+            measure(engines, arguments, what, ids, cached, read + caches)
     for length in map(int, filter(None, arguments.prompts.split(","))):
         ids = random.integers(0, shape.vocabulary, length).tolist()
-        measure(engines, arguments, f"prompt of {length}", ids, 0, read)
+        measure(engines, arguments, f"prompt of {length}", ids, 0, 0)
 
 
 def main():
@@ -264,6 +272,7 @@ def main():
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--cached", default="16,1024")
+    parser.add_argument("--rows", default="1")
     parser.add_argument("--prompts", default="128,512")
     parser.add_argument("--capacity", type=int, default=2048)
     parser.add_argument("--spelling", choices=["nbits", "qdq"], default="nbits")

@@ -53,13 +53,20 @@ static bool has_whole_blocks(const tiling *t, int64_t block) {
     return t->a->affine && t->a->base->op == X_CONST && t->a->base->i % block == 0 && rows_are_compact(t);
 }
 
+// The integer of these bits.
+static int64_t element_of_code(const tiling *t, int code) {
+    int bits = bits_of(t);
+    bool negative = dtype_is_signed(t->c->b->buffer->dtype) && code >> (bits - 1);
+    return negative ? code - (1 << bits) : code;
+}
+
 // The constant z if B's term is its element minus z.
 static bool constant_zero(const tiling *t, const expr *term, int64_t *z) {
     const expr *read = t->c->b;
-    if (!is_function_of(term, read)) return false;
+    if (!word_is_function_of(term, read)) return false;
     for (int code = 0; code < 1 << bits_of(t); code++) {
-        double v = value_of_code(term, read, code).f;
-        int64_t element = eval_code(read->buffer->dtype, code).i;
+        double v = word_value(term, read, code);
+        int64_t element = element_of_code(t, code);
         if (v != rint(v) || fabs(v) > MOST_ZERO || (code && element - (int64_t)v != *z)) return false;
         *z = element - (int64_t)v;
     }
@@ -74,7 +81,7 @@ static bool find_zero(const tiling *t, const expr *term, byte_rows *r) {
         int64_t none;
         if (term->op != X_SUB || !constant_zero(t, term->arg[0], &none) || none != 0) return false;
         r->zero = term->arg[1], r->offset = 0;
-        if (expr_uses_axis(r->zero, t->group_axis) || is_function_of(r->zero, read)) return false;
+        if (expr_uses_axis(r->zero, t->group_axis) || word_is_function_of(r->zero, read)) return false;
     }
     if (r->is_signed) r->offset += 1 << (bits_of(t) - 1);
     return true;
@@ -86,9 +93,11 @@ bool find_byte_rows(tiling *t, ins *scratch) {
     if (!scratch || !is_eligible(e->t, c) || t->k.n < 1 || t->k.at[t->k.n - 1] != t->group_axis) return false;
     int64_t block = last_extent(t);
     byte_rows *r = ARENA_NEW(e->scratch, byte_rows);
-    expr *term = split_word_factor(e->k, c, t->group_axis, &r->scale);
+    word_factor f;
+    split_word_factor(e, c, t->group_axis, &f);
+    r->scale = f.scale;
     if (block < LEAST_BLOCK || block > MOST_BLOCK || block % piece_of(t) ||
-        !steps_by_one(t->a, t->group_axis) || !has_whole_blocks(t, block) || !find_zero(t, term, r))
+        !steps_by_one(t->a, t->group_axis) || !has_whole_blocks(t, block) || !find_zero(t, f.term, r))
         return false;
     r->block = block, r->bytes = scratch;
     t->bytes = r;

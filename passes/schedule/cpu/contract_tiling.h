@@ -8,7 +8,15 @@
 #include "passes/schedule/cpu/schedule_words.h"
 
 // A chunk of rows is a multiple of tiles of 6 and of 14 rows.
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
+enum {
+    MAX_ROWS = 14,
+    DIGIT_ROWS = 8,
+    DIGIT_TILE = 4,
+    DIGIT_SUMS = 16,
+    MAX_VECTORS = 4,
+    MAX_SIDES = 4,
+    PIECE_ROWS = 42
+};
 
 // Cache blocking around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are outside of it, one position at a
 // time.
@@ -20,6 +28,15 @@ typedef struct block_plan {
     int64_t m_step, k_step; // positions of those axes in a block
     int64_t m_inner;        // positions of the axes of M inside of m_at
 } block_plan;
+
+// Rows as sums of bytes (contract_digits.c), in memory at `at`: words of 32 bits a row, of which `depth` are digits.
+typedef struct digit_plan {
+    ins *at;
+    int64_t row, depth, blocks, inner; // positions of K in a block, which is the innermost axis
+    word_factor factor;                // of B
+    int offset;                        // is added to B's elements
+    expr *zero;                        // the zero point of each block, NULL: B's elements less `offset`
+} digit_plan;
 
 typedef struct tiling {
     emitter *e;
@@ -39,10 +56,11 @@ typedef struct tiling {
     bool words;            // the groups are words of packed elements
     word_factor word;      // then B's factor
     byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
-    ins *panel_stride;     // elements from one panel to the next
-    expr *row_stride;      // elements of A from one row to the next
-    bool heavy;            // the epilogue is a loop over the tile
-    lfunc *finisher;       // ... in this function, NULL: not emitted yet
+    digit_plan digits;
+    ins *panel_stride; // elements from one panel to the next
+    expr *row_stride;  // elements of A from one row to the next
+    bool heavy;        // the epilogue is a loop over the tile
+    lfunc *finisher;   // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened

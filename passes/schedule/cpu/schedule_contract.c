@@ -20,6 +20,7 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
+#include "passes/schedule/cpu/contract_digits.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>
@@ -667,7 +668,7 @@ void prepare_factors(tiling *t) {
     emitter_stage(e, c->s, c->n, t->lanes, true);
 }
 
-static void all_loops(tiling *t) {
+static void all_loops(tiling *t, ins *scratch) {
     emitter *e = t->e;
     const contraction *c = t->c;
     prepare_factors(t);
@@ -679,7 +680,13 @@ static void all_loops(tiling *t) {
         widen_rows(t, lb_offset(&e->b, t->wide, lb_idx(&e->b, before), 1));
     }
     if (t->bytes) round_to_bytes(t);
-    outer_loops(t, &outer, 0);
+    bool splits = !t->bytes && find_digits(t, scratch);
+    ins *few = splits ? digit_rows_only(t) : NULL;
+    scope mark = scope_if(e, few);
+    if (splits) digit_rows(t);
+    if (few) mark = scope_else(e, mark);
+    if (few || !splits) outer_loops(t, &outer, 0);
+    scope_close(e, mark);
 }
 
 // Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
@@ -691,7 +698,7 @@ static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     if (!prepare(&t) || !panels_are_dense(&t) || !rows_are_compact(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
-    all_loops(&t);
+    all_loops(&t, NULL);
     *e = own;
     return true;
 }
@@ -715,11 +722,11 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     bool always = rows->min >= LEAST_UNPACKED_ROWS;
     ins *least = lb_idx(&own.b, LEAST_UNPACKED_ROWS);
     scope many = scope_if(&own, always ? NULL : lb_cmp(&own.b, L_SLE, least, emit_dim(&own, rows)));
-    all_loops(&t);
+    all_loops(&t, NULL);
     if (!always) {
         many = scope_else(&own, many);
         before.b = own.b, before.task_axis = own.task_axis;
-        schedule_contraction_in_tasks(&before, c, &t, NULL);
+        schedule_contraction_in_tasks(&before, c, &t, scratch);
         own.b = before.b;
     }
     scope_close(&own, many);
@@ -733,7 +740,7 @@ static bool by_bytes(emitter *e, const contraction *c, ins *scratch) {
     tiling t = {.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
     if (!prepare(&t) || !find_byte_rows(&t, scratch)) return false;
     choose_tile(&t);
-    all_loops(&t);
+    all_loops(&t, NULL);
     *e = own;
     return true;
 }
@@ -748,7 +755,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
-    all_loops(&t);
+    all_loops(&t, scratch);
     return true;
 }
 
@@ -758,5 +765,5 @@ void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tilin
     if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
     find_byte_rows(&t, scratch);
     t.vectors = like->vectors;
-    all_loops(&t);
+    all_loops(&t, scratch);
 }

@@ -53,18 +53,18 @@ static expr *without_scale(kernel *k, expr *e, int axis, expr **scale) {
     return e;
 }
 
-bool is_function_of(const expr *e, const expr *read) {
+bool word_is_function_of(const expr *e, const expr *read) {
     if (e == read || e->op == X_CONST) return true;
     if (expr_op_class(e->op) == XC_LEAF || e->op == X_CHECK) return false;
     for (int j = 0; j < expr_arity(e->op); j++)
-        if (!is_function_of(e->arg[j], read)) return false;
+        if (!word_is_function_of(e->arg[j], read)) return false;
     return true;
 }
 
 // The largest part of e in f32 that depends on the read alone; NULL: none.
 static expr *value_of_read(expr *e, const expr *read) {
     if (e->op == X_CONST || (expr_op_class(e->op) == XC_LEAF && e != read)) return NULL;
-    if (e->dtype == DT_F32 && is_function_of(e, read)) return e;
+    if (e->dtype == DT_F32 && word_is_function_of(e, read)) return e;
     for (int j = 0; j < expr_arity(e->op) && e != read; j++) {
         expr *found = value_of_read(e->arg[j], read);
         if (found) return found;
@@ -81,13 +81,9 @@ static cell evaluate(const expr *e, const expr *read, cell element) {
     return out;
 }
 
-cell eval_code(dtype t, int code) {
+double word_value(const expr *e, const expr *read, int code) {
     uint8_t bits = (uint8_t)code;
-    return eval_load(t, &bits, 0);
-}
-
-cell value_of_code(const expr *e, const expr *read, int code) {
-    return evaluate(e, read, eval_code(read->buffer->dtype, code));
+    return evaluate(e, read, eval_load(read->buffer->dtype, &bits, 0)).f;
 }
 
 static ins *table_of(emitter *e, const word_factor *f, const expr *read) {
@@ -95,8 +91,8 @@ static ins *table_of(emitter *e, const word_factor *f, const expr *read) {
     ltype scalar = lt(LK_F32, 1);
     ins *table = lb_float(b, lt(LK_F32, f->lanes), 0);
     for (int lane = 0; lane < f->lanes; lane++) {
-        cell v = value_of_code(f->value, read, lane & ((1 << f->bits) - 1));
-        table = lb_insert(b, table, lb_float(b, scalar, v.f), lane);
+        double value = word_value(f->value, read, lane & ((1 << f->bits) - 1));
+        table = lb_insert(b, table, lb_float(b, scalar, value), lane);
     }
     return table;
 }
@@ -116,15 +112,16 @@ static expr *with_float_difference(void *user, expr *e) {
     return x_sub(k, x_cast(k, x, DT_F32, true), x_cast(k, y, DT_F32, true));
 }
 
-expr *split_word_factor(kernel *k, const contraction *c, int axis, expr **scale) {
-    *scale = NULL;
-    return without_scale(k, expr_rewrite(k, c->term_b, with_float_difference, k), axis, scale);
+void split_word_factor(emitter *e, const contraction *c, int axis, word_factor *f) {
+    *f = (word_factor){.bits = bits_of(c)};
+    expr *term = expr_rewrite(e->k, c->term_b, with_float_difference, e->k);
+    f->whole = term;
+    f->term = without_scale(e->k, term, axis, &f->scale);
 }
 
 void find_word_factor(emitter *e, const contraction *c, int axis, int lanes, word_factor *f) {
-    *f = (word_factor){.bits = bits_of(c), .lanes = lanes};
-    f->whole = expr_rewrite(e->k, c->term_b, with_float_difference, e->k);
-    f->term = split_word_factor(e->k, c, axis, &f->scale);
+    split_word_factor(e, c, axis, f);
+    f->lanes = lanes;
     if (e->t->permutes_words && lanes >= 1 << f->bits) f->value = value_of_read(f->term, c->b);
     if (f->value) f->table = table_of(e, f, c->b);
 }

@@ -25,16 +25,16 @@ typedef struct word_factor {
     int bits, lanes; // of an element; of a vector
 } word_factor;
 
-// B's factor without those of its factors that are invariant along the axis, which become *scale (NULL: none).
-expr *split_word_factor(kernel *k, const contraction *c, int axis, expr **scale);
-bool is_function_of(const expr *e, const expr *read); // whether e depends on the read alone
-cell eval_code(dtype t, int code);                    // the element of these bits
-cell value_of_code(const expr *e, const expr *read, int code);
 // Elements of B in a word; 0: this contraction has none.
 int word_elements(const contraction *c);
 // The reduce axis of the elements in a word; -1: none.
 int word_axis(const contraction *c);
-// Splits B's factor; `axis` is the words' axis.
+// Splits B's factor, without a table; `axis` is the words' axis.
+void split_word_factor(emitter *e, const contraction *c, int axis, word_factor *f);
+// Whether e depends on the read alone; its value then, for the element of these bits.
+bool word_is_function_of(const expr *e, const expr *read);
+double word_value(const expr *e, const expr *read, int code);
+// The same with a table.
 void find_word_factor(emitter *e, const contraction *c, int axis, int lanes, word_factor *f);
 // The words of `lanes` columns from element `at` of B.
 ins *load_packed(emitter *e, const contraction *c, ins *at, int lanes);
