@@ -24,8 +24,14 @@ typedef struct arch {
     const char *protect_function; // function attribute of branch protection
     const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each
 } arch;
-// The format to which factors of f32 products may be rounded.
-typedef enum precision { PRECISION_OWN, PRECISION_TF32, PRECISION_BF16, PRECISION_F16 } precision;
+// The format to which factors of f32 products may be rounded; int8: those of constants with fewer bits.
+typedef enum precision {
+    PRECISION_OWN,
+    PRECISION_TF32,
+    PRECISION_BF16,
+    PRECISION_F16,
+    PRECISION_INT8
+} precision;
 typedef enum fp_mode { FP_STRICT, FP_DEFAULT, FP_FAST } fp_mode;
 typedef struct target {
     const char *triple, *cpu, *features; // normalised, as LLVM spells them; NULL for C and CUDA text

@@ -71,8 +71,8 @@ const option compile_options[] = {
      "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
     {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
      "skip an optional pass or group of passes; may be repeated"},
-    {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
-     "reduced precision allowed in matrix products (CPUs: bf16, f16); default: the model's own"},
+    {"--precision", NULL, "f32|bf16|f16|int8|tf32", OPT_CHOICE, AT(precision), EFFORT,
+     "reduced precision allowed in matrix products (CPUs: bf16, f16, int8); default: the model's own"},
     {"--blas", NULL, "cblas|none|PATH", OPT_TEXT, AT(blas), EFFORT,
      "cblas: large products of inputs call cblas_sgemm and cblas_dgemm, to be linked (-lopenblas); PATH, "
      "none: "
@@ -341,9 +341,10 @@ static void check_opsets(diag *d, const options *o) {
 static void check_precision(diag *d, const options *o) {
     const format *f = format_of_options(o);
     precision p = options_precision(o);
+    missing_if(d, p == PRECISION_INT8 && options_for_gpu(o), "--precision=int8 with --device=cuda");
     if (p == PRECISION_OWN || options_for_gpu(o)) return;
     missing_if(d, p == PRECISION_TF32, "--precision=tf32 without --device=cuda");
-    missing_if(d, p != PRECISION_TF32 && f && f->text_target, "--precision=bf16 or f16 with --emit=c");
+    missing_if(d, p != PRECISION_TF32 && f && f->text_target, "--precision=bf16, f16 or int8 with --emit=c");
 }
 
 void options_check(arena *a, diag *d, const options *o) {
@@ -425,8 +426,8 @@ fp_mode options_fp(const options *o) {
 bool options_cblas(const options *o) { return o->blas && strcmp(o->blas, "cblas") == 0; }
 
 precision options_precision(const options *o) {
-    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
-    int i = PRECISION_F16;
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16", "int8"};
+    int i = PRECISION_INT8;
     while (i > 0 && (!o->precision || strcmp(o->precision, names[i]) != 0)) i--;
     return (precision)i;
 }

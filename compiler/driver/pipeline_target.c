@@ -72,6 +72,7 @@ void set_targets(pipeline *p) {
     p->target = (target *)p->variants.at[0];
 }
 
+// Or smaller elements, whose products may be those of bytes.
 static bool has_bytes_for_weights(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];

@@ -11,6 +11,7 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 #include "passes/schedule/common/nest.h"
+#include "passes/schedule/cpu/contract_bytes.h"
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
@@ -697,11 +698,14 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     int64_t partial = contracts ? contraction_scratch(t, &c) + widened_bytes(t, &c) + digit_bytes(t, &c) : 0;
     tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
-    if (parts) own = own ? dim_max(own, tile_parts_scratch(parts, &c)) : tile_parts_scratch(parts, &c);
+    dim *bytes = contracts ? byte_rows_scratch(t, &c) : NULL,
+        *more[] = {bytes, parts ? tile_parts_scratch(parts, &c) : NULL};
+    for (int j = 0; j < 2; j++)
+        if (more[j]) own = own ? dim_max(own, more[j]) : more[j];
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
     if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
     else if (contracts && schedule_tiles(e, &c, parts, scratch)) code->schedule = "matrix tiles";
-    else if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
+    else if (contracts && schedule_contraction(e, &c, partial || bytes ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)
         rows_choose_tasks(e), schedule_attention(e, &a, scratch), code->schedule = "online attention";

@@ -2,6 +2,10 @@
 
 usage: llm.py ONNXC [--weights int4,int8,dynamic,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
                     [--cached 16,1024] [--rows 1,2,4,8,16] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
+                    [--precision bf16|int8] [--accuracy-level 4]
+
+With --precision onnxc may round operands of products; with --accuracy-level MatMulNBits allows ONNX Runtime to round
+activations, 4: to bytes.
 
 A step is one token with so many cached before it; a prompt has nothing cached. onnxc, ONNX Runtime and OpenVINO read the same
 file, llama.cpp (package xllamacpp, if installed) the same numbers as GGUF. With --rows a step is so many tokens, as those
@@ -61,6 +65,8 @@ class Onnxc:
         if arguments.cache == "group":
             states.append("--dim=total=1:%d" % arguments.capacity)
         options = ["--threads", str(arguments.threads), *states, *arguments.options.split()]
+        if arguments.precision:
+            options += ["--precision", arguments.precision]
         bound = "capacity=%d" if arguments.cache != "concat" else "past=0:%d"
         options += ["--dim", bound % arguments.capacity]
         self.model = peers.Compiled(arguments.onnxc, path, folder, options)
@@ -236,7 +242,7 @@ def bench(arguments, weights, folder):
     path = os.path.join(folder, "model.onnx")
     kind = "int8" if weights == "dynamic" else weights
     onnx.save(llm_model.decoder(shape, kind, arguments.spelling, arguments.cache, weights == "dynamic",
-                                arguments.capacity), path)
+                                arguments.capacity, arguments.accuracy_level), path)
     engines = {}
     for name in arguments.engines.split(","):
         try:
@@ -270,6 +276,8 @@ def main():
     parser.add_argument("--capacity", type=int, default=2048)
     parser.add_argument("--spelling", choices=["nbits", "qdq"], default="nbits")
     parser.add_argument("--cache", choices=["group", "scatter", "concat"], default="group")
+    parser.add_argument("--precision", choices=["bf16", "int8"])
+    parser.add_argument("--accuracy-level", type=int, default=0)
     parser.add_argument("--options", default="")
     arguments = parser.parse_args()
     for weights in arguments.weights.split(","):

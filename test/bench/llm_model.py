@@ -71,8 +71,9 @@ class Decoder:
     """The graph of one file. `spelling`: nbits (com.microsoft's MatMulNBits) or qdq (DequantizeLinear before MatMul); `cache`:
     group (GroupQueryAttention over a shared buffer), scatter (TensorScatter and Attention) or concat (Concat of past and new)."""
 
-    def __init__(self, weights, spelling, cache, dynamic=False):
+    def __init__(self, weights, spelling, cache, dynamic=False, accuracy_level=0):
         self.w, self.s, self.spelling, self.cache, self.dynamic = weights, weights.shape, spelling, cache, dynamic
+        self.accuracy_level = accuracy_level
         self.nodes, self.constants, self.inputs, self.outputs = [], [], [], []
 
     def constant(self, name, array, dtype=None):
@@ -112,7 +113,8 @@ class Decoder:
             return self.dynamic_product(x, name, q, scale)
         if self.spelling == "nbits" and self.w.kind == "int4":
             return self.op("MatMulNBits", x, self.constant(name, nibbles(q + 8).reshape(n, k // BLOCK, BLOCK // 2)),
-                           self.constant(name + ".scale", scale), domain="com.microsoft", K=k, N=n, bits=4, block_size=BLOCK)
+                           self.constant(name + ".scale", scale), domain="com.microsoft", K=k, N=n, bits=4, block_size=BLOCK,
+                           accuracy_level=self.accuracy_level)
         if self.w.kind == "int4":
             w = self.op("DequantizeLinear", self.constant(name, nibbles(q.T), TensorProto.INT4),
                         self.constant(name + ".scale", scale.T), axis=0, block_size=BLOCK)
@@ -209,8 +211,8 @@ class Decoder:
         return helper.make_model(graph, opset_imports=domains, ir_version=11)
 
 
-def decoder(shape, kind, spelling="nbits", cache="group", dynamic=False, capacity=2048):
-    return Decoder(Weights(shape, kind), spelling, cache, dynamic).model(capacity)
+def decoder(shape, kind, spelling="nbits", cache="group", dynamic=False, capacity=2048, accuracy_level=0):
+    return Decoder(Weights(shape, kind), spelling, cache, dynamic, accuracy_level).model(capacity)
 
 
 # ---------------------------------------------------------------- GGUF

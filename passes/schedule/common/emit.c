@@ -261,6 +261,17 @@ void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_
     for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
 }
 
+emitter emitter_apart(const emitter *e) {
+    emitter own = *e;
+    int axes = e->k->axes.n;
+    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
+    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
+    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
+    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    memset(&own.log, 0, sizeof own.log);
+    return own;
+}
+
 bool emit_varies(emitter *e, const expr *x) {
     if (e->lanes == 1) return false;
     struct emit_entry *s = entry_of(e, x);

@@ -101,7 +101,9 @@ void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
 // On a GPU: the same parameters; locals are created within the block by emitter_block_locals: in shared
 // memory while they fit, else in scratch memory per block.
 void emitter_signature_gpu(emitter *e, bool locals); // locals: whether there are any
-void emitter_status(emitter *e);                     // a variable of this thread for failed checks
+// A copy without open loops, whose axes are collapsed on their own.
+emitter emitter_apart(const emitter *e);
+void emitter_status(emitter *e); // a variable of this thread for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status, drops unused parameters
 // Prepares a stage: accesses of its reads, and which values vary along vaxis.

@@ -514,7 +514,7 @@ static void digit_columns(tiling *t, tile x, ins *m) {
     lbuild *b = &e->b;
     int64_t width = (int64_t)x.vectors * t->lanes, n = dim_value(e->extent[t->c->n]), rest = n % width;
     ins *begin, *end;
-    piece_range(e, t->c->n, (int64_t)t->vectors * t->lanes, &begin, &end);
+    piece_range(e, t->c->n, columns_of_task(t), &begin, &end);
     ins *full = rest ? lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width)) : end;
     if (n >= width) {
         scope loop = scope_for(e, "n", begin, full, width, LOOP_PARALLEL);

@@ -109,6 +109,7 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
+    if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
     int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
                                   : (t->e->t->vector_regs - 1 - vectors) / vectors;
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
@@ -133,10 +134,11 @@ static int rows_in_a_set(const tiling *t, int rows) {
 static double step_cost(const tiling *t, double rows, int vectors) {
     enum { LINE = 64, UNPACK = 3 };
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
-    double unpacked = t->words ? UNPACK * vectors / 2.0 : half && !t->wide ? vectors : 0;
+    bool wide = t->unpacks || (half && t->wide);
+    double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
     double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
            hidden = work > loads ? work : loads;
-    double bytes = half && t->wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
+    double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
            lines = bytes / LINE * (vectors * t->lanes + rows);
     if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
@@ -253,7 +255,7 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
     if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
-    if (group_elements(c) && !widens_pairs(t, c)) return false;
+    if (group_elements(c) && !widens_pairs(t, c) && !unpacks_for_rows(t, c)) return false;
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
@@ -309,12 +311,13 @@ void choose_blocks(tiling *t) {
     if (t->group_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
-    p->k_at = fit_axes(t, &t->k, l.depth, t->pairs ? 2 : 1, &p->k_step, &k_inner);
+    p->k_at = fit_axes(t, &t->k, l.depth, t->pairs ? 2 : t->unpacks ? t->group : 1, &p->k_step, &k_inner);
     p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
                 const_extent(t, t->tile_m) == INT64_MAX;
     p->splits = l.splits;
     p->columns = l.columns > width ? l.columns / width * width : width;
     p->on = p->m_step > 0 && p->k_step > 0;
+    if (t->unpacks && p->splits && p->k_at == t->k.n - 1 && p->k_step % t->group) *p = (block_plan){0};
 }
 
 // ---------------------------------------------------------------- prefetching
@@ -381,6 +384,10 @@ static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows
     return dim_value(n) > m || dim_value(rows) < ENOUGH;
 }
 
+int64_t columns_of_task(const tiling *t) {
+    return t->column_piece ? t->column_piece : (int64_t)t->vectors * t->lanes;
+}
+
 void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
     if (!e->task_begin || e->task_axis >= 0)
@@ -390,8 +397,8 @@ void choose_tasks(tiling *t, const axis_list *outer) {
             emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
             return;
         }
-    dim *n = e->extent[t->c->n],
-        *columns = dim_ceildiv(n, dim_const(n->table, (int64_t)t->vectors * t->lanes)), *rows = NULL;
+    dim *n = e->extent[t->c->n], *columns = dim_ceildiv(n, dim_const(n->table, columns_of_task(t))),
+        *rows = NULL;
     int axis = row_tasks(t, &rows);
     if (prefers_columns(t, columns, rows)) emitter_tasks(e, t->c->n, columns);
     else if (axis >= 0) emitter_tasks(e, axis, rows);

@@ -2,6 +2,8 @@
 // caches.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
 #define ONNXC_PASSES_SCHEDULE_CPU_CONTRACT_TILING_H
+#include "passes/schedule/cpu/contract_bytes.h"
+#include "passes/schedule/cpu/contract_factor.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
 
@@ -43,6 +45,7 @@ typedef struct tiling {
     axis_list m, k;           // after collapsing
     int tile_m;               // M axis that is tiled, -1: none
     int row_piece;            // its positions in a task
+    int64_t column_piece;     // columns in a task, 0: those of a tile
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     bool packed;
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
@@ -52,6 +55,7 @@ typedef struct tiling {
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
     word_factor word;      // then B's factor
+    byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
     digit_plan digits;
     ins *panel_stride; // elements from one panel to the next
     expr *row_stride;  // elements of A from one row to the next
@@ -62,6 +66,7 @@ typedef struct tiling {
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
     bool is_wide;                 // the columns of this tile are there
     ins *wide_from;               // their first element in B
+    bool unpacks;                 // B's factors are stored there for all rows
     bool pairs;                   // B is in pairs of bf16, which are widened
     ins *m_begin, *m_end;         // bounds of the block along M, NULL: all
     ins *outer_begin, *outer_end; // bounds of the axis outside of it, if nested
@@ -84,15 +89,19 @@ typedef struct tile {
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
 bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
-// The elements of B before the first column of a tile.
-ins *first_column(tiling *t, const tile *x);
-// Vector v of an expression, given the value of a part of it, such as B's read; NULL: none.
-ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value);
-// Loads the side operands that are invariant in the remaining loops; returns which, for the end of the current loop.
-unsigned load_sides(tiling *t, const tile *x);
-void forget_sides(tiling *t, unsigned which);
 // The elements of B from the first vector of columns to vector v.
 ins *column_offset(const tiling *t, int v);
+// The same in panels with this stride, of groups of `wide` elements; and those before the tile's first column.
+ins *panel_offset(const tiling *t, ins *stride, int v, int wide);
+ins *panel_start(tiling *t, const tile *x, ins *stride, int wide);
+ins *first_column(tiling *t, const tile *x);
+int panel_entry(const buffer *b, bool groups); // of the layout, which counts panels
+// B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
+access *access_at_first_column(emitter *e, const expr *read, int n, int group);
+// Prepares the operands of a contraction whose B is unpacked; false: it cannot be.
+bool find_unpacking(tiling *t);
+// Prepares B's factor: its sides, its words, the stride of panels, and the lanes of values.
+void prepare_factors(tiling *t);
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
@@ -125,6 +134,7 @@ bool panels_are_dense(const tiling *t); // a panel is the positions of K in the 
 void widen_columns(tiling *t, const tile *x, ins *first_column);
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
 
+int64_t columns_of_task(const tiling *t);
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.
 void choose_tasks(tiling *t, const axis_list *outer);
 

@@ -4,9 +4,11 @@
 //   for k in block, v < NV: wide[k][v] = f32(B[k][n0 + v L ...])
 //
 // so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16, which are for CPUs
-// with units for them, are widened like this on others, where A is f32.
+// with units for them, are widened like this on others, where A is f32. Constants of a byte or less are unpacked
+// (contract_factor.h): then wide[k][v] is B's whole factor, with its scales.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
+#include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
@@ -31,13 +33,20 @@ static bool widens_columns(const target *t, const contraction *c) {
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
+// Rows that may be many: at run time, few of them leave B as it is.
+bool unpacks_for_rows(const target *t, const contraction *c) {
+    return t->fp != FP_STRICT && t->vector_bits >= 128 && can_unpack(c) &&
+           axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
+}
+
 bool widens(const target *t, const contraction *c) {
     bool vectors = c->s->states.at[0].dtype == DT_F32 && t->vector_bits >= 128;
     return vectors && (widens_columns(t, c) || widens_pairs(t, c));
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {
-    if (!widens(t, c)) return 0;
+    bool f32 = c->s->states.at[0].dtype == DT_F32;
+    if (!widens(t, c) && !(f32 && unpacks_for_rows(t, c))) return 0;
     return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
 }
 
@@ -71,6 +80,20 @@ static void store_wide(const tiling *t, ins *at, int v, ins *x) {
     lb_store(&t->e->b, t->wide, idx_addk(&t->e->b, at, (int64_t)v * t->lanes), x, 0);
 }
 
+typedef struct wide_place {
+    const tiling *t;
+    int64_t width; // of a row
+} wide_place;
+
+static void store_factors(void *user, ins *place, int v, ins *const *factors, int n) {
+    const wide_place *w = user;
+    lbuild *b = &w->t->e->b;
+    ins *at = w->width % PANEL == 0
+                  ? idx_mulk(b, place, w->width / PANEL)
+                  : idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), w->width);
+    for (int j = 0; j < n; j++) store_wide(w->t, idx_addk(b, at, j * w->width), v, factors[j]);
+}
+
 void widen_columns(tiling *t, const tile *x, ins *first_column) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -78,6 +101,11 @@ void widen_columns(tiling *t, const tile *x, ins *first_column) {
     const buffer *of = t->c->b->buffer;
     t->is_wide = panels_are_dense(t);
     if (!t->is_wide) return;
+    if (t->unpacks) {
+        wide_place w = {t, width};
+        t->wide_from = unpack_columns(t, x, &(factor_store){store_factors, &w});
+        return;
+    }
     scope mark = scope_open(e);
     ins *n = begin_block(t);
     t->wide_from = lb_add(b, emit_index(e, t->b->offset), first_column);
@@ -128,6 +156,9 @@ static void set_counters(tiling *t, bool last, bool *changed) {
         if (j == t->tile_m) piece_range(e, j, t->row_piece, &begin, &end);
         else axis_range(e, j, &begin, &end);
         changed[j] = true;
+        // The last block of tiles may begin before the first row of a task.
+        if (begin->op != L_CONST && j == t->tile_m)
+            begin = lb_bin(&e->b, L_SMAX, idx_subk(&e->b, begin, 2 * TILE_ROWS), lb_idx(&e->b, 0));
         e->counter[j] = last ? idx_subk(&e->b, end, 1) : begin;
     }
     e->counter[t->c->n] = lb_idx(&e->b, 0);

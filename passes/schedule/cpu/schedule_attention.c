@@ -361,20 +361,25 @@ static void write_block(flash *f, ins *i0) {
     lb_end(b, r);
 }
 
-void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end) {
-    const attention *a = f->a;
+// Where it does not hold, a key is not seen; NULL: all are.
+static expr *excluding_condition(const attention *a) {
     const expr *score = a->score->writes.at[0].value;
     bool excludes = score->op == X_SELECT && score->arg[2]->op == X_CONST && score->arg[2]->f == -INFINITY;
-    if (!excludes) return;
-    emitter_stage(f->e, a->score, -1, 1, false);
-    range_of_condition(f->e, score->arg[0], a->j, rows, begin, end);
+    return excludes ? score->arg[0] : NULL;
+}
+
+void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end) {
+    expr *condition = excluding_condition(f->a);
+    if (!condition) return;
+    emitter_stage(f->e, f->a->score, -1, 1, false);
+    range_of_condition(f->e, condition, f->a->j, rows, begin, end);
 }
 
 static void query_rows(flash *f, ins *i0) {
     lbuild *b = f->b;
     row_block rows = {f->a->i, i0, idx_addk(b, lb_add(b, i0, f->rows), -1)};
     ins *all = f->nj, *begin = lb_idx(b, 0);
-    if (!f->a->blocks) flash_key_range(f, &rows, &begin, &f->nj);
+    flash_key_range(f, &rows, &begin, &f->nj);
     (f->a->blocks ? attention_blocks_pack_query : pack_query)(f, i0);
     clear_block(f);
     ins *full = emit_int_floor(b, f->nj, KEYS),
@@ -404,12 +409,14 @@ static void few_rows(flash *f) {
     lb_end(b, i);
 }
 
-// Packs the keys before the first that none of the rows sees, at least one.
-static void pack_seen_keys(flash *f, ins *first, ins *end) {
-    row_block rows = {f->a->i, first, idx_addk(f->b, end, -1)};
-    ins *begin = lb_idx(f->b, 0), *all = f->nj;
+// Keys before the first that none of the rows sees, but at least one.
+static void pack_seen_keys(flash *f) {
+    lbuild *b = f->b;
+    ins *first, *end, *begin = lb_idx(b, 0), *all = f->nj;
+    axis_range(f->e, f->a->i, &first, &end);
+    row_block rows = {f->a->i, first, idx_addk(b, end, -1)};
     flash_key_range(f, &rows, &begin, &f->nj);
-    if (f->nj != all) f->nj = lb_bin(f->b, L_SMAX, f->nj, lb_bin(f->b, L_SMIN, all, lb_idx(f->b, 1)));
+    if (f->nj != all) f->nj = lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, f->nj, lb_idx(b, 1)), all);
     if (f->a->tiles) attention_tiles_pack(f);
     else if (f->a->blocks) attention_blocks_pack(f);
     else pack_keys(f), pack_values(f);
@@ -418,30 +425,40 @@ static void pack_seen_keys(flash *f, ins *first, ins *end) {
 static void head(flash *f) {
     lbuild *b = f->b;
     const attention *a = f->a;
-    ins *first, *ni, *all = f->nj;
+    ins *first, *ni;
     axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
-    pack_seen_keys(f, first, ni);
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     (a->tiles ? attention_tiles_rows : query_rows)(f, i0);
     write_block(f, i0);
     lb_end(b, i0);
-    f->nj = all;
+}
+
+// The outermost axis from which on all queries have the same keys and values: those of grouped heads do.
+static int shared_from(const attention *a) {
+    const expr *condition = excluding_condition(a);
+    int axis = a->i;
+    while (axis > 0 && !expr_uses_axis(a->key, axis - 1) && !expr_uses_axis(a->v, axis - 1) &&
+           !(condition && expr_uses_axis(condition, axis - 1)))
+        axis--;
+    return axis;
 }
 
 static void outer_loops(flash *f, int depth) {
     emitter *e = f->e;
+    bool packs = !f->few && depth == f->packed_at;
+    ins *all = f->nj;
+    if (packs) pack_seen_keys(f);
     if (depth == f->a->i) {
         (f->few ? few_rows : head)(f);
-        return;
-    }
-    if (f->few && depth == f->shared) {
+    } else if (f->few && depth == f->shared) {
         outer_loops(f, depth + 1);
-        return;
+    } else {
+        scope loop = scope_parallel(e, depth);
+        outer_loops(f, depth + 1);
+        scope_close(e, loop);
     }
-    scope loop = scope_parallel(e, depth);
-    outer_loops(f, depth + 1);
-    scope_close(e, loop);
+    if (packs) f->nj = all;
 }
 
 // Fixed-size blocks first, then those that grow with the number of keys.
@@ -461,6 +478,7 @@ static flash flash_of(emitter *e, const attention *a) {
     f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
     f.padded = round_up(f.width, a->lanes);
     f.nj = emit_dim(e, a->k->axes.at[a->j].extent);
+    f.packed_at = shared_from(a);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     emitter_stage(e, a->value, -1, 1, false);
     f.out = access_make(e, a->value->writes.at[0].to, a->value->writes.at[0].index);

@@ -17,6 +17,8 @@ typedef struct flash {
     int64_t depth, width, padded;                          // d, E, E rounded up to whole vectors
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
+    ins *stored;                                           // keys for which tiles have room
+    int packed_at;                                         // axis outside of which keys and values are packed
     access *out;
     bool few;   // few rows, without blocks
     int shared; // of few rows: the axis of query heads with the same keys and values, -1: none

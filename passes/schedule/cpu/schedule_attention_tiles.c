@@ -122,7 +122,7 @@ static void pack_keys(flash *f) {
     emitter *e = f->e;
     lbuild *b = f->b;
     const attention *a = f->a;
-    ins *j0 = flash_loop(f, "j", lb_idx(b, 0), padded_keys(f), PANEL_COLUMNS), *last = idx_addk(b, f->nj, -1),
+    ins *j0 = flash_loop(f, "j", lb_idx(b, 0), f->stored, PANEL_COLUMNS), *last = idx_addk(b, f->nj, -1),
         *panel = idx_mulk(b, j0, depth_of(a) / 2), *row[PANEL_COLUMNS];
     for (int64_t d = 0; d < f->depth; d += PAIRED) {
         for (int j = 0; j < PANEL_COLUMNS; j++) {
@@ -138,7 +138,7 @@ static void pack_keys(flash *f) {
 }
 
 // Words (pairs) from one panel of V to the next.
-static ins *value_panel(flash *f) { return idx_mulk(f->b, padded_keys(f), PANEL_COLUMNS / 2); }
+static ins *value_panel(flash *f) { return idx_mulk(f->b, f->stored, PANEL_COLUMNS / 2); }
 
 // Rows j and j + 1 of V interleaved, of which `rows` exist; the others are 0.
 static void pack_value_pair(flash *f, ins *j, int rows) {
@@ -167,12 +167,13 @@ static void pack_values(flash *f) {
     ins *odd = lb_cmp(b, L_SLT, even, f->nj), *one = lb_if(b, odd);
     pack_value_pair(f, even, 1);
     lb_end(b, one);
-    j = flash_loop(f, "j", lb_select(b, odd, after, even), padded_keys(f), 2);
+    j = flash_loop(f, "j", lb_select(b, odd, after, even), f->stored, 2);
     pack_value_pair(f, j, 0);
     lb_end(b, j);
 }
 
 void attention_tiles_pack(flash *f) {
+    f->stored = padded_keys(f);
     pack_keys(f);
     pack_values(f);
 }
@@ -457,20 +458,37 @@ static void clear_rows(flash *f) {
     lb_end(b, r);
 }
 
+// The keys that these queries see, from whole tiles on; at least one, which shows rows that see none.
+static void seen_keys(flash *f, ins *i0, ins **begin, ins **end) {
+    lbuild *b = f->b;
+    ins *zero = lb_idx(b, 0);
+    row_block rows = {f->a->i, i0, idx_addk(b, lb_add(b, i0, f->rows), -1)};
+    *begin = zero, *end = f->nj;
+    flash_key_range(f, &rows, begin, end);
+    if (*begin != zero) {
+        ins *most = lb_bin(b, L_SMAX, idx_addk(b, f->nj, -1), zero);
+        *begin = emit_int_floor(b, lb_bin(b, L_SMIN, *begin, most), PAIRED);
+    }
+    if (*end != f->nj) *end = lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, *end, idx_addk(b, *begin, 1)), f->nj);
+}
+
 void attention_tiles_rows(flash *f, ins *i0) {
     lbuild *b = f->b;
     int64_t span = span_of(f->a);
+    ins *begin, *end;
+    seen_keys(f, i0, &begin, &end);
     pack_query(f, i0);
     if (is_one_block(f->a)) {
-        block_of_keys(f, i0, lb_idx(b, 0), f->nj);
+        block_of_keys(f, i0, lb_idx(b, 0), end);
         return;
     }
     clear_rows(f);
-    ins *full = emit_int_floor(b, f->nj, span), *j0 = flash_loop(f, "j", lb_idx(b, 0), full, span);
+    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), span)),
+        *j0 = flash_loop(f, "j", begin, full, span);
     block_of_keys(f, i0, j0, lb_idx(b, span));
     lb_end(b, j0);
-    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
-    block_of_keys(f, i0, full, lb_sub(b, f->nj, full));
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, end));
+    block_of_keys(f, i0, full, lb_sub(b, end, full));
     lb_end(b, some);
 }
 

@@ -42,7 +42,7 @@ static access *group_access(emitter *e, access *a, int k) {
 
 // B's access at n = 0 (and the first group of four), which is affine in the other axes under the panel
 // layout.
-static access *access_at_first_column(emitter *e, const expr *read, int n, int dot4) {
+access *access_at_first_column(emitter *e, const expr *read, int n, int dot4) {
     expr *index[MAX_RANK], *zero = x_i64(e->k, 0);
     for (int j = 0; j < read->buffer->rank; j++) {
         index[j] = expr_substitute_axis(e->k, read->index[j], n, zero);
@@ -83,14 +83,14 @@ bool contraction_operands(tiling *t) {
 
 // ---------------------------------------------------------------- the micro-kernel
 // The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
-static int panel_entry(const buffer *b, bool groups) {
+int panel_entry(const buffer *b, bool groups) {
     int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
     return j;
 }
 
 // Elements before vector v of a tile in panels of groups of `wide` elements.
-static ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
+ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes;
     if (column < PANEL) return lb_idx(b, column * wide);
@@ -102,7 +102,7 @@ ins *column_offset(const tiling *t, int v) {
 }
 
 // Elements before column n0 in such panels.
-static ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
+ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
     lbuild *b = &t->e->b;
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
@@ -113,80 +113,6 @@ static ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
 ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
     return panel_start(t, x, t->panel_stride, t->group);
-}
-
-ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value) {
-    emitter *e = t->e;
-    if (what == part) return value;
-    saved_values a = values_save(e, what, t->c->n);
-    e->counter[t->c->n] = idx_addk(&e->b, x->n0, (int64_t)v * t->lanes);
-    e->active = v == x->vectors - 1 ? x->last : NULL;
-    scope mark = scope_open(e);
-    if (part) use_value(e, part, value);
-    for (int s = 0; s < t->nsides; s++)
-        if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
-    ins *made = emit_vector(e, what);
-    scope_close(e, mark);
-    values_restore(&a);
-    e->counter[t->c->n] = x->n0;
-    e->active = NULL;
-    return made;
-}
-
-static bool has_counters(const tiling *t, int s) {
-    const expr *read = t->side[s];
-    const access *at = t->side_panel[s] ? t->side_panel[s] : entry_of(t->e, read)->read;
-    for (int a = 0; a < t->e->k->axes.n; a++) {
-        bool moves = at->affine ? !expr_is_int(at->coef[a], 0) : index_uses_axis(read, a);
-        if (moves && !t->e->counter[a]) return false;
-    }
-    return true;
-}
-
-static ins *load_side(tiling *t, const tile *x, int s, int v) {
-    const buffer *from = t->side[s]->buffer;
-    const access *a = t->side_panel[s];
-    if (!a) return emit_column(t, x, v, t->side[s], NULL, NULL);
-    lbuild *b = &t->e->b;
-    ins *stride = emit_dim(t->e, layout_stride(from, panel_entry(from, false)));
-    ins *at = lb_add(b, emit_index(t->e, a->offset), panel_start(t, x, stride, 1));
-    at = lb_add(b, at, panel_offset(t, stride, v, 1));
-    return load_lanes(b, from->dtype, pointer_of(t->e, from), at, t->lanes, NULL);
-}
-
-unsigned load_sides(tiling *t, const tile *x) {
-    unsigned done = 0;
-    for (int s = 0; s < t->nsides; s++) {
-        if (t->side_value[s][0] || !has_counters(t, s)) continue;
-        for (int v = 0; v < x->vectors; v++) t->side_value[s][v] = load_side(t, x, s, v);
-        done |= 1u << s;
-    }
-    return done;
-}
-void forget_sides(tiling *t, unsigned which) {
-    for (int s = 0; s < t->nsides; s++)
-        for (int v = 0; v < MAX_VECTORS && which >> s & 1; v++) t->side_value[s][v] = NULL;
-}
-
-static void find_sides(tiling *t) {
-    const contraction *c = t->c;
-    expr_list reads = reads_only(expr_nodes(t->e->scratch, c->term_b));
-    for (int j = 0; j < reads.n && t->nsides < MAX_SIDES; j++) {
-        expr *x = reads.at[j];
-        if (x == c->b || x->guard || !index_uses_axis(x, c->n)) continue;
-        if (is_packed_operand(x, c->n)) t->side_panel[t->nsides] = access_at_first_column(t->e, x, c->n, -1);
-        t->side[t->nsides++] = x;
-    }
-}
-
-static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
-    emitter *e = t->e;
-    const contraction *c = t->c;
-    dtype dt = c->b->buffer->dtype;
-    ins *p = pointer_of(e, c->b->buffer);
-    ins *left = !t->packed && v == x->vectors - 1 ? x->last : NULL;
-    ins *loaded = load_lanes(&e->b, dt, p, at, t->lanes, left);
-    return emit_column(t, x, v, c->term_b, c->b, loaded);
 }
 
 static ins *factor_a(tiling *t, ins *at) {
@@ -311,7 +237,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        (t->words ? word_block : add_groups)(t, x, acc, start_b);
+        (t->bytes ? add_byte_block : t->words ? word_block : add_groups)(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
@@ -684,7 +610,7 @@ static void n_loops(tiling *t) {
     int64_t width = (int64_t)t->vectors * t->lanes;
     const dim *n = t->e->extent[t->c->n];
     ins *begin, *end, *full;
-    piece_range(t->e, t->c->n, width, &begin, &end);
+    piece_range(t->e, t->c->n, columns_of_task(t), &begin, &end);
     if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
     else full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width));
     if (!(full->op == L_CONST && full->i == 0))
@@ -734,19 +660,26 @@ static bool prepare(tiling *t) {
     return true;
 }
 
-static void all_loops(tiling *t, ins *scratch) {
+void prepare_factors(tiling *t) {
     emitter *e = t->e;
     const contraction *c = t->c;
     find_sides(t);
-    if (t->words) find_word_factor(e, c, t->group_axis, t->lanes, &t->word);
+    if (t->words) find_word_factor(e, c, word_axis(c), t->lanes, &t->word);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
     if (t->packed) find_panel_stride(t);
     emitter_stage(e, c->s, c->n, t->lanes, true);
+}
+
+static void all_loops(tiling *t, ins *scratch) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    prepare_factors(t);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
-    bool splits = find_digits(t, scratch);
+    if (t->bytes) round_to_bytes(t);
+    bool splits = !t->bytes && find_digits(t, scratch);
     ins *few = splits ? digit_rows_only(t) : NULL;
     scope mark = scope_if(e, few);
     if (splits) digit_rows(t);
@@ -757,13 +690,8 @@ static void all_loops(tiling *t, ins *scratch) {
 
 // Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
 static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
-    emitter own = *e;
-    int axes = e->k->axes.n;
     if (!scratch || !widens_pairs(e->t, c)) return false;
-    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
-    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
-    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
-    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    emitter own = emitter_apart(e);
     tiling t = tiling_of(&own, c, scratch);
     t.pairs = true;
     if (!prepare(&t) || !panels_are_dense(&t)) return false;
@@ -774,12 +702,55 @@ static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
+bool find_unpacking(tiling *t) {
+    bool fits = prepare(t) && panels_are_dense(t) && (!t->words || t->k.at[t->k.n - 1] == t->group_axis);
+    t->unpacks = true, t->group_axis = -1;
+    return fits;
+}
+
+// Constants of a byte or less, unpacked for all rows. If there may be few, the version that leaves them packed has the
+// same tasks.
+static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
+    if (!scratch || !unpacks_for_rows(e->t, c)) return false;
+    emitter own = emitter_apart(e), before = emitter_apart(e);
+    dim *rows = axes_extent(e->k, c->m.at, c->m.n);
+    tiling t = tiling_of(&own, c, scratch);
+    if (!find_unpacking(&t)) return false;
+    choose_tile(&t);
+    choose_blocks(&t);
+    bool always = rows->min >= LEAST_UNPACKED_ROWS;
+    ins *least = lb_idx(&own.b, LEAST_UNPACKED_ROWS);
+    scope many = scope_if(&own, always ? NULL : lb_cmp(&own.b, L_SLE, least, emit_dim(&own, rows)));
+    all_loops(&t, NULL);
+    if (!always) {
+        many = scope_else(&own, many);
+        before.b = own.b, before.task_axis = own.task_axis;
+        schedule_contraction_in_tasks(&before, c, &t, scratch);
+        own.b = before.b;
+    }
+    scope_close(&own, many);
+    *e = own;
+    return true;
+}
+
+static bool by_bytes(emitter *e, const contraction *c, ins *scratch) {
+    if (!scratch || !byte_rows_scratch(e->t, c)) return false;
+    emitter own = emitter_apart(e);
+    tiling t = {.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
+    if (!prepare(&t) || !find_byte_rows(&t, scratch)) return false;
+    choose_tile(&t);
+    all_loops(&t, NULL);
+    *e = own;
+    return true;
+}
+
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = tiling_of(e, c, scratch);
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
-    if (by_widening_pairs(e, c, scratch)) return true;
-    if (group_elements(c)) t.wide = NULL;
+    if (by_widening_pairs(e, c, scratch) || by_bytes(e, c, scratch) || by_unpacking(e, c, scratch))
+        return true;
+    if (group_elements(c) || can_unpack(c)) t.wide = NULL;
     if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
@@ -787,9 +758,11 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
-void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = row_piece};
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1};
+    t.row_piece = like->row_piece, t.column_piece = like->column_piece;
     if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
-    t.vectors = vectors;
-    all_loops(&t, NULL);
+    find_byte_rows(&t, scratch);
+    t.vectors = like->vectors;
+    all_loops(&t, scratch);
 }

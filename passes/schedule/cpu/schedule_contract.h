@@ -12,13 +12,17 @@ int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
 bool widens(const target *t, const contraction *c);       // columns, or pairs
 bool widens_pairs(const target *t, const contraction *c); // of bf16, for which it has no unit
+// Constants of a byte or less that are unpacked for all rows of a call, if these are at least so many.
+enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
+bool unpacks_for_rows(const target *t, const contraction *c);
 // The same behind both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
-// The same without blocking, in tiles of so many vectors, whose tasks another schedule has chosen for them and
-// for so many rows.
-void schedule_contraction_in_tasks(emitter *e, const contraction *c, int row_piece, int vectors);
+typedef struct tiling tiling; // contract_tiling.h
+// The same without blocking, in the tiles and tasks that another schedule has chosen for both. scratch: of contract_bytes.h
+// and contract_digits.h, or NULL.
+void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch);
 // Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
 bool is_packed_operand(const expr *read, int n_axis);
 #endif

@@ -97,11 +97,11 @@ static bool k_fits(tiles *x) {
 }
 
 static bool fits(tiles *x) {
-    const tiling *t = &x->t;
+    tiling *t = &x->t;
     const dim *n = t->e->extent[t->c->n];
     if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || (t->group_axis < 0 && !x->parts)) return false;
     if (t->e->extent[t->tile_m]->max < LEAST_ROWS) return false;
-    return k_fits(x) && (!x->parts || tile_parts_fit(x->parts, t));
+    return (!x->parts || tile_parts_fit(x->parts, t)) && k_fits(x);
 }
 
 // ---------------------------------------------------------------- configuration
@@ -292,18 +292,24 @@ static ins *second_rows(tiles *x) {
     return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
 }
 
+// The same in rows of parts, which may be closer than A's.
+static ins *second_part(tiles *x, ins *first, ins *stride) {
+    lbuild *b = &x->t.e->b;
+    if (!x->parts->in_blocks) return lb_offset(b, first, second_rows(x), x->size);
+    return lb_offset(b, first, lb_mul(b, x->region->high[0], stride), 1);
+}
+
 // Operands of which parts were made.
 static operands operands_in_parts(tiles *x) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
-    operands o = {.stride_a = idx_mulk(b, emit_index(e, x->t.row_stride), x->size),
-                  .stride_b = lb_idx(b, TILE_BYTES)};
+    operands o = {.stride_a = stride_of_rows(x->parts, &x->t), .stride_b = lb_idx(b, TILE_BYTES)};
     for (int j = 0; j < x->parts->a; j++) {
         o.a[j][0] = part_of_rows(x->parts, &x->t, j);
-        if (x->region->high[1]) o.a[j][1] = lb_offset(b, o.a[j][0], second_rows(x), x->size);
+        if (x->region->high[1]) o.a[j][1] = second_part(x, o.a[j][0], o.stride_a);
     }
     for (int j = 0; j < x->parts->b; j++)
-        for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, i);
+        for (int i = 0; i < x->columns; i++) o.b[j][i] = part_of_panel(x->parts, &x->t, j, x->n0, i);
     return o;
 }
 
@@ -353,14 +359,16 @@ static void begin_prefetch(tiles *x, ins *end) {
         next = lb_select(b, own, next, x->n1);
     }
     ins *panel = emit_int_op(b, X_FLOORDIV, next, lb_idx(b, PANEL));
-    lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
+    ins *bits = idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), dtype_bits(x->t.c->b->buffer->dtype));
+    lb_set(b, x->ahead, emit_int_op(b, X_FLOORDIV, bits, lb_idx(b, 8)));
 }
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
     enum { MOST = 16 };
     const tiling *t = &x->t;
-    int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
+    int64_t n = dim_value(t->e->extent[t->c->n]),
+            panels = 2 * x->steps * x->chunk * dtype_bits(t->c->b->buffer->dtype) / 8 * COLUMNS,
             blocks = row_blocks(&x->t, &x->r);
     if (blocks == 0 || n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
     int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
@@ -549,6 +557,7 @@ static void m_loops(tiles *x, int depth) {
     ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
     e->counter[t->tile_m] = loop, x->skip = lb_idx(b, 0);
+    if (x->parts) x->parts->row = loop;
     if (x->region->overlaps) {
         e->counter[t->tile_m] = lb_bin(b, L_SMIN, loop, lb_sub(b, x->region->end, rows));
         x->skip = lb_sub(b, loop, e->counter[t->tile_m]);
@@ -570,7 +579,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     x->n1 = loop.head;
     x->n_end = lb_bin(b, L_SMIN, idx_addk(b, x->n1, columns_together(x)), end);
     begin_prefetch(x, end);
-    if (x->parts) begin_panels(x->parts, &x->t, x->n1, columns, x->chunk);
+    if (x->parts) begin_panels(x->parts, &x->t, x->n1, x->n_end, columns, last, x->chunk);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -584,7 +593,7 @@ static void region_blocks(tiles *x, const region *r) {
     x->region = r;
     scope mark = scope_open(e);
     configure(x);
-    piece_range(e, x->t.c->n, WIDTH, &begin, &end);
+    piece_range(e, x->t.c->n, columns_of_task(&x->t), &begin, &end);
     ins *whole = n - rest == 0 ? lb_idx(b, 0) : lb_bin(b, L_SMIN, end, lb_idx(b, n - rest));
     if (n >= WIDTH) column_range(x, begin, whole, 2, NULL);
     if (rest) {
@@ -720,8 +729,9 @@ static void declare(tiles *x) {
     x->simple = !epilogue_reads_rows(e->scratch, x->t.c);
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
-    x->turns = !x->parts && turns_around(x); // parts are made in the order of K, for one block of columns
-    x->wide = x->parts ? WIDTH : columns_of_rows(x);
+    bool in_order = x->parts && !x->parts->rounds; // parts are made in the order of K
+    x->turns = !in_order && turns_around(x);
+    x->wide = x->parts ? parts_columns(x->parts) : columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
@@ -730,14 +740,14 @@ static void declare(tiles *x) {
 
 // Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
 static bool prepare(tiles *x, emitter *e, const contraction *c) {
-    emitter own = *e;
-    int axes = e->k->axes.n;
-    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
-    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
-    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
-    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    emitter own = emitter_apart(e);
+    if (x->parts && x->parts->rounds && !find_unpacked_parts(x->parts, e, c)) return false;
     x->size = x->parts ? dtype_bits(DT_BF16) / 8 : dtype_bits(c->a->buffer->dtype) / 8;
     x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
+    if (x->parts && x->parts->rounds) {
+        x->t.vectors = MAX_VECTORS; // of the schedule for few rows
+        x->t.column_piece = columns_of_rounded_task(c);
+    }
     emitter_stage(&own, c->s, -1, 1, false);
     if (!contraction_operands(&x->t)) return false;
     choose_axes(&x->t);
@@ -748,22 +758,31 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
 }
 
 // The same by vectors, in the same tasks, with an emitter as it was before.
-static void by_vectors(tiles *x, const emitter *before) {
+static void by_vectors(tiles *x, const emitter *before, ins *scratch) {
     emitter *e = x->t.e, v = *before;
     v.b = e->b;
     v.task_axis = e->task_axis;
-    schedule_contraction_in_tasks(&v, x->t.c, x->t.row_piece, x->t.vectors);
+    schedule_contraction_in_tasks(&v, x->t.c, &x->t, scratch);
     e->b.block = v.b.block;
 }
 
 static void by_parts(tiles *x, const axis_list *outer, const emitter *before, ins *scratch) {
     emitter *e = x->t.e;
+    if (x->parts->in_blocks) {
+        find_part_rows(x->parts, &x->t);
+        find_part_blocks(x->parts, &x->t, x->r.rows,
+                         idx_mulk(&e->b, rows_of_a_tile(x, x->parts->first_row), 2));
+    }
     ins *fit = split_rows(x->parts, &x->t, scratch);
     scope some = scope_if(e, fit);
     outer_loops(x, outer, 0);
     lb_tile_release(&e->b);
+    if (!fit) {
+        scope_close(e, some);
+        return;
+    }
     scope_else(e, some);
-    by_vectors(x, before);
+    by_vectors(x, before, scratch);
     scope_close(e, some);
 }
 

@@ -2,7 +2,6 @@
 // and the instructions that unpack a word.
 #include "passes/schedule/cpu/schedule_words.h"
 #include "ir/kernel/edit.h"
-#include "ir/kernel/eval.h"
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 

@@ -10,6 +10,7 @@
 // Factors of B that are invariant in a block (scales) multiply the block's sum if registers suffice for it.
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_WORDS_H
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_WORDS_H
+#include "ir/kernel/eval.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
