@@ -9,6 +9,7 @@
 #include "passes/layout/layout.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "passes/schedule/cpu/schedule_words.h"
 
 enum { LINE = 64, FEW_SETS = 4, SHORT_ROW = 512, SOME_ROWS = 16 };
 
@@ -67,7 +68,7 @@ static void spread(program *p, buffer *b, int entry, int64_t gap) {
 static void spread_rows_of(program *p, const uses *u, const contraction *c) {
     buffer *a = c->a->buffer;
     const buffer *root = buffer_root(a);
-    if (c->a->guard || !group_elements(c) || group_axis(c) < 0 || a->rank < 2 ||
+    if (c->a->guard || !group_elements(c) || word_elements(c) || group_axis(c) < 0 || a->rank < 2 ||
         c->b->buffer->role != BUF_CONST)
         return;
     if (axes_extent(c->k, c->m.at, c->m.n)->max < SOME_ROWS || (a->layout && (a != root || a->layout->gap)))

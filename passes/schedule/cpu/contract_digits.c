@@ -9,7 +9,8 @@
 //   write f(acc * 2^e[r])
 //
 // A conversion to f32 costs an instruction or two for each vector of weights, which takes longer than reading it from
-// memory does. Four digits hold 31 bits beside a row's largest element; so elements down to 2^-7 of that keep all bits of f32.
+// memory does. Four digits are a fixed-point number: an element is off by at most 2^-31 of its row's largest magnitude, and those
+// above 2^-7 of that keep all bits of f32.
 #include "passes/schedule/cpu/contract_digits.h"
 #include "compiler/base/round.h"
 #include "ir/loops/convert.h"
