@@ -72,11 +72,13 @@ void set_targets(pipeline *p) {
     p->target = (target *)p->variants.at[0];
 }
 
-// Or smaller elements, whose products may be those of bytes.
-static bool has_bytes_for_weights(const program *p) {
+// Or smaller elements, if their products may be those of bytes.
+static bool has_bytes_for_weights(const program *p, const target *t) {
+    int least = t->arch.dot == DOT_X86 || t->precision == PRECISION_INT8 ? 1 : 8;
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8 && b->rank >= 2)
+        int bits = dtype_bits(b->dtype);
+        if (b->role == BUF_CONST && dtype_is_int(b->dtype) && bits >= least && bits <= 8 && b->rank >= 2)
             return true;
     }
     return false;
@@ -95,7 +97,7 @@ static bool has_products_of_halves(const program *p) {
 // Drops the variants for products of bytes or of 16-bit floats if the model has none.
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    bool bytes = has_bytes_for_weights(p->program), bf16 = p->target->precision == PRECISION_BF16,
+    bool bytes = has_bytes_for_weights(p->program, p->target), bf16 = p->target->precision == PRECISION_BF16,
          halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {

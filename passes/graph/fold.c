@@ -148,7 +148,7 @@ static bool fold_view(node *n) {
         k->dims[j] = dim_value(t->dims[j]);
         if (k->dims[j] < 0 || __builtin_mul_overflow(count, k->dims[j], &count)) return false;
     }
-    if (count != from->count) return false;
+    if (!count || count != from->count) return false; // sizes of 0 are checked where views are lowered
     detach(n, &k);
     return true;
 }
