@@ -180,7 +180,7 @@ static void begin_prefetch(tiles *x, ins *end) {
 
 // Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
 static int64_t lines_ahead(const tiles *x) {
-    enum { MOST = 16 };
+    enum { MOST = 4 };
     const tiling *t = &x->t;
     int64_t n = dim_value(t->e->extent[t->c->n]),
             panels = 2 * x->steps * x->chunk * dtype_bits(t->c->b->buffer->dtype) / 8 * COLUMNS,
