@@ -59,6 +59,8 @@ static bool can_replace(const uses *u, const site *at, const transposed *t) {
             return false;
         writers += writes;
     }
+    for (int j = 0; j < to->sites.n; j++) // readers of `from` may come after another write
+        if (to->sites.at[j] != at && site_writes(to->sites.at[j], t->to)) return false;
     return writers > 1;
 }
 
