@@ -31,11 +31,14 @@ static int64_t depth_of(const target *t, const contraction *c) {
     bool types = c->s->states.at[0].dtype == DT_F32 && c->a->buffer->dtype == DT_F32 && bits_of(c) <= BYTE &&
                  dtype_is_int(c->b->buffer->dtype) && c->b->buffer->role == BUF_CONST &&
                  !c->b->buffer->view_of;
-    bool unit = t->vnni && t->arch.dot == DOT_X86 && t->fp != FP_STRICT && target_lanes(t, 32) >= group_of(c);
+    bool unit = t->vnni && t->arch.dot == DOT_X86 && target_lanes(t, 32) >= group_of(c);
+    bool allowed = t->fp == FP_FAST || (t->fp != FP_STRICT && t->precision != PRECISION_OWN);
     bool form =
         c->n >= 0 && c->term_a == c->a && !c->a->guard && !c->b->guard && !c->batch.n && !c->other_n.n;
-    return types && unit && form && k > 0 && k <= MOST_K && m > 0 && (m == INT64_MAX || m <= DIGIT_ROWS) ? k
-                                                                                                         : 0;
+    return types && unit && allowed && form && k > 0 && k <= MOST_K && m > 0 &&
+                   (m == INT64_MAX || m <= DIGIT_ROWS)
+               ? k
+               : 0;
 }
 
 // ---------------------------------------------------------------- memory
