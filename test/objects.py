@@ -54,14 +54,14 @@ def digits(results):
     def build_and_run(job):
         kind, flags = job
         place = os.path.join(folder, kind + flags.replace(" ", ""))
-        return run(["make", "-s", "-C", DIGITS, kind, f"B={place}", f"FLAGS={flags}", f"ONNXC={ONNXC}"], timeout=300)
+        return run(["make", "-s", "-C", DIGITS, kind, f"B={place}", f"FLAGS={flags}", "DEFINES=-DLOGIT_BITS", f"ONNXC={ONNXC}"], timeout=300)
 
     jobs = [(kind, flags) for flags in ("", "--fp strict") for kind in ("host", "c99", "aarch64", "cortex-m4")]
     bits = {}
     for (kind, flags), ran in zip(jobs, parallel(build_and_run, jobs)):
         name = f"{kind} {flags}".strip()
         if results.check(ran.code == 0 and "20 of 20 right" in ran.out, name, ran.why()) and flags:
-            bits[kind] = re.findall(r"^digit .*$", ran.out, re.MULTILINE)
+            bits[kind] = re.findall(r"^bits of .*$", ran.out, re.MULTILINE)
     for kind in bits:
         results.check(bits[kind] == bits.get("host"), f"{kind}: same bits as on the host", "logits differ with --fp strict")
 
