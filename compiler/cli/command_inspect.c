@@ -1,4 +1,6 @@
 // onnxc inspect: the contents of a model and the intermediate results of its compilation.
+#include "compiler/base/fs.h"
+#include "compiler/base/outfile.h"
 #include "compiler/cli/command.h"
 #include "compiler/report/report.h"
 #include <stdio.h>
@@ -9,24 +11,57 @@ typedef struct inspect_options {
 } inspect_options;
 static const option inspect_table[] = {
     {"--format", NULL, "text|json|dot|html", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
-     "format of the report; default: text"},
+     "format of the report; default: by the extension of --output, else text"},
     {NULL},
 };
 
+typedef struct report_format {
+    const char *name, *extension;
+    goal goal;
+    const char *(*text)(pipeline *);
+} report_format;
+static const report_format formats[] = {{"text", ".txt", GOAL_LOOPS, report_text},
+                                        {"json", ".json", GOAL_LOOPS, report_json},
+                                        {"dot", ".dot", GOAL_PROGRAM, report_dot},
+                                        {"html", ".html", GOAL_LOOPS, report_html}};
+enum { FORMATS_N = sizeof formats / sizeof *formats };
+
+static const report_format *format_named(const char *name) {
+    for (int i = 0; i < FORMATS_N; i++)
+        if (strcmp(formats[i].name, name) == 0) return &formats[i];
+    return NULL;
+}
+
+static const report_format *format_of_extension(const char *path) {
+    for (int i = 0; i < FORMATS_N; i++)
+        if (ends_with(path, formats[i].extension)) return &formats[i];
+    return NULL;
+}
+
+// By --format, --emit or the extension of --output.
+static const report_format *format_wanted(session *s, const inspect_options *own) {
+    const options *o = &s->options;
+    const char *name = own->format ? own->format : o->emit;
+    const report_format *f = name ? format_named(name) : o->output ? format_of_extension(o->output) : NULL;
+    if (!f && name) {
+        diag_hint(&s->diag, "'onnxc MODEL --emit=%s' writes other kinds of output", name);
+        diag_fatal(&s->diag, NULL, "inspect: --emit=%s is not a report: expected text, json, dot or html",
+                   name);
+    }
+    return f ? f : &formats[0];
+}
+
 static int inspect(session *s, void *own) {
-    const inspect_options *o = own;
-    const char *format = o->format ? o->format : "text";
+    const report_format *f = format_wanted(s, own);
     source from = session_model(s);
     pipeline *p = session_pipeline(s, &s->options);
     p->gpu_want = GPU_USES;
     s->diag.file = from.path;
-    pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_PROGRAM : GOAL_LOOPS);
+    pipeline_run(p, &from, f->goal);
     if (p->stopped) return DIAG_OK;
-    fputs(strcmp(format, "dot") == 0    ? report_dot(p)
-          : strcmp(format, "html") == 0 ? report_html(p)
-          : strcmp(format, "json") == 0 ? report_json(p)
-                                        : report_text(p),
-          stdout);
+    const char *text = f->text(p), *path = s->options.output;
+    if (!path || strcmp(path, "-") == 0) fputs(text, stdout);
+    else outfile_write_whole(p->arena, p->diag, path, (bytes){(const uint8_t *)text, strlen(text)});
     return DIAG_OK;
 }
 
