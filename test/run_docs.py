@@ -8,6 +8,7 @@ What is run, in one fresh folder a page, which holds the models of test/cli and 
     ```c main.c           a file of that name (```python too)
     ```c ir/graph/dim.h         a part of that file of the repository, word for word
     ```text               shown only; other blocks without a file name too
+    <!-- printed by: PROGRAM ARGUMENTS --> ... <!-- end -->     what a program of the build folder prints, as unit/math --table
 
 A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc, onnxc.h and the Python
 package are found as after an installation. --update writes what the commands print now, but where there is a '[...]'.
@@ -24,6 +25,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ANY = "[...]"
+TABLE = re.compile(r"^(<!-- printed by: (.+) -->\n)(.*?)(^<!-- end -->)$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -98,11 +100,22 @@ class Page:
                 f.write(text)
         return found[0]
 
+    def table(self, found):
+        start, command, text, end = found.groups()
+        program, *arguments = command.split()
+        path = os.path.join(os.path.dirname(self.onnxc), program)
+        printed = subprocess.run([path, *arguments], capture_output=True, text=True, check=True).stdout
+        good = self.update or printed == text
+        self.passed, self.failed = self.passed + good, self.failed + (not good)
+        if not good:
+            print(f"FAIL {os.path.relpath(self.path, ROOT)}: not what {command} prints; run_docs.py ONNXC --update")
+        return start + (printed if self.update else text) + end
+
     def run(self):
         with open(self.path) as f, tempfile.TemporaryDirectory() as self.folder:
             self.include = prepare(self.folder)
             old = f.read()
-            new = BLOCK.sub(self.block, old)
+            new = TABLE.sub(self.table, BLOCK.sub(self.block, old))
         if self.update and new != old:
             with open(self.path, "w") as f:
                 f.write(new)
