@@ -125,7 +125,7 @@ $(B)/operators_notes.o: $(B)/operators_notes.c
 
 test:
 	sh test/run.sh
-# The programs behind the figures of docs/performance.md: shares of the peak that the same run measures.
+# The programs behind the figures of docs/measurements.md: shares of the peak that the same run measures.
 bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
 bench:

@@ -1,6 +1,6 @@
 """Calls from Python with next to no work in them, against ONNX Runtime on one thread.
 
-usage: calls.py [NAME...]       prints a line of docs/performance.md for each; all when none is named
+usage: calls.py [NAME...]       prints a line of docs/measurements.md for each; all when none is named
 
 Times are lower quartiles of this thread's processor time, of 100 calls each, in turns.
 """

@@ -1,6 +1,6 @@
 """Tree ensembles against ONNX Runtime on one thread, and against lleaves and tl2cgen where these are installed.
 
-usage: forests.py ONNXC [--seconds S] [FOREST]...     prints a line of docs/performance.md for each forest and number of rows
+usage: forests.py ONNXC [--seconds S] [FOREST]...     prints a line of docs/measurements.md for each forest and number of rows
 
 Random trees grow by splitting a random leaf, as LightGBM's do, until they have so many leaves: they are deeper than balanced
 ones. The trained forests (LightGBM, XGBoost, scikit-learn) are measured where these packages, onnxmltools and skl2onnx are installed;

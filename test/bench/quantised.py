@@ -1,6 +1,6 @@
 """The networks of bytes and halves that ONNX Runtime's tools make, against ONNX Runtime and OpenVINO on one thread.
 
-usage: quantised.py ONNXC [NETWORK ...]     prints a line of docs/performance.md for each network and form
+usage: quantised.py ONNXC [NETWORK ...]     prints a line of docs/measurements.md for each network and form
 
 Forms: u8 activations and s8 weights with a scale for each channel, between QuantizeLinear and DequantizeLinear (qdq); u16
 activations; weights of s8 and bytes whose scales the run computes (dynamic); halves with floats at both ends (f16). "Difference"

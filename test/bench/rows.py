@@ -1,6 +1,6 @@
 """Rows of transformers (norms, GELU, softmax) alone and in chains, against ONNX Runtime and OpenVINO in f32 on one thread.
 
-usage: rows.py ONNXC [--seconds S] [--options "..."] [NAME...]     prints a line of docs/performance.md for each
+usage: rows.py ONNXC [--seconds S] [--options "..."] [NAME...]     prints a line of docs/measurements.md for each
 
 Times are the best of calls in turns, less the best of a call that adds two numbers: the overhead of a call from Python, which
 differs between the engines, is about as long as the shorter of these operators. "Difference" is the largest from ONNX

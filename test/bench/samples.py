@@ -1,6 +1,6 @@
 """Operators that read an image between its elements or move these, in the sizes of detectors, against ONNX Runtime on one thread.
 
-usage: samples.py [NAME...]     prints a line of docs/performance.md for each; all when none is named
+usage: samples.py [NAME...]     prints a line of docs/measurements.md for each; all when none is named
 
 Times are medians of this thread's processor time for a call from Python, in turns. "Difference" is the largest, relative to the
 largest element of ONNX Runtime's answer.
