@@ -185,6 +185,11 @@ def install(results):
     own_program(results, "install.sh", os.path.dirname(ONNXC))
 
 
+def users(results):
+    """Users' tasks, from an installed package, with the output that docs/ shows."""
+    own_program(results, "users.py", os.path.dirname(ONNXC))
+
+
 def style(results):
     """House rules that a program can check."""
     own_program(results, "check_style.py")
@@ -559,6 +564,7 @@ STAGES = {
     "page": page,
     "proofs": proofs,
     "install": install,
+    "users": users,
     "python": python,
     "types": types,
     "options": options,

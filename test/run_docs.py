@@ -102,6 +102,8 @@ class Page:
 
     def table(self, found):
         start, command, text, end = found.groups()
+        if command.startswith("test/"):  # test/users.py
+            return found[0]
         program, *arguments = command.split()
         path = os.path.join(os.path.dirname(self.onnxc), program)
         printed = subprocess.run([path, *arguments], capture_output=True, text=True, check=True).stdout
