@@ -2,7 +2,7 @@
 
 usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md, all when none is given
 
-What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits:
+What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits (there and under its path):
 
     ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
     ```c main.c           a file of that name (```python too)
@@ -12,6 +12,7 @@ What is run, in one fresh folder a page, which holds the models of test/cli and 
 
 A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc, onnxc.h and the Python
 package are found as after an installation. --update writes what the commands print now, but where there is a '[...]'.
+Links to files of the repository and to headings must lead somewhere.
 docs/operators.md must be what `onnxc --list-ops=markdown` says.
 """
 import difflib
@@ -32,6 +33,8 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 def prepare(folder):
     for model in glob.glob(os.path.join(ROOT, "test", "cli", "*.onnx")) + glob.glob(os.path.join(ROOT, "test", "cli", "*.onnxtxt")) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]:
         shutil.copy(model, folder)
+    os.makedirs(os.path.join(folder, "samples", "digits"))
+    shutil.copy(os.path.join(ROOT, "samples", "digits", "digits.onnx"), os.path.join(folder, "samples", "digits"))
     include = os.path.join(folder, ".include")
     os.mkdir(include)
     for header in ("onnxc.h", "onnxc_custom.h"):
@@ -123,6 +126,23 @@ class Page:
                 f.write(new)
 
 
+def anchors(path):
+    """What links may name in a page: its headings, as GitHub spells them."""
+    with open(path, encoding="utf-8") as f:
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", f.read(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path):
+    with open(path, encoding="utf-8") as f:
+        links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", f.read(), flags=re.DOTALL))
+    for link in links:
+        file, _, anchor = link.partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+        if "://" not in link and (not os.path.exists(target) or (anchor and anchor not in anchors(target))):
+            yield link
+
+
 def check_operators(onnxc, path, update):
     """Whether the page is what the program says."""
     want = subprocess.run([onnxc, "--list-ops=markdown"], capture_output=True, text=True, check=True).stdout
@@ -143,6 +163,10 @@ def main():
     pages = args[1:] or sorted(glob.glob(os.path.join(docs, "*.md")) + glob.glob(os.path.join(ROOT, "README.md")))
     passed = failed = 0
     for path in pages:
+        broken = list(broken_links(path))
+        passed, failed = passed + (not broken), failed + bool(broken)
+        if broken:
+            print(f"FAIL {os.path.relpath(path, ROOT)}: links that lead nowhere: {', '.join(broken)}")
         if path == operators:
             good = check_operators(onnxc, path, update)
             passed, failed = passed + good, failed + (not good)
