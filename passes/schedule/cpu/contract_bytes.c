@@ -215,6 +215,7 @@ static void add_words(tiling *t, const tile *x, ins **part, ins *start_b) {
     ltype type = lt(LK_I32, t->lanes);
     int64_t each = UINT32_MAX / ((1 << bits) - 1), mask = INT64_C(0x01010101) * ((1 << bits) - 1),
             top = each << (bits - 1);
+    emit_request(t, x, at_b, t->group);
     for (int v = 0; v < x->vectors; v++) {
         words[v] = load_packed(e, t->c, lb_add(b, at_b, column_offset(t, v)), t->lanes);
         if (t->bytes->is_signed) words[v] = lb_bin(b, L_XOR, words[v], lb_int(b, type, (int32_t)top));

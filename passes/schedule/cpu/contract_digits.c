@@ -295,34 +295,14 @@ typedef struct digit_tile {
 static ins *row_of(const tiling *t, const digit_tile *d, int r) { return idx_addk(&t->e->b, d->first, r); }
 static ins **sum_of(digit_tile *d, int r, int v) { return d->sum + (r * d->x.vectors + v) * DIGITS; }
 
-// How many bytes ahead B is requested: the dot products keep so many loads waiting that the processor does not see loads
-// far enough ahead, and what fetches ahead by itself stops at the end of a page. A panel's end requests the next tile's
-// beginning; shorter panels: all of it.
-static ins *bytes_ahead(tiling *t, const digit_tile *d, ins *k) {
-    enum { AHEAD = 4096 };
-    lbuild *b = &t->e->b;
-    int64_t bytes = PANEL * bits_of(t->c), depth = t->digits.inner * t->digits.blocks,
-            panel = depth * bytes / 8, panels = d->x.vectors * t->lanes / PANEL;
-    if (panel < 2 * AHEAD || panels < 2) return lb_idx(b, panel < 2 * AHEAD ? panel * panels : AHEAD);
-    ins *ends = lb_cmp(b, L_SLE, lb_idx(b, depth - AHEAD * 8 / bytes), k);
-    return lb_select(b, ends, lb_idx(b, AHEAD + (panels - 1) * panel), lb_idx(b, AHEAD));
-}
-
-static void prefetch_words(tiling *t, ins *at, ins *ahead) {
-    lbuild *b = &t->e->b;
-    ins *bytes = bits_of(t->c) == BYTE ? at : emit_int_op(b, X_FLOORDIV, at, lb_idx(b, parts_of(t->c)));
-    lb_prefetch(b, pointer_of(t->e, t->c->b->buffer), lb_add(b, bytes, ahead));
-}
-
 // Bytes of `group` neighbours of each column, an element a byte. *left: positions that are left, NULL: enough.
 static void load_words(tiling *t, const digit_tile *d, ins *at_b, ins *k, ins *left, ins **words) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int loads = PANEL / t->lanes, bytes = 4 * t->lanes, mask[4 * PANEL];
-    ins *ahead = bytes_ahead(t, d, k);
+    request_ahead(t, &d->x, at_b, k, group_of(t->c));
     for (int v = 0; v < d->x.vectors; v += t->words ? 1 : loads) {
         ins *at = lb_add(b, at_b, column_offset(t, v)), *part[2] = {NULL, NULL};
-        prefetch_words(t, at, ahead);
         if (t->words) {
             words[v] = load_packed(e, t->c, at, t->lanes);
             continue;

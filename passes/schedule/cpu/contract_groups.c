@@ -177,6 +177,7 @@ static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_st
     for (int g = 0; g < s.words / words_in_group(t); g++) {
         ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
         emit_prefetch(t, group);
+        if (!g) emit_request(t, x, group, s.words * group_elements(t->c));
         (unit_for(t) == UNIT_BLOCKS ? add_blocks
          : words_in_group(t) > 1    ? add_halves
                                     : add_words)(t, x, acc, &s, group, g);

@@ -1,5 +1,5 @@
 // Software prefetch in contractions. In: the position of a tile. Out: prefetches of a part of B's next tile
-// while this one runs, one cache line in some steps of K.
+// while this one runs, one cache line in some steps of K; or, where few rows read B once, of what follows in its panels.
 #include "passes/schedule/cpu/contract_tiling.h"
 
 // The last columns of the chunk are followed by its first ones, with the next block of K where K is blocked.
@@ -52,4 +52,61 @@ void emit_prefetch(tiling *t, ins *at_b) {
     ins *at = lb_add(b, lb_sub(b, at_b, back), t->prefetch);
     const buffer *buf = t->c->b->buffer;
     lb_prefetch(b, pointer_of(e, buf), idx_mulk(b, at, dtype_bits(buf->dtype) / 8));
+}
+
+// ---------------------------------------------------------------- B is read once
+enum { AHEAD = 4096, LINE = 64 };
+
+static int64_t panel_bytes(const tiling *t, int64_t elements) {
+    return elements * dtype_bits(t->c->b->buffer->dtype) / 8;
+}
+
+bool reads_ahead(const tiling *t) {
+    int64_t m = positions(t->e->k, &t->c->m), k = positions(t->e->k, &t->c->k_axes);
+    bool few = m == INT64_MAX || m <= t->rows;
+    return few && t->packed && t->k.n && k > 0 && k != INT64_MAX && t->panel_stride->op == L_CONST &&
+           t->e->choices->ahead != NO && !t->block.on && panels_are_dense(t);
+}
+
+// How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead behind the
+// arithmetic of a step, and what fetches ahead by itself stops at the end of a page. A panel's end requests the next
+// tile's beginning; shorter panels: all of it.
+static ins *bytes_ahead(const tiling *t, const tile *x, ins *k) {
+    lbuild *b = &t->e->b;
+    int64_t panels = (int64_t)x->vectors * t->lanes / PANEL, depth = positions(t->e->k, &t->c->k_axes),
+            stride = panel_bytes(t, t->panel_stride->i), ahead = AHEAD;
+    if (panel_bytes(t, depth * PANEL) < 2 * ahead) return lb_idx(b, stride * (panels ? panels : 1));
+    if (panels < 2) return lb_idx(b, ahead);
+    ins *ends = lb_cmp(b, L_SLE, lb_idx(b, depth - ahead * depth / panel_bytes(t, depth * PANEL)), k);
+    return lb_select(b, ends, lb_idx(b, ahead + (panels - 1) * stride), lb_idx(b, ahead));
+}
+
+void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps) {
+    lbuild *b = &t->e->b;
+    const buffer *from = t->c->b->buffer;
+    int bits = dtype_bits(from->dtype);
+    int64_t bytes = panel_bytes(t, (int64_t)steps * PANEL);
+    ins *ahead = bytes_ahead(t, x, k);
+    for (int v = 0; v < x->vectors; v++) {
+        if (v * t->lanes % PANEL) continue;
+        ins *at = lb_add(b, at_b, column_offset(t, v));
+        at = bits < 8 ? emit_int_op(b, X_FLOORDIV, at, lb_idx(b, 8 / bits)) : idx_mulk(b, at, bits / 8);
+        for (int64_t line = 0; line < bytes; line += LINE)
+            lb_prefetch(b, pointer_of(t->e, from), idx_addk(b, lb_add(b, at, ahead), line));
+    }
+}
+
+// The position in a panel of the current one along K.
+static ins *depth_of(const tiling *t) {
+    lbuild *b = &t->e->b;
+    ins *k = lb_idx(b, 0);
+    for (int j = 0; j < t->k.n; j++) {
+        ins *at = t->e->counter[t->k.at[j]];
+        k = lb_add(b, idx_mulk(b, k, dim_value(t->e->extent[t->k.at[j]])), at);
+    }
+    return k;
+}
+
+void emit_request(tiling *t, const tile *x, ins *at_b, int steps) {
+    if (t->ahead && !t->ahead_done) request_ahead(t, x, at_b, depth_of(t), steps);
 }

@@ -76,6 +76,8 @@ typedef struct tiling {
     int prefetch_panels,
         prefetch_parts;  // parts of B's next tile, each prefetched by a different tile; 0: none
     bool prefetch_done;  // the previous step of K has prefetched
+    bool ahead;          // B is read once, and requested ahead
+    bool ahead_done;     // in the cache line of the previous step of K
     ins *prefetch;       // elements from this tile's position in B to the prefetched part
     ins *further, *last; // whether the block of K is not the first; is the last
 } tiling;
@@ -115,6 +117,11 @@ void choose_prefetch(tiling *t, int vectors);
 // K.
 ins *prefetch_offset(tiling *t, const tile *x);
 void emit_prefetch(tiling *t, ins *at_b);
+// Whether B is read once, by few rows; requests what follows the tile's columns of `steps` positions of K from B's element
+// at_b on, where position k of a panel, or the current one, begins.
+bool reads_ahead(const tiling *t);
+void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps);
+void emit_request(tiling *t, const tile *x, ins *at_b, int steps);
 // Positions of K in a block at most.
 int64_t block_depth(const target *t, const contraction *c);
 // contract_groups.c: rows of sums beside x's rows; adds all products of the group axis; sorts the sums into rows.

@@ -132,6 +132,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
+    emit_request(t, x, at_b, 1);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
                            : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
@@ -152,6 +153,7 @@ static void accumulate_words(tiling *t, const tile *x, ins **acc, ins *start_b, 
     int axis = t->group_axis;
     ins *words[MAX_VECTORS], *begin = e->counter[axis];
     ins *row = emit_index(e, t->row_stride), *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
+    emit_request(t, x, at_b, t->group);
     for (int v = 0; v < x->vectors; v++)
         words[v] = load_packed(e, t->c, lb_add(b, at_b, column_offset(t, v)), t->lanes);
     for (int u = 0; u < t->group; u++) {
@@ -208,6 +210,12 @@ static void word_block(tiling *t, const tile *x, ins **acc, ins *start_b) {
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
 
+// Whether the u-th step of K from the beginning of a cache line of B is in that line, too.
+static bool shares_line(const tiling *t, int u) {
+    enum { LINE_BITS = 512 };
+    return u * PANEL * dtype_bits(t->c->b->buffer->dtype) % LINE_BITS;
+}
+
 // A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more
 // iterations than it has cache lines, only the first step of an iteration prefetches.
 static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
@@ -219,6 +227,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = idx_addk(&e->b, loop.head, u);
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
+        t->ahead_done = shares_line(t, u);
         scope step = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
         scope_close(e, step);
@@ -570,6 +579,7 @@ static void columns(tiling *t, column_range r) {
     lbuild *b = &t->e->b;
     t->rows = tile_rows(t, r.vectors);
     choose_prefetch(t, r.end ? r.vectors : 0);
+    t->ahead = reads_ahead(t);
     if (!t->block.on) {
         column_tiles(t, &r);
         return;
