@@ -45,6 +45,7 @@ static ins *load_side(tiling *t, const tile *x, int s, int v) {
     ins *stride = emit_dim(t->e, layout_stride(from, panel_entry(from, false)));
     ins *at = lb_add(b, emit_index(t->e, a->offset), panel_start(t, x, stride, 1));
     at = lb_add(b, at, panel_offset(t, stride, v, 1));
+    if (v * t->lanes % PANEL == 0) request_side(t, x, from, at, stride);
     return load_lanes(b, from->dtype, pointer_of(t->e, from), at, t->lanes, NULL);
 }
 

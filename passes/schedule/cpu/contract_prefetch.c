@@ -96,6 +96,16 @@ void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps) {
     }
 }
 
+void request_side(tiling *t, const tile *x, const buffer *from, ins *at, ins *stride) {
+    lbuild *b = &t->e->b;
+    int bits = dtype_bits(from->dtype);
+    int64_t panels = (int64_t)x->vectors * t->lanes / PANEL;
+    if (!t->ahead || bits < 8 || stride->op != L_CONST) return;
+    int64_t tile_bytes = stride->i * (panels ? panels : 1) * bits / 8;
+    ins *ahead = lb_idx(b, tile_bytes < 2 * AHEAD ? tile_bytes : AHEAD / 8);
+    lb_prefetch(b, pointer_of(t->e, from), lb_add(b, idx_mulk(b, at, bits / 8), ahead));
+}
+
 // The position in a panel of the current one along K.
 static ins *depth_of(const tiling *t) {
     lbuild *b = &t->e->b;

@@ -122,6 +122,8 @@ void emit_prefetch(tiling *t, ins *at_b);
 bool reads_ahead(const tiling *t);
 void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps);
 void emit_request(tiling *t, const tile *x, ins *at_b, int steps);
+// The same for an operand in such panels, of which element `at` is read.
+void request_side(tiling *t, const tile *x, const buffer *from, ins *at, ins *stride);
 // Positions of K in a block at most.
 int64_t block_depth(const target *t, const contraction *c);
 // contract_groups.c: rows of sums beside x's rows; adds all products of the group axis; sorts the sums into rows.

@@ -692,7 +692,10 @@ static void all_loops(tiling *t, ins *scratch) {
     bool splits = !t->bytes && find_digits(t, scratch);
     ins *few = splits ? digit_rows_only(t) : NULL;
     scope mark = scope_if(e, few);
-    if (splits) digit_rows(t);
+    if (splits) {
+        t->ahead = true;
+        digit_rows(t);
+    }
     if (few) mark = scope_else(e, mark);
     if (few || !splits) outer_loops(t, &outer, 0);
     scope_close(e, mark);
