@@ -74,8 +74,7 @@ void set_targets(pipeline *p) {
 
 // Or smaller elements, if their products may be those of bytes.
 static bool has_bytes_for_weights(const program *p, const target *t) {
-    bool loose = t->fp == FP_FAST || t->precision != PRECISION_OWN;
-    int least = (t->arch.dot == DOT_X86 && loose) || t->precision == PRECISION_INT8 ? 1 : 8;
+    int least = t->arch.dot == DOT_X86 || t->precision == PRECISION_INT8 ? 1 : 8;
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
         int bits = dtype_bits(b->dtype);

@@ -29,13 +29,14 @@ typedef struct block_plan {
     int64_t m_inner;        // positions of the axes of M inside of m_at
 } block_plan;
 
-// Rows as sums of bytes (contract_digits.c), in memory at `at`: words of 32 bits a row, of which `depth` are digits.
+// Rows as sums of bytes (contract_digits.c), in memory at `at`.
 typedef struct digit_plan {
     ins *at;
-    int64_t row, depth, blocks, inner; // positions of K in a block, which is the innermost axis
-    word_factor factor;                // of B
-    int offset;                        // is added to B's elements
-    expr *zero;                        // the zero point of each block, NULL: B's elements less `offset`
+    int64_t inner;             // positions of K in a block, which is the innermost axis
+    int64_t segment, segments; // positions of K that share a power of two, parts of a block; of all of K
+    word_factor factor;        // of B
+    int offset;                // is added to B's elements
+    expr *zero;                // the zero point of each block, NULL: B's elements less `offset`
 } digit_plan;
 
 typedef struct tiling {

@@ -689,15 +689,15 @@ static void all_loops(tiling *t, ins *scratch) {
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
     if (t->bytes) round_to_bytes(t);
-    bool splits = !t->bytes && find_digits(t, scratch);
-    ins *few = splits ? digit_rows_only(t) : NULL;
-    scope mark = scope_if(e, few);
-    if (splits) {
+    scope mark = scope_open(e);
+    if (!t->bytes && find_digits(t, scratch)) {
+        scope_close(e, mark);
+        mark = scope_if(e, digit_rows_split(t));
         t->ahead = true;
         digit_rows(t);
+        mark = scope_else(e, mark);
     }
-    if (few) mark = scope_else(e, mark);
-    if (few || !splits) outer_loops(t, &outer, 0);
+    outer_loops(t, &outer, 0);
     scope_close(e, mark);
 }
 
