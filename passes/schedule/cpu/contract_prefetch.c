@@ -55,7 +55,7 @@ void emit_prefetch(tiling *t, ins *at_b) {
 }
 
 // ---------------------------------------------------------------- B is read once
-enum { AHEAD = 4096, LINE = 64 };
+enum { AHEAD = 4096, LINE = 64, SMALL = 1 << 16 };
 
 static int64_t panel_bytes(const tiling *t, int64_t elements) {
     return elements * dtype_bits(t->c->b->buffer->dtype) / 8;
@@ -64,8 +64,10 @@ static int64_t panel_bytes(const tiling *t, int64_t elements) {
 bool reads_ahead(const tiling *t) {
     int64_t m = positions(t->e->k, &t->c->m), k = positions(t->e->k, &t->c->k_axes);
     bool few = m == INT64_MAX || m <= t->rows;
-    return few && t->packed && t->k.n && k > 0 && k != INT64_MAX && t->panel_stride->op == L_CONST &&
-           t->e->choices->ahead != NO && !t->block.on && panels_are_dense(t);
+    const dim *bytes = buffer_bytes(t->c->b->buffer);
+    return few && dim_is_const(bytes) && dim_value(bytes) > SMALL && t->packed && t->k.n && k > 0 &&
+           k != INT64_MAX && t->panel_stride->op == L_CONST && t->e->choices->ahead != NO && !t->block.on &&
+           panels_are_dense(t);
 }
 
 // How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead behind the
