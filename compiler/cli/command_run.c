@@ -1,15 +1,14 @@
 // onnxc run: compiles or interprets a model, or opens a library, and runs it once; prints, writes or compares
 // the outputs.
-#include "compiler/cli/run_io.h"
-#include "compiler/values/compare.h"
-#include "ir/graph/op.h"
-#include "ir/kernel/program.h"
+#include "compiler/cli/divergence.h"
+#include "compiler/cli/inner.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 typedef struct run_options {
     io_options io;
+    inner_options inner;
     const char *interpret;
     string_list compare;
     tolerance tolerance;
@@ -19,11 +18,13 @@ typedef struct run_options {
 static const option run_table[] = {
     IO_OPTIONS(run_options, io),
     {"--output", NULL, "NAME=FILE", OPT_LIST, AT(io.outputs), "Inputs and outputs",
-     "write an output to FILE (.npy, .npz, .pb, .csv, raw .bin)"},
+     "write an output, or any value inside of the model (in loops: of the last iteration), to FILE (.npy, "
+     ".npz, .pb, .csv, raw .bin)"},
     {"--output-dir", NULL, "DIR", OPT_TEXT, AT(io.output_dir), "Inputs and outputs",
      "write the outputs to DIR/output_0.pb, output_1.pb ..."},
     {"--all", NULL, NULL, OPT_FLAG, AT(io.all), "Inputs and outputs",
      "print all elements, even of large tensors"},
+    INNER_OPTIONS(run_options, inner),
     {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, AT(interpret), "Run",
      "run the interpreter instead of compiled code; =program: on the program after fusion and layout; =gpu: "
      "on kernels as scheduled for a GPU"},
@@ -36,19 +37,18 @@ static const option run_table[] = {
     {NULL},
 };
 
-static runnable *open_model(session *s, const source *from, const char *interpret, bool all_outputs,
-                            pipeline **out) {
+static runnable *open_model(session *s, const source *from, const char *interpret, probes *inside) {
     pipeline *p = session_pipeline(s, &s->options);
-    p->all_outputs = all_outputs;
-    if (out) *out = p;
+    p->probes = inside;
     return runnable_new(p, from, interpret);
 }
 
-static tensor *run_once(session *s, runnable *r, const tensor *in) {
+static tensor *run_once(session *s, runnable *r, const tensor *in, inner *x) {
     tensor *out = ARENA_ARRAY(s->arena, tensor, r->nout + 1);
     const char *message = NULL;
-    if (!r->run(r, s->arena, in, out, &message))
-        diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
+    bool done = r->run(r, s->arena, in, out, &message);
+    inner_end(x);
+    if (!done) diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
     return out;
 }
 
@@ -60,36 +60,22 @@ static bool report(session *s, const char *name, const import_value *got, const 
     return c.same;
 }
 
-// The order of values of the main graph by computation; inputs and constants come first.
-static int place_of(const pipeline *p, int output) {
-    const value *v = p->module->main->outputs.at[output];
-    return v->def ? node_place(v->def) : -1;
-}
-
 // Reports the first value that differs from the interpreter. fused: an output differs.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t, bool fused) {
-    pipeline *p;
     if (source_is_program(from)) return; // without nodes
-    runnable *meaning = open_model(s, from, "", true, NULL), *code = open_model(s, from, NULL, true, &p);
-    tensor *want = run_once(s, meaning, in), *got = run_once(s, code, in);
-    int first = -1;
-    for (int j = 0; j < code->nout && j < meaning->nout; j++)
-        if (!compare_tensors(s->arena, &got[j], &want[j], t).same &&
-            (first < 0 || place_of(p, j) < place_of(p, first)))
-            first = j;
-    if (first < 0) {
+    divergence d = {.arena = s->arena, .tolerance = t};
+    run_once(s, open_model(s, from, "", divergence_wanted(&d)), in, NULL);
+    run_once(s, open_model(s, from, NULL, divergence_got(&d)), in, NULL);
+    if (!d.node) {
         printf(
             fused
-                ? "no node differs from the interpreter when every value is an output: the difference comes "
+                ? "no node differs from the interpreter when every value is kept: the difference comes "
                   "from a pass that rewrites across nodes (compare with -O0)\n"
                 : "no node differs from the interpreter\n");
         return;
     }
-    const value *v = p->module->main->outputs.at[first];
-    comparison c = compare_tensors(s->arena, &got[first], &want[first], t);
-    printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n",
-           v->def && v->def->loc && v->def->loc->node ? v->def->loc->node : "",
-           v->def ? v->def->op->name : "", v->name, comparison_text(s->arena, &c));
+    printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n", d.node->as.loc->node,
+           d.node->as.op, d.name, comparison_text(s->arena, &d.how));
 }
 
 static bool compare_with(session *s, const char *with, const source *from, const runnable *r,
@@ -98,7 +84,7 @@ static bool compare_with(session *s, const char *with, const source *from, const
     bool same = true;
     struct stat st;
     if (strcmp(with, "interpret") == 0) {
-        tensor *want = run_once(s, open_model(s, from, "", false, NULL), in);
+        tensor *want = run_once(s, open_model(s, from, "", NULL), in, NULL);
         for (int j = 0; j < r->nout; j++)
             same &= report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
                            value_of_port(a, &r->out[j], &want[j]), t);
@@ -122,6 +108,15 @@ static bool compare_with(session *s, const char *with, const source *from, const
     return same;
 }
 
+// compiled: the model is a library or a program as text, without nodes.
+static inner *see_inside(session *s, run_options *o, bool compiled) {
+    if (!compiled) return inner_new(s, &o->inner, &o->io);
+    if (o->inner.dump || o->inner.stats)
+        diag_fatal(&s->diag, NULL, "%s: '%s' is compiled, its inner values are lost: run the model itself",
+                   o->inner.dump ? "--dump" : "--stats", s->args.at[0]);
+    return NULL;
+}
+
 static int run(session *s, void *own) {
     run_options *o = own;
     source from = session_model(s);
@@ -130,9 +125,13 @@ static int run(session *s, void *own) {
     bool library = runnable_is_library(from.path);
     options_use_native(&s->options);
     expect_inputs(s, &o->io);
+    inner *x = see_inside(s, o, library || source_is_program(&from));
     runnable *r = library ? runnable_open(s->arena, &s->diag, from.path)
-                          : open_model(s, &from, o->interpret, false, NULL);
-    tensor *in = read_inputs(s, &o->io, r, false), *out = run_once(s, r, in);
+                          : open_model(s, &from, o->interpret, inner_probes(x));
+    tensor *in = read_inputs(s, &o->io, r, false);
+    inner_inputs(x, r, in);
+    tensor *out = run_once(s, r, in, x);
+    o->io.quiet |= o->inner.dump || o->inner.stats;
     if (!o->compare.n || o->io.output_dir || o->io.outputs.n) write_outputs(s, &o->io, r, out);
     bool same = true, as_interpreted = true;
     for (int i = 0; i < o->compare.n; i++) {
@@ -144,7 +143,7 @@ static int run(session *s, void *own) {
     return same ? DIAG_OK : DIAG_DIFFERS;
 }
 
-static const run_options run_defaults = {.tolerance = {1e-3, 1e-5}};
+static const run_options run_defaults = {.tolerance = {1e-3, 1e-5}, .inner.dump_limit = 100};
 const verb verb_run = {
     .name = "run",
     .usage = "onnxc run MODEL|LIB [options]",

@@ -108,7 +108,7 @@ void write_outputs(session *s, const io_options *o, const runnable *r, const ten
         int j = find_port(s, "--output", o->outputs.at[i], r->out, r->nout, &path);
         value_write(s->arena, &s->diag, value_of_port(s->arena, &r->out[j], &out[j]), path);
     }
-    if (o->output_dir || o->outputs.n) return;
+    if (o->output_dir || o->outputs.n || o->quiet) return;
     text t = {.arena = s->arena};
     for (int j = 0; j < r->nout; j++) value_print(&t, value_of_port(s->arena, &r->out[j], &out[j]), o->all);
     fputs(text_str(&t), stdout);

@@ -9,6 +9,7 @@ typedef struct io_options {
     const char *input_dir, *output_dir;
     int64_t seed;
     bool all;
+    bool quiet; // prints no outputs
 } io_options;
 
 // clang-format off

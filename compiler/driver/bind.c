@@ -340,16 +340,3 @@ void bind_constant(module *m, int i, constant *c) {
         g->inputs.at[j]->def_index = j;
     }
 }
-
-void bind_all_outputs(module *m) {
-    graph *g = m->main;
-    map known = {.arena = m->arena};
-    for (int j = 0; j < g->outputs.n; j++) map_put_number(&known, (uint64_t)g->outputs.at[j]->id, g);
-    for (int j = 0; j < g->nodes.n; j++) {
-        for (int i = 0; i < g->nodes.at[j]->nout; i++) {
-            value *v = g->nodes.at[j]->out[i];
-            bool wanted = v && v->type.kind == TYPE_TENSOR && v->type.elem != DT_STRING;
-            if (wanted && !map_get_number(&known, (uint64_t)v->id)) graph_add_output(g, v);
-        }
-    }
-}

@@ -16,6 +16,4 @@ void bind_states(program *p, diag *d, const options *o);
 void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user);
 // Graph input i becomes the constant c.
 void bind_constant(module *m, int i, constant *c);
-// Makes all computed values of the main graph outputs, after those of the model.
-void bind_all_outputs(module *m);
 #endif

@@ -55,7 +55,7 @@ struct pipeline {
     int (*hook)(void *user, uint32_t kernel); // what options->hook names, for JIT code
     bool text_target;                         // loops for C text
     gpu_want gpu_want;                        // where host code launches kernels
-    bool all_outputs;                         // every computed value of the main graph becomes an output
+    struct probes *probes;                    // values that runs show (compiler/driver/probes.h); NULL: none
 
     // By pipeline_run, from options and source.
     const source *source;

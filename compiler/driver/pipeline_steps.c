@@ -8,6 +8,7 @@
 #include "compiler/driver/custom.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pipeline_impl.h"
+#include "compiler/driver/probes.h"
 #include "compiler/import/file.h"
 #include "ir/kernel/lower.h"
 #include "ir/kernel/program.h"
@@ -42,11 +43,17 @@ static void check_overrides(pipeline *p, const module *m) {
     }
 }
 
+static void see_node(void *user, const model_node *n) {
+    const pipeline *p = user;
+    if (p->probes) probes_import_node(p->probes, n);
+}
+
 static module *import_source(pipeline *p, const source *s) {
     import_options o = {.external_data_dir = p->options->external_data_dir,
                         .files = &p->files,
                         .custom = custom_ops(p->arena, p->diag, p->options),
                         .input = use_of_default,
+                        .node = see_node,
                         .user = p};
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
     return import_onnx_file(p->arena, p->diag, s->path, &o);
@@ -60,11 +67,13 @@ static void digest_model(pipeline *p) {
 }
 
 void step_import(pipeline *p) {
+    if (p->probes) probes_begin(p->probes);
     p->module = import_source(p, p->source);
     const char *block = p->options->nchwc_block;
     p->module->nchwc_block = !block ? 0 : strcmp(block, "8") == 0 ? 8 : 16;
     check_overrides(p, p->module);
     digest_model(p);
+    if (p->probes) probes_add(p->probes, p->module);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
@@ -110,7 +119,6 @@ void step_lower(pipeline *p) {
         read_program(p);
         return;
     }
-    if (p->all_outputs) bind_all_outputs(p->module);
     p->module->vector_bits = widest_vectors(p);
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);

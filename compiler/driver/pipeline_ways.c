@@ -12,7 +12,7 @@ static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline
     v->of = p;
     v->source = p->source;
     v->name = p->name;
-    v->all_outputs = p->all_outputs;
+    v->probes = p->probes;
     v->lists = p->lists;
     return v;
 }
@@ -159,6 +159,7 @@ pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct 
     v->target->choices = t;
     VEC_PUSH(a, &v->variants, v->target);
     v->choice = choice;
+    v->probes = NULL;
     v->algorithms.chosen = chosen, v->algorithms.user = user;
     run_muted(v);
     return v;

@@ -166,11 +166,18 @@ static void import_call(importer *im, scope *s, const loc *at, const Onnx__NodeP
     b->opsets = f->opset_import;
     b->nopsets = f->n_opset_import;
     scope inner = new_scope(im, NULL, b, s->graph, b->name);
-    for (size_t i = 0; i < f->n_input; i++)
-        bind_value(im, &inner, at, f->input[i], i < n->n_input ? find_value(im, s, at, n->input[i]) : NULL);
+    model_node seen = {.loc = at, .call = true};
+    value **in = ARENA_ARRAY(im->arena, value *, f->n_input + 1);
+    announce_node(im, s, n, &seen);
+    for (size_t i = 0; i < f->n_input; i++) {
+        in[i] = i < n->n_input ? find_value(im, s, at, n->input[i]) : NULL;
+        bind_value(im, &inner, at, f->input[i], in[i]);
+    }
     import_nodes(im, &inner, f->node, f->n_node);
     bind_outputs(im, s, &inner, at, n, f);
     im->depth--;
+    seen.done = true, seen.nin = (int)f->n_input, seen.in = in;
+    announce_node(im, s, n, &seen);
 }
 
 // ---- Graphs

@@ -18,11 +18,25 @@ typedef struct model_input {
     bool has_default, overridable;
 } model_input;
 
+// A node of the model as the file has it, or a call of one of the model's functions, for import_options.node.
+typedef struct model_node {
+    bool done; // it was imported; else: it is about to be, and only the first line below is set
+    bool call; // of a function, whose nodes follow until it is done
+    graph *graph;
+    const loc *loc;
+    const char *domain, *op;
+    int nin, nout, nattrs;
+    value *const *in, *const *out; // NULL: omitted
+    const attr *attrs;             // those in the file; none for calls
+} model_node;
+
 struct op_def;
 typedef struct import_options {
     const char *external_data_dir; // one more folder for external tensor data, NULL: none
     file_list *files;              // receives the path of every file read; NULL: not needed
     default_use (*input)(void *user, const model_input *i); // for every input; NULL: defaults are constants
+    // Called before and after every node, in the order of a run; it may add nodes to its graph. NULL: not needed.
+    void (*node)(void *user, const model_node *n);
     void *user;
     const struct op_def *const *custom; // operators of the user's; ends with NULL; NULL: none
     int64_t max_file;                   // bytes of the model file (0: 2^40)

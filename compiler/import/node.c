@@ -408,7 +408,7 @@ static void add_all_named_tensors(importer *im, const scope *s, node *n) {
     }
 }
 
-void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
+static void import_given(importer *im, scope *s, loc *at, const Onnx__NodeProto *n, model_node *seen) {
     meaning m = find_meaning(im, s, at, n);
     int nin = used(n->input, n->n_input);
     value **in = ARENA_ARRAY(im->arena, value *, n->n_input + 1);
@@ -416,6 +416,8 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     for (int i = 0; i < nin; i++) in[i] = find_value(im, s, at, n->input[i]);
     bool good = im->diag->errors == errors && check_arity(im, at, m.version, n, in);
     attr_list attrs = import_attrs(im, s, at, m.version, n);
+    seen->nin = nin, seen->in = in;
+    seen->nattrs = attrs.n, seen->attrs = attrs.at;
     if (!m.op || !good) { // its regions were read only to report their errors
         add_outputs(im, s, at, n, NULL);
         return;
@@ -427,4 +429,22 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     add_all_named_tensors(im, s, made);
     add_outputs(im, s, at, n, made);
     if (im->diag->errors == errors) upgrade(im, made, &m);
+}
+
+void announce_node(importer *im, const scope *s, const Onnx__NodeProto *n, model_node *seen) {
+    value **out = ARENA_ARRAY(im->arena, value *, n->n_output + 1);
+    seen->graph = s->graph;
+    seen->domain = domain_of(n->domain), seen->op = text_or_empty(n->op_type);
+    for (int i = 0; seen->done && i < (int)n->n_output; i++)
+        if (*n->output[i]) out[i] = find_value(im, s, seen->loc, n->output[i]), seen->nout = i + 1;
+    seen->out = out;
+    if (im->options.node) im->options.node(im->options.user, seen);
+}
+
+void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
+    model_node seen = {.loc = at};
+    announce_node(im, s, n, &seen);
+    import_given(im, s, at, n, &seen);
+    seen.done = true;
+    announce_node(im, s, n, &seen);
 }

@@ -1,5 +1,6 @@
 // In: --custom-lib. Out: functions of that shared library.
 #include "compiler/run/custom.h"
+#include "compiler/run/probe_call.h"
 #include "ir/kernel/program.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -7,6 +8,9 @@
 onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol, bool global) {
     onnxc_custom_function *f;
     const char *path = o->custom_lib;
+    if (strcmp(symbol, PROBE_SYMBOL) == 0 && global)
+        diag_fatal_missing(d, NULL, "C text cannot show values inside of the model: leave --emit=c out");
+    if (strcmp(symbol, PROBE_SYMBOL) == 0) return probe_call;
     if (!path)
         diag_fatal(d, NULL, "--custom-lib=FILE must give the shared library that has the function '%s'",
                    symbol);

@@ -1,18 +1,10 @@
 // Compares tensors and containers of tensors.
 #include "compiler/values/compare.h"
+#include "compiler/values/stats.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/onnxc.h"
 #include <math.h>
 #include <string.h>
-
-static const char *position(arena *a, const tensor *t, int64_t i) {
-    int64_t at[MAX_RANK];
-    for (int j = t->rank - 1; j >= 0; j--) at[j] = i % t->dims[j], i /= t->dims[j];
-    text s = {.arena = a};
-    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "[", (long long)at[j]);
-    text_add(&s, t->rank ? "]" : "");
-    return text_str(&s);
-}
 
 static bool equal(double x, double y) { return x == y || (isnan(x) && isnan(y)); }
 
@@ -71,7 +63,7 @@ comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tole
     text g = {.arena = a}, w = {.arena = a};
     element_print(&g, got, c.first);
     element_print(&w, want, c.first);
-    c.got = text_str(&g), c.want = text_str(&w), c.at = position(a, want, c.first);
+    c.got = text_str(&g), c.want = text_str(&w), c.at = position_text(a, want, c.first);
     return c;
 }
 

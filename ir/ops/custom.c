@@ -163,6 +163,8 @@ static dim **add_tensor(const node *n, dim **to, dtype t, int rank, dim *const *
     return to;
 }
 
+static type input_type(const node *n, int i) { return n->in[i] ? lower_type(&n->in[i]->type) : (type){0}; }
+
 static void set_numbers(const caller *x, step *s, custom_purpose purpose, dim *workspace) {
     const node *n = x->n;
     const int first[] = {(int)purpose, n->nout, n->nattrs, n->nin};
@@ -176,8 +178,8 @@ static void set_numbers(const caller *x, step *s, custom_purpose purpose, dim *w
     for (int i = 0; i < n->nattrs; i++)
         to = add_tensor(n, to, x->attrs[i]->dtype, x->attrs[i]->rank, x->attrs[i]->dims, true);
     for (int i = 0; i < n->nin; i++) {
-        const type *t = n->in[i] ? &n->in[i]->type : &(type){0};
-        to = add_tensor(n, to, t->elem, t->rank, t->dims, true);
+        type t = input_type(n, i);
+        to = add_tensor(n, to, t.elem, t.rank, t.dims, true);
     }
 }
 
@@ -186,7 +188,7 @@ static int count_numbers(const caller *x) {
     int count = CUSTOM_NUMBERS + 2 * (n->nout + n->nattrs + n->nin);
     for (int i = 0; i < n->nout; i++) count += n->out[i] ? n->out[i]->type.rank : 0;
     for (int i = 0; i < n->nattrs; i++) count += x->attrs[i]->rank;
-    for (int i = 0; i < n->nin; i++) count += n->in[i] ? n->in[i]->type.rank : 0;
+    for (int i = 0; i < n->nin; i++) count += input_type(n, i).rank;
     return count;
 }
 
@@ -202,7 +204,8 @@ static void add_call(const caller *x, custom_purpose purpose, buffer *const *out
     for (int i = 0; i < n->nout; i++) *to++ = out ? out[i] : NULL;
     *to++ = result, *to++ = x->memory, *to++ = x->texts;
     for (int i = 0; i < n->nattrs; i++) *to++ = x->attrs[i];
-    for (int i = 0; i < n->nin; i++) *to++ = lower_in(x->l, n, i);
+    for (int i = 0; i < n->nin; i++)
+        *to++ = n->op->takes_any_rank ? lower_buffer(x->l, n->in[i]) : lower_in(x->l, n, i);
     set_numbers(x, s, purpose, workspace);
     const char **messages = ARENA_ARRAY(a, const char *, 2);
     const char *dot = *n->op->domain ? "." : "";
@@ -253,7 +256,7 @@ static dim *workspace_bytes(const caller *x) {
     return bytes;
 }
 
-static void lower_custom(lowering *l, node *n) {
+void lower_custom(lowering *l, node *n) {
     caller x = caller_new(l, n);
     if (n->op->custom->shape) set_sizes(&x);
     lower_checks(l, n);

@@ -12,4 +12,6 @@ typedef struct custom_op {
 } custom_op;
 
 const op_def *custom_op_new(arena *a, custom_op of);
+// The call for n. Inputs other than tensors of numbers are passed as their handles.
+void lower_custom(lowering *l, node *n);
 #endif
