@@ -62,7 +62,7 @@ static bool report(session *s, const char *name, const import_value *got, const 
 
 // Reports the first value that differs from the interpreter. fused: an output differs.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t, bool fused) {
-    if (source_is_program(from)) return; // without nodes
+    if (source_is_program(from) || s->options.runner) return; // without nodes; in another process
     divergence d = {.arena = s->arena, .tolerance = t};
     run_once(s, open_model(s, from, "", divergence_wanted(&d)), in, NULL);
     run_once(s, open_model(s, from, NULL, divergence_got(&d)), in, NULL);

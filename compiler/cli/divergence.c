@@ -44,10 +44,16 @@ static bool compare(void *user, const probe_event *e) {
     return true;
 }
 
+static void start(void *user) {
+    divergence *d = user;
+    for (int i = 0; i < d->wanted.n; i++) ((wanted *)d->wanted.slots[i].value)->compared = 0;
+    d->node = NULL;
+}
+
 static probes *with(divergence *d, bool (*see)(void *user, const probe_event *e)) {
     probes *p = probes_new(d->arena);
     p->user = d;
-    p->see = see;
+    p->start = start, p->see = see;
     return p;
 }
 

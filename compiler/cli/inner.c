@@ -55,6 +55,11 @@ static void hint_near(inner *x, const char *said) {
     else diag_hint(&x->session->diag, "'onnxc run --stats' lists the values of the model");
 }
 
+static void refuse_runner(session *s, const char *what) {
+    if (s->options.runner)
+        diag_fatal_missing(&s->diag, NULL, "%s needs a run in this process: leave --runner out", what);
+}
+
 // Takes the values inside of the model from the list of --output.
 static void imported(void *user, const module *m) {
     inner *x = user;
@@ -69,6 +74,7 @@ static void imported(void *user, const module *m) {
         diag_error(&x->session->diag, NULL, "--output %s: the model has no value of that name", said->at[i]);
     }
     if (x->outputs.n) x->io->quiet = true, x->io->outputs = kept;
+    if (x->outputs.n) refuse_runner(x->session, "--output of a value inside of the model");
 }
 
 // ---------------------------------------------------------------- files
@@ -131,14 +137,13 @@ static void dump(inner *x, arena *a, const inner_value *v, const import_value *v
     index_value(x, v, file, repeats);
 }
 
-static void begin_dump(inner *x) {
-    const char *folder = x->options->dump;
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        diag_fatal(&x->session->diag, NULL, "cannot make folder '%s': %s", folder, strerror(errno));
+static void begin_index(inner *x) {
     x->index = json_new_indented(x->session->arena);
     json_open(&x->index, NULL, '{');
     json_text(&x->index, "model", x->session->args.at[0]);
     json_open(&x->index, "values", '[');
+    x->files = (map){.arena = x->session->arena};
+    x->left_out = 0;
 }
 
 static void end_dump(inner *x) {
@@ -152,8 +157,8 @@ static void end_dump(inner *x) {
                         (bytes){json_done(j), j->out.n});
     if (x->left_out)
         diag_warning(&x->session->diag, NULL,
-                     "%lld values of later iterations were not written; --dump-limit sets how many are",
-                     (long long)x->left_out);
+                     "--dump-limit: %lld value%s of later iterations not written", (long long)x->left_out,
+                     x->left_out == 1 ? "" : "s");
 }
 
 // ---------------------------------------------------------------- events
@@ -196,6 +201,26 @@ static void take(inner *x, inner_value *v, arena *scratch, const import_value *v
     if (v->output_file) value_write(scratch, &x->session->diag, value, v->output_file);
 }
 
+static void take_inputs(inner *x) {
+    for (int j = 0; j < x->model->nin; j++) {
+        const port *p = &x->model->in[j];
+        arena *scratch = arena_within(x->session->arena);
+        if (x->in[j].data || !p->has_default)
+            take(x, find(x, NULL, 0, p->name), scratch, value_of_port(scratch, p, &x->in[j]));
+        arena_destroy(scratch);
+    }
+}
+
+static void start(void *user) {
+    inner *x = user;
+    x->begun = true;
+    x->values.n = 0;
+    x->by_name = (map){.arena = x->session->arena};
+    x->nan = x->inf = (origin){0};
+    if (x->options->dump) begin_index(x);
+    if (x->options->dump || x->options->stats) take_inputs(x);
+}
+
 static bool see(void *user, const probe_event *e) {
     inner *x = user;
     arena *scratch = arena_within(x->session->arena);
@@ -213,11 +238,12 @@ inner *inner_new(session *s, const inner_options *o, io_options *io) {
         if (o->values) diag_fatal(&s->diag, NULL, "--values selects values of --dump or --stats: neither is given");
         return NULL;
     }
+    if (o->dump || o->stats) refuse_runner(s, o->dump ? "--dump" : "--stats");
     inner *x = ARENA_NEW(s->arena, inner);
     *x = (inner){.session = s, .options = o, .io = io, .probes = probes_new(s->arena)};
     x->by_name.arena = x->outputs.arena = x->files.arena = s->arena;
     x->probes->user = x;
-    x->probes->imported = imported, x->probes->wants = wants, x->probes->see = see;
+    x->probes->imported = imported, x->probes->start = start, x->probes->wants = wants, x->probes->see = see;
     int bad = o->values ? regcomp(&x->regex, o->values, REG_EXTENDED | REG_NOSUB) : 0;
     if (bad) {
         char why[128];
@@ -230,18 +256,15 @@ inner *inner_new(session *s, const inner_options *o, io_options *io) {
 probes *inner_probes(inner *x) { return x ? x->probes : NULL; }
 
 void inner_inputs(inner *x, const runnable *r, const tensor *in) {
-    if (!x || (!x->options->dump && !x->options->stats)) return;
-    if (x->options->dump) begin_dump(x);
-    for (int j = 0; j < r->nin; j++) {
-        arena *scratch = arena_within(x->session->arena);
-        if (in[j].data || !r->in[j].has_default)
-            take(x, find(x, NULL, 0, r->in[j].name), scratch, value_of_port(scratch, &r->in[j], &in[j]));
-        arena_destroy(scratch);
-    }
+    if (!x) return;
+    const char *folder = x->options->dump;
+    if (folder && mkdir(folder, 0777) && errno != EEXIST)
+        diag_fatal(&x->session->diag, NULL, "cannot make folder '%s': %s", folder, strerror(errno));
+    x->model = r, x->in = in;
 }
 
 void inner_end(inner *x) {
-    if (!x) return;
+    if (!x || !x->begun) return;
     if (x->options->dump) end_dump(x);
     if (x->options->stats) inner_show_stats(x);
     if (x->options->values) regfree(&x->regex);

@@ -33,6 +33,9 @@ struct inner {
     const inner_options *options;
     io_options *io;
     probes *probes;
+    const runnable *model;
+    const tensor *in; // its inputs
+    bool begun; // the run
     regex_t regex;
     VEC(inner_value *) values;
     map by_name; // -> inner_value

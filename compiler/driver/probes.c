@@ -64,6 +64,10 @@ static void end_node(probes *p, const model_node *n) {
         if (own->out[i] && !map_get(&p->by_name, own->out[i])) map_put(&p->by_name, own->out[i], own);
 }
 
+void probes_start(probes *p) {
+    if (p && p->start) p->start(p->user);
+}
+
 void probes_import_node(void *user, const model_node *n) {
     if (n->done) end_node(user, n);
     else begin_node(user, n);

@@ -41,6 +41,8 @@ typedef struct probes {
     void *user;
     // After the import, before `wants`: may report unknown names.
     void (*imported)(void *user, const module *m);
+    // At the start of a run, which is repeated when the size of an output became known. NULL: not needed.
+    void (*start)(void *user);
     bool (*wants)(void *user, const probed_node *n, int output); // NULL: every value
     bool (*see)(void *user, const probe_event *e);               // during the run; false: it stops
     bool stopped;                                                // by see
@@ -55,4 +57,5 @@ probes *probes_new(arena *a);
 void probes_begin(probes *p);                           // before an import
 void probes_import_node(void *user, const model_node *n); // import_options.node
 void probes_add(probes *p, module *m);                  // after it
+void probes_start(probes *p);                           // p may be NULL
 #endif

@@ -1,5 +1,6 @@
 // Interpreted models, and code shared by all runnables. In: a program. Out: ports and a way to run it.
 #include "compiler/run/runnable.h"
+#include "compiler/driver/probes.h"
 #include "compiler/run/blas.h"
 #include "compiler/run/custom.h"
 #include "compiler/run/gpu_shim.h"
@@ -95,6 +96,7 @@ static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out
     interp_hooks hooks = {.dgemm = strict ? NULL : find_dgemm, .custom = find_custom, .user = i};
     interp_limits limits = {.bytes = (int64_t)available_memory()};
     runnable_own_outputs(r, a, out);
+    probes_start(r->probes);
     return interp_program_hooked(i->p->program, a, in, out, limits, message, &hooks) == INTERP_OK;
 }
 
@@ -169,6 +171,7 @@ runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     else if (strcmp(interpret, "gpu") == 0) r = scheduled_for_gpu(p, s, NULL);
     else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
     if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    r->probes = p->probes;
     return r;
 }
 

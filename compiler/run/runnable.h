@@ -10,6 +10,7 @@ struct runnable {
     const char *name;
     int nin, nout;
     port *in, *out;
+    struct probes *probes; // compiler/driver/probes.h; NULL: none
     void *impl;
     // False: a check of the model failed or an input does not fit; *message says why. out[j].data is
     // allocated in a.

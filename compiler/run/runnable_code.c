@@ -6,6 +6,7 @@
 #include "codegen/llvm/load.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/process.h"
+#include "compiler/driver/probes.h"
 #include "compiler/import/file.h"
 #include "compiler/output/output.h"
 #include "compiler/run/blas.h"
@@ -203,6 +204,7 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
     for (int i = 0; i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
         if (!make_outputs(a, r, &x, in, out, message)) return false;
         *message = NULL;
+        probes_start(r->probes);
         status = c->model.run(x.data, x.dims, x.capacity, workspace, (size_t)size, message);
     }
     for (int j = 0; j < r->nout; j++) {
