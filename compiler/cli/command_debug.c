@@ -133,7 +133,7 @@ static void before_node(debugger *d, const probe_event *e) {
     d->started = true;
     d->runs[e->node->index]++;
     d->here = e->node;
-    bool stop = breakpoint_at(d, e->node) || begins;
+    bool stop = (breakpoint_at(d, e->node) && (d->motion != MOVE_CONTINUE || --d->count <= 0)) || begins;
     if (!motion_ends(d, e->node) && !stop) return;
     debug_show_place(d);
     debug_stop(d);

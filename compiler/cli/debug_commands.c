@@ -32,12 +32,19 @@ static void do_restart(debugger *d, const char *rest) { (void)rest, d->restart =
 static void do_quit(debugger *d, const char *rest) { (void)rest, d->quit = true; }
 
 // ---------------------------------------------------------------- where to stop
+static void list_breakpoints(const debugger *d) {
+    bool any = false;
+    for (int j = 0; j < d->breakpoints.n; j++) {
+        const breakpoint *b = d->breakpoints.at[j];
+        if (b) printf("%d: %s, hit %d time%s\n", j + 1, b->said, b->hits, b->hits == 1 ? "" : "s");
+        any |= b != NULL;
+    }
+    if (!any) printf("no breakpoints\n");
+}
+
 static void do_break(debugger *d, const char *rest) {
     if (!*rest) {
-        if (!d->breakpoints.n) printf("no breakpoints\n");
-        for (int j = 0; j < d->breakpoints.n; j++)
-            if (d->breakpoints.at[j])
-                printf("%d: %s, hit %d times\n", j + 1, d->breakpoints.at[j]->said, d->breakpoints.at[j]->hits);
+        list_breakpoints(d);
         return;
     }
     breakpoint *b = ARENA_NEW(d->arena, breakpoint);
@@ -246,7 +253,7 @@ static const command commands[] = {
     {"step", "s", "[N]", "run to the next node, into bodies and functions", do_step},
     {"next", "n", "[N]", "run to the next node, over bodies and functions", do_next},
     {"finish", "f", "", "run to the end of this body or function", do_finish},
-    {"continue", "c", "", "run to the next breakpoint or the end", do_continue},
+    {"continue", "c", "[N]", "run to the next breakpoint, or the Nth, or the end", do_continue},
     {"restart", "r", "", "run from the start", do_restart},
     {"break", "b", "[WHAT]", "stop before these nodes; alone: list the breakpoints", do_break},
     {"delete", "d", "[N]", "delete breakpoint N, or all", do_delete},

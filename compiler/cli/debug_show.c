@@ -4,6 +4,39 @@
 #include "compiler/values/slice.h"
 #include <string.h>
 
+// ---------------------------------------------------------------- looking up
+static const import_value *constant_named(debugger *d, const char *name) {
+    const value *v = map_get(&d->pipeline->module->names, name);
+    if (!v || !v->constant) return NULL;
+    import_value *own = ARENA_NEW(d->arena, import_value);
+    *own = (import_value){.kind = TYPE_TENSOR, .name = name, .tensor = v->constant};
+    return own;
+}
+
+static const import_value *find_known(debugger *d, const char *name) {
+    const debug_value *v = debug_find(d, name);
+    return v ? v->value : constant_named(d, name);
+}
+
+static void show_summary(debugger *d, const char *what, const char *name) {
+    const import_value *v = find_known(d, name);
+    printf("  %s%s: ", what, name);
+    if (!v) {
+        printf("not computed yet\n");
+        return;
+    }
+    if (v->kind != TYPE_TENSOR) {
+        printf("%s of %d items\n", type_kind_name(v->kind), v->n);
+        return;
+    }
+    tensor t = tensor_of(d->arena, v->tensor);
+    stats s = stats_none();
+    stats_add(&s, &t);
+    printf("%s, %s\n", tensor_text(d->arena, &t), stats_text(d->arena, &s));
+}
+
+void debug_show_summary(debugger *d, const char *name) { show_summary(d, "", name); }
+
 // ---------------------------------------------------------------- nodes
 static void add_names(text *t, const char *const *names, int n) {
     for (int i = 0; i < n; i++) text_printf(t, "%s%s", i ? ", " : "", names[i] ? names[i] : "(none)");
@@ -73,8 +106,7 @@ static const char *attr_text(arena *a, const attr *t) {
 static void show_values(debugger *d, const char *what, const char *const *names, int n) {
     for (int i = 0; i < n; i++) {
         if (!names[i]) continue;
-        printf("  %s", what);
-        debug_show_summary(d, names[i]);
+        show_summary(d, what, names[i]);
     }
 }
 
@@ -106,19 +138,6 @@ void debug_show_list(debugger *d, const probed_node *around, int most) {
 }
 
 // ---------------------------------------------------------------- values
-static const import_value *constant_named(debugger *d, const char *name) {
-    const value *v = map_get(&d->pipeline->module->names, name);
-    if (!v || !v->constant) return NULL;
-    import_value *own = ARENA_NEW(d->arena, import_value);
-    *own = (import_value){.kind = TYPE_TENSOR, .name = name, .tensor = v->constant};
-    return own;
-}
-
-static const import_value *find_known(debugger *d, const char *name) {
-    const debug_value *v = debug_find(d, name);
-    return v ? v->value : constant_named(d, name);
-}
-
 const import_value *debug_known(debugger *d, const char *name) {
     const import_value *v = find_known(d, name);
     if (v) return v;
@@ -133,23 +152,6 @@ const import_value *debug_known(debugger *d, const char *name) {
     const char *near = nearest_word(d->arena, name, names.at, names.n);
     printf("there is no value '%s'%s\n", name, near ? arena_printf(d->arena, "; did you mean '%s'?", near) : "");
     return NULL;
-}
-
-void debug_show_summary(debugger *d, const char *name) {
-    const import_value *v = find_known(d, name);
-    printf("  %s: ", name);
-    if (!v) {
-        printf("not computed yet\n");
-        return;
-    }
-    if (v->kind != TYPE_TENSOR) {
-        printf("%s of %d items\n", type_kind_name(v->kind), v->n);
-        return;
-    }
-    tensor t = tensor_of(d->arena, v->tensor);
-    stats s = stats_none();
-    stats_add(&s, &t);
-    printf("%s, %s\n", tensor_text(d->arena, &t), stats_text(d->arena, &s));
 }
 
 void debug_show_outputs(debugger *d) {
