@@ -1,6 +1,7 @@
 // In: the state of a debugger. Out: text about nodes and values.
 #include "compiler/cli/debug.h"
 #include "compiler/run/probe_call.h"
+#include "compiler/values/attr_text.h"
 #include "compiler/values/slice.h"
 #include <string.h>
 
@@ -65,44 +66,6 @@ void debug_show_place(debugger *d) {
     for (int i = 0; n->first && i < n->nstates; i++) debug_show_summary(d, n->states[i]);
 }
 
-static const char *attr_text(arena *a, const attr *t) {
-    text s = {.arena = a};
-    tensor x;
-    switch (t->kind) {
-    case ATTR_FLOAT: text_printf(&s, "%.9g", (double)t->f); break;
-    case ATTR_INT: text_printf(&s, "%lld", (long long)t->i); break;
-    case ATTR_STRING: text_add_quoted(&s, t->s, t->size); break;
-    case ATTR_FLOATS:
-        for (int i = 0; i < t->n; i++) text_printf(&s, "%s%.9g", i ? ", " : "[", (double)t->floats[i]);
-        text_add(&s, t->n ? "]" : "[]");
-        break;
-    case ATTR_INTS:
-        for (int i = 0; i < t->n; i++) text_printf(&s, "%s%lld", i ? ", " : "[", (long long)t->ints[i]);
-        text_add(&s, t->n ? "]" : "[]");
-        break;
-    case ATTR_STRINGS:
-        for (int i = 0; i < t->n; i++) {
-            text_add(&s, i ? ", " : "[");
-            text_add_quoted(&s, t->strings[i], strlen(t->strings[i]));
-        }
-        text_add(&s, t->n ? "]" : "[]");
-        break;
-    case ATTR_TENSOR:
-        x = tensor_of(a, t->tensor);
-        text_add(&s, tensor_text(a, &x));
-        break;
-    case ATTR_GRAPH: text_printf(&s, "graph '%s'", t->graph->name); break;
-    case ATTR_GRAPHS: text_printf(&s, "%d graphs", t->n); break;
-    case ATTR_TYPE: text_add(&s, type_text(a, t->type)); break;
-    case ATTR_NONE:
-    case ATTR_TENSORS:
-    case ATTR_SPARSE_TENSOR:
-    case ATTR_SPARSE_TENSORS:
-    case ATTR_TYPES: text_add(&s, "..."); break;
-    }
-    return text_str(&s);
-}
-
 static void show_values(debugger *d, const char *what, const char *const *names, int n) {
     for (int i = 0; i < n; i++) {
         if (!names[i]) continue;
@@ -119,7 +82,7 @@ void debug_show_node(debugger *d, const probed_node *n) {
         printf("  within %s%s\n", text_str(&t), o->as.call ? ", a call of a function" : "");
     }
     for (int i = 0; i < n->as.nattrs; i++)
-        printf("  attribute %s = %s\n", n->as.attrs[i].name, attr_text(d->arena, &n->as.attrs[i]));
+        printf("  attribute %s = %s\n", n->as.attrs[i].name, attr_value_text(d->arena, &n->as.attrs[i]));
     show_values(d, "input ", n->in, n->as.nin);
     show_values(d, "output ", n->out, n->as.nout);
 }

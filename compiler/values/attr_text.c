@@ -1,0 +1,42 @@
+// In: an attribute. Out: its value as text.
+#include "compiler/values/attr_text.h"
+#include "compiler/values/values.h"
+#include <string.h>
+
+const char *attr_value_text(arena *a, const attr *t) {
+    text s = {.arena = a};
+    tensor x;
+    switch (t->kind) {
+    case ATTR_FLOAT: text_printf(&s, "%.9g", (double)t->f); break;
+    case ATTR_INT: text_printf(&s, "%lld", (long long)t->i); break;
+    case ATTR_STRING: text_add_quoted(&s, t->s, t->size); break;
+    case ATTR_FLOATS:
+        for (int i = 0; i < t->n; i++) text_printf(&s, "%s%.9g", i ? ", " : "[", (double)t->floats[i]);
+        text_add(&s, t->n ? "]" : "[]");
+        break;
+    case ATTR_INTS:
+        for (int i = 0; i < t->n; i++) text_printf(&s, "%s%lld", i ? ", " : "[", (long long)t->ints[i]);
+        text_add(&s, t->n ? "]" : "[]");
+        break;
+    case ATTR_STRINGS:
+        for (int i = 0; i < t->n; i++) {
+            text_add(&s, i ? ", " : "[");
+            text_add_quoted(&s, t->strings[i], strlen(t->strings[i]));
+        }
+        text_add(&s, t->n ? "]" : "[]");
+        break;
+    case ATTR_TENSOR:
+        x = tensor_of(a, t->tensor);
+        text_add(&s, tensor_text(a, &x));
+        break;
+    case ATTR_GRAPH: text_printf(&s, "graph '%s'", t->graph->name); break;
+    case ATTR_GRAPHS: text_printf(&s, "%d graphs", t->n); break;
+    case ATTR_TYPE: text_add(&s, type_text(a, t->type)); break;
+    case ATTR_NONE:
+    case ATTR_TENSORS:
+    case ATTR_SPARSE_TENSOR:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPES: text_add(&s, "..."); break;
+    }
+    return text_str(&s);
+}
