@@ -211,7 +211,8 @@ static int debug(session *s, void *own) {
 const verb verb_debug = {
     .name = "debug",
     .usage = "onnxc debug MODEL [options]",
-    .summary = "Runs a model node by node: breakpoints, values, statistics. 'help' at its prompt lists the commands.",
+    .summary = "Runs a model node by node: breakpoints, values, statistics. 'help' at its prompt lists the "
+               "commands.",
     .table = debug_table,
     .size = sizeof(debug_options),
     .run = debug,

@@ -26,8 +26,8 @@ static const option diff_table[] = {
 };
 
 enum { INTERFACE, OPSETS, METADATA, STRUCTURE, WEIGHTS, COST, ANSWERS, PARTS };
-static const char *const part_names[PARTS] = {"interface", "opsets",  "metadata", "structure",
-                                              "weights",   "cost", "answers"};
+static const char *const part_names[PARTS] = {"interface", "opsets", "metadata", "structure",
+                                              "weights",   "cost",   "answers"};
 
 static void choose_parts(session *s, const char *only, bool *wanted) {
     string_list words = only ? split_words(s->arena, only, ',') : (string_list){0};
@@ -42,9 +42,10 @@ static void choose_parts(session *s, const char *only, bool *wanted) {
         }
         const char *near = nearest_word(s->arena, words.at[i], part_names, PARTS);
         if (near) diag_hint(&s->diag, "did you mean '%s'?", near);
-        diag_fatal(&s->diag, NULL,
-                   "--only: '%s' is not one of interface, opsets, metadata, structure, weights, cost, answers",
-                   words.at[i]);
+        diag_fatal(
+            &s->diag, NULL,
+            "--only: '%s' is not one of interface, opsets, metadata, structure, weights, cost, answers",
+            words.at[i]);
     }
 }
 

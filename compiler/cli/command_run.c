@@ -67,11 +67,9 @@ static void find_divergence(session *s, const source *from, const tensor *in, to
     run_once(s, open_model(s, from, "", divergence_wanted(&d)), in, NULL);
     run_once(s, open_model(s, from, NULL, divergence_got(&d)), in, NULL);
     if (!d.node) {
-        printf(
-            fused
-                ? "no node differs from the interpreter when every value is kept: the difference comes "
-                  "from a pass that rewrites across nodes (compare with -O0)\n"
-                : "no node differs from the interpreter\n");
+        printf(fused ? "no node differs from the interpreter when every value is kept: the difference comes "
+                       "from a pass that rewrites across nodes (compare with -O0)\n"
+                     : "no node differs from the interpreter\n");
         return;
     }
     printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n", d.node->as.loc->node,

@@ -15,8 +15,9 @@ typedef struct debug_value {
     const char *name;
     import_value *value; // a copy
     tensor memory;       // of the run, if the value can be set; data NULL: it cannot
-    const probed_node *node; // that computed it, or, of inputs of a body, that begins it; NULL: an input of the model
-    int64_t time;            // number of the event
+    const probed_node
+        *node;    // that computed it, or, of inputs of a body, that begins it; NULL: an input of the model
+    int64_t time; // number of the event
 } debug_value;
 
 typedef struct breakpoint {
@@ -36,7 +37,7 @@ typedef struct debugger {
     tensor *in, *out;
     bool compiled; // the run is by compiled code, which uses memory again
     line_reader lines;
-    map values;    // name -> debug_value
+    map values;                    // name -> debug_value
     VEC(breakpoint *) breakpoints; // deleted ones: NULL
     bool watch_nan, watch_inf;
 
@@ -67,7 +68,7 @@ void debug_show_value(debugger *d, const char *said, bool all);
 void debug_show_stats(debugger *d, const char *name);
 void debug_show_node(debugger *d, const probed_node *n);
 void debug_show_list(debugger *d, const probed_node *around, int most);
-void debug_show_summary(debugger *d, const char *name); // one line: type and range
-void debug_show_outputs(debugger *d);                   // of the node that ran last
+void debug_show_summary(debugger *d, const char *name);         // one line: type and range
+void debug_show_outputs(debugger *d);                           // of the node that ran last
 const import_value *debug_known(debugger *d, const char *name); // a value or a constant; NULL: reported
 #endif

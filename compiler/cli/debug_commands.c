@@ -156,7 +156,8 @@ static const char *not_settable(const debugger *d, const debug_value *v) {
     if (!v->memory.data) return "it is known before the run, or not a tensor of numbers";
     if (!is_visible(d, v)) return "the body that computed it has ended";
     if (d->compiled && v->node && v->node != d->previous)
-        return "compiled code may have used its memory for other values: only outputs of the node that ran last "
+        return "compiled code may have used its memory for other values: only outputs of the node that ran "
+               "last "
                "can be set";
     return NULL;
 }
@@ -245,7 +246,8 @@ static void do_help(debugger *d, const char *rest) {
                                         *c->arguments ? " " : "", c->arguments);
         printf("  %-*s %s\n", HELP_COLUMN, form, c->help);
     }
-    printf("WHAT is the name of a node or of a value, an operator, or a regular expression for names. An empty line\n"
+    printf("WHAT is the name of a node or of a value, an operator, or a regular expression for names. An "
+           "empty line\n"
            "repeats the last command.\n");
 }
 
@@ -285,8 +287,9 @@ static const command *find(debugger *d, const char *word) {
     for (const command *c = commands; c->name; c++) names[known++] = c->name;
     const char *near = nearest_word(d->arena, word, names, known);
     if (n > 1) printf("'%s' begins more than one command; 'help' lists them\n", word);
-    else printf("there is no command '%s'; %s\n", word,
-                near ? arena_printf(d->arena, "did you mean '%s'?", near) : "'help' lists them");
+    else
+        printf("there is no command '%s'; %s\n", word,
+               near ? arena_printf(d->arena, "did you mean '%s'?", near) : "'help' lists them");
     return NULL;
 }
 

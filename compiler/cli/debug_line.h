@@ -7,10 +7,10 @@
 
 typedef struct line_reader {
     arena *arena;
-    FILE *file;    // read first; NULL: none is left
+    FILE *file;        // read first; NULL: none is left
     string_list first; // lines before that
     int next;
-    bool terminal; // standard input and output are one
+    bool terminal;                     // standard input and output are one
     char *(*edit)(const char *prompt); // of libedit; NULL: not installed
     int (*remember)(const char *line);
     string_list history;

@@ -113,7 +113,8 @@ const import_value *debug_known(debugger *d, const char *name) {
     const map *known = &d->probes->by_name;
     for (int i = 0; i < known->n; i++) VEC_PUSH(d->arena, &names, known->slots[i].key);
     const char *near = nearest_word(d->arena, name, names.at, names.n);
-    printf("there is no value '%s'%s\n", name, near ? arena_printf(d->arena, "; did you mean '%s'?", near) : "");
+    printf("there is no value '%s'%s\n", name,
+           near ? arena_printf(d->arena, "; did you mean '%s'?", near) : "");
     return NULL;
 }
 

@@ -93,7 +93,8 @@ static void name_ref(diff *d, diff_side *s, const char *name, diff_ref r) {
 
 static void add_constant(diff *d, diff_side *s, const char *name, const constant *c) {
     name_ref(d, s, name, (diff_ref){.from = FROM_CONSTANT, .at = s->constants.n});
-    diff_constant own = {.name = name, .data = c, .type = hash_type(c), .content = hash_content(c), .match = -1};
+    diff_constant own = {
+        .name = name, .data = c, .type = hash_type(c), .content = hash_content(c), .match = -1};
     VEC_PUSH(d->arena, &s->constants, own);
 }
 
@@ -124,7 +125,9 @@ static void add_node(diff *d, diff_side *s, const probed_node *n, int *number) {
     VEC_PUSH(d->arena, &s->nodes, own);
 }
 
-static bool wants_none(void *user, const probed_node *n, int output) { return (void)user, (void)n, (void)output, false; }
+static bool wants_none(void *user, const probed_node *n, int output) {
+    return (void)user, (void)n, (void)output, false;
+}
 
 void diff_read(diff *d, diff_side *s, const char *path) {
     options *o = ARENA_NEW(d->arena, options);
@@ -256,7 +259,8 @@ static int_list *readers_of(diff *d, arena *scratch, int side) {
     int_list *readers = ARENA_ARRAY(scratch, int_list, s->nodes.n + 1);
     for (int j = 0; j < s->nodes.n; j++)
         for (int i = 0; i < s->nodes.at[j].is->as.nin; i++)
-            if (s->nodes.at[j].in[i].from == FROM_NODE) VEC_PUSH(scratch, &readers[s->nodes.at[j].in[i].at], j);
+            if (s->nodes.at[j].in[i].from == FROM_NODE)
+                VEC_PUSH(scratch, &readers[s->nodes.at[j].in[i].at], j);
     return readers;
 }
 

@@ -36,7 +36,10 @@ const char *diff_text(diff *d) {
 }
 
 static void add_item(json *j, const diff_item *x) {
-    const char *change = x->sign == '-' ? "removed" : x->sign == '+' ? "added" : x->sign == '~' ? "changed" : "none";
+    const char *change = x->sign == '-'   ? "removed"
+                         : x->sign == '+' ? "added"
+                         : x->sign == '~' ? "changed"
+                                          : "none";
     json_open(j, NULL, '{');
     json_text(j, "change", change);
     json_text(j, "kind", x->kind);

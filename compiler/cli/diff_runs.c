@@ -45,7 +45,8 @@ static void add_figure(diff *d, diff_section *s, const char *name, const dim *a,
     if (strcmp(x, y) != 0) text_printf(&t, " -> %s", y);
     if (dim_is_const(a) && dim_is_const(b) && dim_value(a) && strcmp(x, y) != 0)
         text_printf(&t, " (%+.1f %%)", 100 * ((double)dim_value(b) / (double)dim_value(a) - 1));
-    diff_add(d, s, (diff_item){.sign = ' ', .kind = "figure", .name = name, .text = text_str(&t), .snr = NAN});
+    diff_add(d, s,
+             (diff_item){.sign = ' ', .kind = "figure", .name = name, .text = text_str(&t), .snr = NAN});
 }
 
 typedef struct cost {
@@ -113,10 +114,12 @@ static const char *take_inputs(diff *d, const tensor *in, tensor *other) {
 
 static void compare_output(diff *d, diff_section *s, int i, int j, const tensor *got, const tensor *want) {
     const runnable *a = d->side[0].run, *b = d->side[1].run;
-    import_value *x = value_of_port(d->arena, &a->out[i], want), *y = value_of_port(d->arena, &b->out[j], got);
+    import_value *x = value_of_port(d->arena, &a->out[i], want),
+                 *y = value_of_port(d->arena, &b->out[j], got);
     comparison *c = ARENA_NEW(d->arena, comparison);
     *c = compare_values(d->arena, y, x, d->tolerance);
-    diff_item item = {.sign = c->same ? ' ' : '~', .kind = "output", .name = a->out[i].name, .numbers = c, .snr = NAN};
+    diff_item item = {
+        .sign = c->same ? ' ' : '~', .kind = "output", .name = a->out[i].name, .numbers = c, .snr = NAN};
     text t = {.arena = d->arena};
     text_printf(&t, "%s: %s", c->same ? "same" : "differs", comparison_text(d->arena, c));
     if (!c->why && y->kind == TYPE_TENSOR && dtype_is_float(got->dtype) && got->dtype == want->dtype) {
@@ -156,7 +159,8 @@ void diff_answers(diff *d, const io_options *io) {
     answering x = {.d = d, .io = io};
     const char *no_code = compile_both(d);
     if (no_code || !diag_attempt(&d->session->diag, answer, &x, &why)) {
-        note(d, s, "note", arena_printf(d->arena, "not compared: %s", no_code ? no_code : why->text));
+        const char *hint = no_code || !why->hint ? "" : arena_printf(d->arena, " (%s)", why->hint);
+        note(d, s, "note", arena_printf(d->arena, "not compared: %s%s", no_code ? no_code : why->text, hint));
         return;
     }
     const runnable *a = d->side[0].run, *b = d->side[1].run;
@@ -165,7 +169,7 @@ void diff_answers(diff *d, const io_options *io) {
         if (j < 0 && i < b->nout && port_named(a->out, a->nout, b->out[i].name) < 0) j = i;
         if (j >= 0) compare_output(d, s, i, j, &x.out[1][j], &x.out[0][i]);
     }
-    s->summary = io->input_dir || io->inputs.n ? "with the given inputs"
-                                               : arena_printf(d->arena, "with random inputs, --seed %lld",
-                                                              (long long)io->seed);
+    s->summary = io->input_dir || io->inputs.n
+                     ? "with the given inputs"
+                     : arena_printf(d->arena, "with random inputs, --seed %lld", (long long)io->seed);
 }

@@ -7,7 +7,8 @@
 
 static const module *module_of(const diff *d, int side) { return d->side[side].pipeline->module; }
 
-static void add_pair(diff *d, diff_section *s, const char *kind, const char *name, const char *a, const char *b) {
+static void add_pair(diff *d, diff_section *s, const char *kind, const char *name, const char *a,
+                     const char *b) {
     if (a && b && strcmp(a, b) == 0) return;
     if (a) diff_add(d, s, (diff_item){.sign = '-', .kind = kind, .name = name, .text = a, .snr = NAN});
     if (b) diff_add(d, s, (diff_item){.sign = '+', .kind = kind, .name = name, .text = b, .snr = NAN});
@@ -35,7 +36,8 @@ static void note_order(diff *d, diff_section *s, const char *what, bool outputs)
         const graph *g = module_of(d, k)->main;
         n[k] = outputs ? g->outputs.n : g->inputs.n;
         for (int j = 0; j < n[k]; j++)
-            text_printf(&t[k], "%s%s", j ? ", " : "", outputs ? g->output_names.at[j] : g->inputs.at[j]->name);
+            text_printf(&t[k], "%s%s", j ? ", " : "",
+                        outputs ? g->output_names.at[j] : g->inputs.at[j]->name);
     }
     if (!s->differs && n[0] == n[1]) add_pair(d, s, "order", what, text_str(&t[0]), text_str(&t[1]));
 }
@@ -47,7 +49,8 @@ void diff_interface(diff *d) {
         for (int j = 0; j < g->inputs.n; j++) {
             const char *name = g->inputs.at[j]->name, *other = input_type(d, !k, name);
             if (k == 0 || !other)
-                add_pair(d, s, "input", name, k ? NULL : input_type(d, 0, name), k ? input_type(d, 1, name) : other);
+                add_pair(d, s, "input", name, k ? NULL : input_type(d, 0, name),
+                         k ? input_type(d, 1, name) : other);
         }
     }
     for (int k = 0; k < 2; k++) {
@@ -114,7 +117,8 @@ static const char *node_text(diff *d, const diff_node *n) {
     text t = {.arena = d->arena};
     text_add_node(&t, n->is->as.loc, true);
     text_add(&t, ": ");
-    for (int i = 0; i < n->is->as.nin; i++) text_printf(&t, "%s%s", i ? ", " : "", n->is->in[i] ? n->is->in[i] : "");
+    for (int i = 0; i < n->is->as.nin; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", n->is->in[i] ? n->is->in[i] : "");
     text_add(&t, " -> ");
     for (int i = 0; i < n->is->as.nout; i++)
         text_printf(&t, "%s%s", i ? ", " : "", n->is->out[i] ? n->is->out[i] : "");
@@ -148,8 +152,8 @@ static const char *plain_text(arena *a, const attr *t) {
 }
 
 static bool same_tensors(const constant *a, const constant *b) {
-    bool same = a->elem == b->elem && a->rank == b->rank && a->count == b->count && a->kind != CONST_STRINGS &&
-                b->kind != CONST_STRINGS;
+    bool same = a->elem == b->elem && a->rank == b->rank && a->count == b->count &&
+                a->kind != CONST_STRINGS && b->kind != CONST_STRINGS;
     for (int j = 0; same && j < a->rank; j++) same = a->dims[j] == b->dims[j];
     for (int64_t i = 0; same && i < a->count; i++)
         same = dtype_is_float(a->elem) ? constant_float(a, i) == constant_float(b, i)
@@ -160,7 +164,8 @@ static bool same_tensors(const constant *a, const constant *b) {
 static void compare_attr(diff *d, text *t, const diff_node *x, const diff_node *y, const char *name) {
     const attr *a = find_attr(x->is, name), *b = find_attr(y->is, name);
     if ((a && a->kind == ATTR_GRAPH) || (b && b->kind == ATTR_GRAPH)) return; // their nodes are compared
-    if (a && b && a->kind == ATTR_TENSOR && b->kind == ATTR_TENSOR && same_tensors(a->tensor, b->tensor)) return;
+    if (a && b && a->kind == ATTR_TENSOR && b->kind == ATTR_TENSOR && same_tensors(a->tensor, b->tensor))
+        return;
     const char *p = a ? plain_text(d->arena, a) : default_text(x->is, name);
     const char *q = b ? plain_text(d->arena, b) : default_text(y->is, name);
     bool tensors = a && b && a->kind == ATTR_TENSOR && b->kind == ATTR_TENSOR;
@@ -171,10 +176,8 @@ static void compare_attr(diff *d, text *t, const diff_node *x, const diff_node *
                 tensors && strcmp(from, to) == 0 ? "other elements" : to);
 }
 
-static const char *source_text(diff *d, int side, const diff_node *n, int i) {
-    if (i >= n->is->as.nin || !n->is->in[i]) return "none";
-    (void)side;
-    return arena_printf(d->arena, "%s", n->is->in[i]);
+static const char *source_text(const diff_node *n, int i) {
+    return i < n->is->as.nin && n->is->in[i] ? n->is->in[i] : "none";
 }
 
 static bool same_source(diff *d, const diff_ref *p, const diff_ref *q) {
@@ -196,8 +199,7 @@ static void compare_inputs(diff *d, text *t, const diff_node *x, const diff_node
         diff_ref none = {0};
         const diff_ref *p = i < x->is->as.nin ? &x->in[i] : &none, *q = i < y->is->as.nin ? &y->in[i] : &none;
         if (same_source(d, p, q)) continue;
-        text_printf(t, "%sinput %d: %s -> %s", t->n ? "; " : "", i, source_text(d, 0, x, i),
-                    source_text(d, 1, y, i));
+        text_printf(t, "%sinput %d: %s -> %s", t->n ? "; " : "", i, source_text(x, i), source_text(y, i));
     }
 }
 
@@ -226,6 +228,13 @@ static int renamed_values(const diff_node *x, const diff_node *y) {
     return n;
 }
 
+static const char *origin_text(diff *d, int side, const char *name, const diff_ref *r) {
+    text t = {.arena = d->arena};
+    if (r && r->from == FROM_NODE) text_add_node(&t, d->side[side].nodes.at[r->at].is->as.loc, true);
+    else text_printf(&t, "'%s'", name);
+    return text_str(&t);
+}
+
 static void compare_outputs(diff *d, diff_section *s) {
     const graph *a = module_of(d, 0)->main, *b = module_of(d, 1)->main;
     for (int j = 0; j < a->outputs.n; j++) {
@@ -234,8 +243,13 @@ static void compare_outputs(diff *d, diff_section *s) {
             const char *x = a->outputs.at[j]->name, *y = b->outputs.at[i]->name;
             const diff_ref *p = map_get(&d->side[0].refs, x), *q = map_get(&d->side[1].refs, y);
             if (p && q && same_source(d, p, q)) continue;
-            diff_add(d, s, (diff_item){.sign = '~', .kind = "output", .name = a->output_names.at[j], .snr = NAN,
-                                       .text = arena_printf(d->arena, "computed as %s -> %s", x, y)});
+            diff_add(d, s,
+                     (diff_item){.sign = '~',
+                                 .kind = "output",
+                                 .name = a->output_names.at[j],
+                                 .snr = NAN,
+                                 .text = arena_printf(d->arena, "from %s -> %s", origin_text(d, 0, x, p),
+                                                      origin_text(d, 1, y, q))});
         }
     }
 }
@@ -262,8 +276,8 @@ void diff_structure(diff *d) {
     }
     compare_outputs(d, s);
     text t = {.arena = d->arena};
-    text_printf(&t, "%d nodes, %d nodes: %d alike, %d changed, %d removed, %d added", d->side[0].nodes.n,
+    text_printf(&t, "%d -> %d nodes: %d alike, %d changed, %d removed, %d added", d->side[0].nodes.n,
                 d->side[1].nodes.n, alike, changed, only[0], only[1]);
-    if (nodes || values) text_printf(&t, "; renamed: %d nodes, %d values", nodes, values);
+    if (nodes || values) text_printf(&t, "; names that changed: %d of nodes, %d of values", nodes, values);
     s->summary = text_str(&t);
 }

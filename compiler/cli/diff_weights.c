@@ -8,7 +8,8 @@
 double signal_to_noise(const tensor *got, const tensor *want) {
     double signal = 0, noise = 0;
     for (int64_t i = 0; i < want->count; i++) {
-        double w = dtype_load_float(want->dtype, want->data, i), e = dtype_load_float(got->dtype, got->data, i) - w;
+        double w = dtype_load_float(want->dtype, want->data, i),
+               e = dtype_load_float(got->dtype, got->data, i) - w;
         signal += w * w, noise += e * e;
     }
     return noise > 0 ? 10 * log10(signal / noise) : INFINITY;
@@ -67,8 +68,13 @@ static void compare(diff *d, diff_section *s, const diff_constant *x, const diff
         compare_numbers(d, s, x, y);
         return;
     }
-    diff_add(d, s, (diff_item){.sign = '~', .kind = "constant", .name = x->name, .snr = NAN,
-                               .text = arena_printf(d->arena, "%s -> %s", type_of(d, x->data), type_of(d, y->data))});
+    diff_add(
+        d, s,
+        (diff_item){.sign = '~',
+                    .kind = "constant",
+                    .name = x->name,
+                    .snr = NAN,
+                    .text = arena_printf(d->arena, "%s -> %s", type_of(d, x->data), type_of(d, y->data))});
 }
 
 void diff_weights(diff *d) {
@@ -85,10 +91,15 @@ void diff_weights(diff *d) {
                 continue;
             }
             only[k]++;
-            diff_add(d, s, (diff_item){.sign = k ? '+' : '-', .kind = "constant", .name = x->name, .snr = NAN,
-                                       .text = type_of(d, x->data)});
+            diff_add(d, s,
+                     (diff_item){.sign = k ? '+' : '-',
+                                 .kind = "constant",
+                                 .name = x->name,
+                                 .snr = NAN,
+                                 .text = type_of(d, x->data)});
         }
     }
-    s->summary = arena_printf(d->arena, "%d constants, %d constants: %d alike, %d changed, %d removed, %d added",
-                              d->side[0].constants.n, d->side[1].constants.n, alike, changed, only[0], only[1]);
+    s->summary =
+        arena_printf(d->arena, "%d -> %d constants: %d alike, %d changed, %d removed, %d added",
+                     d->side[0].constants.n, d->side[1].constants.n, alike, changed, only[0], only[1]);
 }

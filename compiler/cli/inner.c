@@ -11,9 +11,7 @@
 enum { FILE_NAME_MOST = 120 };
 
 // ---------------------------------------------------------------- which values
-static bool matches(const inner *x, const char *name) {
-    return regexec(&x->regex, name, 0, NULL, 0) == 0;
-}
+static bool matches(const inner *x, const char *name) { return regexec(&x->regex, name, 0, NULL, 0) == 0; }
 
 static bool is_selected(const inner *x, const probed_node *n, const char *name) {
     const char *node = n && n->as.loc->node ? n->as.loc->node : "";
@@ -86,8 +84,8 @@ static const char *file_name(inner *x, const char *name, const char *suffix) {
         if (!isalnum((unsigned char)*c) && !strchr("._-+", *c)) *c = '_';
     if (*safe == '.' || !*safe) safe = arena_printf(a, "_%s", safe);
     for (int k = 1;; k++) {
-        const char *made = k == 1 ? arena_printf(a, "%s%s", safe, suffix)
-                                  : arena_printf(a, "%s~%d%s", safe, k, suffix);
+        const char *made =
+            k == 1 ? arena_printf(a, "%s%s", safe, suffix) : arena_printf(a, "%s~%d%s", safe, k, suffix);
         char *key = arena_strdup(a, made);
         for (char *c = key; *c; c++) *c = (char)tolower((unsigned char)*c);
         if (map_get(&x->files, key)) continue;
@@ -156,15 +154,16 @@ static void end_dump(inner *x) {
                         arena_printf(x->session->arena, "%s/index.json", x->options->dump),
                         (bytes){json_done(j), j->out.n});
     if (x->left_out)
-        diag_warning(&x->session->diag, NULL,
-                     "--dump-limit: %lld value%s of later iterations not written", (long long)x->left_out,
-                     x->left_out == 1 ? "" : "s");
+        diag_warning(&x->session->diag, NULL, "--dump-limit: %lld value%s of later iterations not written",
+                     (long long)x->left_out, x->left_out == 1 ? "" : "s");
 }
 
 // ---------------------------------------------------------------- events
 static const char *type_of(arena *a, const import_value *v) {
-    static const char *const kinds[] = {[TYPE_NONE] = "nothing", [TYPE_SPARSE] = "sparse",
-                                        [TYPE_SEQUENCE] = "sequence", [TYPE_OPTIONAL] = "optional",
+    static const char *const kinds[] = {[TYPE_NONE] = "nothing",
+                                        [TYPE_SPARSE] = "sparse",
+                                        [TYPE_SEQUENCE] = "sequence",
+                                        [TYPE_OPTIONAL] = "optional",
                                         [TYPE_MAP] = "map"};
     if (v->kind != TYPE_TENSOR)
         return arena_printf(a, "%s of %d item%s", kinds[v->kind], v->n, v->n == 1 ? "" : "s");
@@ -235,7 +234,8 @@ static bool see(void *user, const probe_event *e) {
 // ---------------------------------------------------------------- the run
 inner *inner_new(session *s, const inner_options *o, io_options *io) {
     if (!o->dump && !o->stats && !io->outputs.n) {
-        if (o->values) diag_fatal(&s->diag, NULL, "--values selects values of --dump or --stats: neither is given");
+        if (o->values)
+            diag_fatal(&s->diag, NULL, "--values selects values of --dump or --stats: neither is given");
         return NULL;
     }
     if (o->dump || o->stats) refuse_runner(s, o->dump ? "--dump" : "--stats");

@@ -10,13 +10,13 @@ typedef struct inner_value {
     const char *name;
     const probed_node *node; // NULL: an input of the model
     int output;
-    int64_t runs;       // how often it was computed
-    const char *type;   // of the last time, "float[2, 3]"
-    dtype dtype;        // DT_NONE: not a tensor
+    int64_t runs;     // how often it was computed
+    const char *type; // of the last time, "float[2, 3]"
+    dtype dtype;      // DT_NONE: not a tensor
     int rank;
     int64_t dims[MAX_RANK];
-    stats all, last; // of all runs; of the last one
-    bool shown;      // by --values
+    stats all, last;         // of all runs; of the last one
+    bool shown;              // by --values
     const char *output_file; // of --output; NULL: none
 } inner_value;
 
@@ -35,14 +35,14 @@ struct inner {
     probes *probes;
     const runnable *model;
     const tensor *in; // its inputs
-    bool begun; // the run
+    bool begun;       // the run
     regex_t regex;
     VEC(inner_value *) values;
     map by_name; // -> inner_value
     map outputs; // of --output: name -> file
     origin nan, inf;
-    json index;  // of --dump
-    map files;   // names of files already written, in lower case
+    json index; // of --dump
+    map files;  // names of files already written, in lower case
     int64_t left_out;
 };
 

@@ -13,8 +13,7 @@ static const char *input_text(inner *x, const probed_node *n, int i) {
     arena *a = x->session->arena;
     const inner_value *v = map_get(&x->by_name, n->in[i]);
     const constant *c = n->as.in[i]->constant;
-    if (v)
-        return arena_printf(a, "input '%s': %s, %s", n->in[i], v->type, stats_text(a, &v->last));
+    if (v) return arena_printf(a, "input '%s': %s, %s", n->in[i], v->type, stats_text(a, &v->last));
     if (!c) return arena_printf(a, "input '%s'", n->in[i]);
     tensor t = tensor_of(a, c);
     stats s = stats_none();
@@ -86,7 +85,8 @@ static table_row row_of(arena *a, const inner_value *v) {
     bool n = s->numbers;
     const probed_node *node = v->node;
     table_row r = {{node ? shortened(a, node->as.loc->node) : "-", node ? node->as.op : "(input)",
-                    shortened(a, v->name), v->dtype == DT_NONE ? v->type : dtype_name(v->dtype), shape_text(a, v)}};
+                    shortened(a, v->name), v->dtype == DT_NONE ? v->type : dtype_name(v->dtype),
+                    shape_text(a, v)}};
     r.cell[5] = number_text(a, n ? s->min : NAN);
     r.cell[6] = number_text(a, n ? s->max : NAN);
     r.cell[7] = number_text(a, n && s->finite ? s->mean : NAN);
@@ -109,8 +109,9 @@ static void print_table(inner *x) {
     arena *a = x->session->arena;
     VEC(table_row) rows = {0};
     int width[COLUMNS] = {0};
-    VEC_PUSH(a, &rows, (table_row){{"node", "op", "value", "dtype", "shape", "min", "max", "mean", "std", "NaN",
-                                    "Inf", "zeros"}});
+    VEC_PUSH(a, &rows,
+             (table_row){{"node", "op", "value", "dtype", "shape", "min", "max", "mean", "std", "NaN", "Inf",
+                          "zeros"}});
     for (int i = 0; i < x->values.n; i++)
         if (x->values.at[i]->shown) VEC_PUSH(a, &rows, row_of(a, x->values.at[i]));
     for (int i = 0; i < rows.n; i++)

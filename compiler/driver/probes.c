@@ -10,10 +10,10 @@ typedef struct place {
 } place;
 
 typedef struct probe_places {
-    VEC(place) at;  // by node
-    VEC(int) open;  // nodes whose import has begun
-    map last;       // id of a node, or -1 - id of a graph -> the probe inserted after it last
-    bool repeated;  // not the first import
+    VEC(place) at; // by node
+    VEC(int) open; // nodes whose import has begun
+    map last;      // id of a node, or -1 - id of a graph -> the probe inserted after it last
+    bool repeated; // not the first import
 } probe_places;
 
 probes *probes_new(arena *a) {

@@ -11,10 +11,11 @@ typedef struct probed_node {
     int index;                          // in probes.nodes
     model_node as;                      // as the first import found it
     const char *const *in, *const *out; // names of its values, unique in the model; NULL: omitted
-    const struct probed_node *owner;    // the node whose body, or the call whose function, has it; NULL: the model
-    int depth;                          // the number of owners
-    int end;                            // the index after those within
-    bool first;                         // of its body, which has these inputs
+    const struct probed_node
+        *owner; // the node whose body, or the call whose function, has it; NULL: the model
+    int depth;  // the number of owners
+    int end;    // the index after those within
+    bool first; // of its body, which has these inputs
     int nstates;
     const char *const *states;
     int *seen; // the outputs whose values events have, in their order
@@ -25,7 +26,8 @@ typedef struct probe_value {
     const char *name;
     int output; // of the node; -1: an input of the body that begins with the node
     probe_form form;
-    tensor tensor; // PROBE_NUMBERS, PROBE_CONSTANT: in the run's memory; PROBE_STRINGS: of handles; else: one handle
+    tensor
+        tensor; // PROBE_NUMBERS, PROBE_CONSTANT: in the run's memory; PROBE_STRINGS: of handles; else: one handle
 } probe_value;
 
 typedef struct probe_event {
@@ -54,8 +56,8 @@ typedef struct probes {
 } probes;
 
 probes *probes_new(arena *a);
-void probes_begin(probes *p);                           // before an import
+void probes_begin(probes *p);                             // before an import
 void probes_import_node(void *user, const model_node *n); // import_options.node
-void probes_add(probes *p, module *m);                  // after it
-void probes_start(probes *p);                           // p may be NULL
+void probes_add(probes *p, module *m);                    // after it
+void probes_start(probes *p);                             // p may be NULL
 #endif

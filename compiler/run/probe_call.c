@@ -8,7 +8,8 @@
 static probe_value value_at(const probed_node *n, bool before, const onnxc_custom_call *call, int i) {
     const onnxc_custom_tensor *from = &call->inputs[i];
     const onnxc_custom_tensor *forms = onnxc_custom_find(call, "forms");
-    probe_value v = {.output = before ? -1 : n->seen[i], .form = (probe_form)((const int64_t *)forms->data)[i]};
+    probe_value v = {.output = before ? -1 : n->seen[i],
+                     .form = (probe_form)((const int64_t *)forms->data)[i]};
     v.name = before ? n->states[i] : n->out[v.output];
     v.tensor = (tensor){.dtype = dtype_from_onnx(from->dtype), .rank = from->rank, .count = from->count};
     v.tensor.data = from->data;
@@ -21,7 +22,8 @@ int probe_call(onnxc_custom_call *call) {
     int64_t number = onnxc_custom_int(call, "number", 0);
     arena *scratch = arena_new();
     probe_value *values = ARENA_ARRAY(scratch, probe_value, call->ninputs + 1);
-    probe_event e = {.node = p->nodes.at[number / 2], .before = number & 1, .n = call->ninputs, .values = values};
+    probe_event e = {
+        .node = p->nodes.at[number / 2], .before = number & 1, .n = call->ninputs, .values = values};
     for (int i = 0; i < e.n; i++) values[i] = value_at(e.node, e.before, call, i);
     p->stopped = !p->see(p->user, &e);
     arena_destroy(scratch);

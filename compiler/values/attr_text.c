@@ -1,17 +1,29 @@
 // In: an attribute. Out: its value as text.
 #include "compiler/values/attr_text.h"
 #include "compiler/values/values.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+// The shortest text that reads back as v.
+static void add_float(text *t, const char *before, float v) {
+    char s[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, (double)v);
+        if (strtof(s, NULL) == v) break;
+    }
+    text_printf(t, "%s%s", before, s);
+}
 
 const char *attr_value_text(arena *a, const attr *t) {
     text s = {.arena = a};
     tensor x;
     switch (t->kind) {
-    case ATTR_FLOAT: text_printf(&s, "%.9g", (double)t->f); break;
+    case ATTR_FLOAT: add_float(&s, "", t->f); break;
     case ATTR_INT: text_printf(&s, "%lld", (long long)t->i); break;
     case ATTR_STRING: text_add_quoted(&s, t->s, t->size); break;
     case ATTR_FLOATS:
-        for (int i = 0; i < t->n; i++) text_printf(&s, "%s%.9g", i ? ", " : "[", (double)t->floats[i]);
+        for (int i = 0; i < t->n; i++) add_float(&s, i ? ", " : "[", t->floats[i]);
         text_add(&s, t->n ? "]" : "[]");
         break;
     case ATTR_INTS:

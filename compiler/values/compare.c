@@ -138,6 +138,7 @@ const char *comparison_text(arena *a, const comparison *c) {
     if (c->why) return c->why;
     const char *errors = arena_printf(a, "max abs %.3g, max rel %.3g", c->max_abs, c->max_rel);
     if (c->same) return errors;
-    return arena_printf(a, "%lld of %lld elements differ, first %s = %s, not %s; %s", (long long)c->differing,
-                        (long long)c->count, c->at, c->got, c->want, errors);
+    return arena_printf(a, "%lld of %lld elements differ, first%s%s = %s, not %s; %s",
+                        (long long)c->differing, (long long)c->count, *c->at ? " " : "", c->at, c->got,
+                        c->want, errors);
 }

@@ -61,8 +61,8 @@ static range read_range(slicer *s, int64_t size, int axis) {
     if (!has[0]) s->why = "an index is missing";
     int64_t i = given[0] < 0 ? given[0] + size : given[0];
     if (!s->why && (i < 0 || i >= size))
-        s->why = arena_printf(s->arena, "index %lld is outside of axis %d, which has size %lld", (long long)given[0],
-                              axis, (long long)size);
+        s->why = arena_printf(s->arena, "index %lld is outside of axis %d, which has size %lld",
+                              (long long)given[0], axis, (long long)size);
     return (range){.first = i, .step = 1, .count = 1, .index = true};
 }
 

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-stats stats_none(void) { return (stats){.min = NAN, .max = NAN, .nan_at = -1, .inf_at = -1, .numbers = true}; }
+stats stats_none(void) {
+    return (stats){.min = NAN, .max = NAN, .nan_at = -1, .inf_at = -1, .numbers = true};
+}
 
 static void add_number(stats *s, double v, int64_t i) {
     s->count++;

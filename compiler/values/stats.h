@@ -6,11 +6,11 @@
 
 typedef struct stats {
     int64_t count, nans, infs, zeros;
-    int64_t finite;        // elements that are neither
-    double min, max;       // without NaN, with infinities; of no such elements: NaN
-    double mean, squares;  // of finite elements; squares: sum of squared differences from the mean
+    int64_t finite;         // elements that are neither
+    double min, max;        // without NaN, with infinities; of no such elements: NaN
+    double mean, squares;   // of finite elements; squares: sum of squared differences from the mean
     int64_t nan_at, inf_at; // the first of them; -1: none
-    bool numbers;          // false: strings, complex numbers
+    bool numbers;           // false: strings, complex numbers
 } stats;
 
 stats stats_none(void);
