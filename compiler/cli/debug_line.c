@@ -52,7 +52,7 @@ const char *line_read(line_reader *r, const char *prompt) {
         if (typed) fputs(prompt, stdout), fflush(stdout);
         line = from_file(r, stdin);
     }
-    if (!typed && line) printf("%s%s\n", prompt, line);
+    if (!typed && line) printf("%.*s%s\n", (int)strlen(prompt) - !*line, prompt, line); // no space at an end
     if (!line && typed) putchar('\n');
     if (line && *line) VEC_PUSH(r->arena, &r->history, line);
     return line;

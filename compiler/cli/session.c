@@ -154,13 +154,15 @@ const verb *verb_find(const char *name) {
 static void check_verb(session *s, const char *word) {
     const char *names[VERBS];
     struct stat st;
+    text known = {.arena = s->arena};
     if (strpbrk(word, "./") || stat(word, &st) == 0 || strcmp(word, "-") == 0) return;
-    for (int i = 0; i < VERBS; i++) names[i] = verbs[i]->name;
+    for (int i = 0; i < VERBS; i++) {
+        names[i] = verbs[i]->name;
+        text_printf(&known, "%s%s", i ? ", " : "", names[i]);
+    }
     const char *near = nearest_word(s->arena, word, names, VERBS);
     if (near) diag_hint(&s->diag, "did you mean 'onnxc %s'?", near);
-    diag_fatal(&s->diag, NULL,
-               "'%s' is neither a file nor a command (compile, run, test, bench, inspect, debug, diff)",
-               word);
+    diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (%s)", word, text_str(&known));
 }
 
 source session_model(session *s) {
