@@ -136,6 +136,9 @@ test-gpu: all
 	$(PYTHON) -W ignore test/run.py cuda $(ARGS)
 bench-gpu: all
 	$(PYTHON) test/bench/gpu.py $(B)/onnxc $(ARGS)
+# Flash, RAM and instructions of models on a Cortex-M in qemu.
+bench-firmware: all
+	$(firstword $(wildcard build/venv/bin/python) python3) test/bench/firmware.py $(B)/onnxc $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 tools:
@@ -153,5 +156,5 @@ random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports tools decoders wild accept fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware exports tools decoders wild accept fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

@@ -59,7 +59,7 @@ static uint64_t now(void) {
     do w = wraps, v = SYST_CVR; while (w != wraps);
     return ((uint64_t)w << 24) + (0xffffffu - v);
 }
-static void spin(uint32_t n) { __asm volatile("1: subs %%0, %%0, #1\n\tbne 1b" : "+l"(n)::"cc"); }
+static void spin(uint32_t n) { __asm volatile(".syntax unified\n1: subs %%0, %%0, #1\n\tbne 1b" : "+l"(n)::"cc"); }
 %(model)s
 static uint32_t *low;
 static void paint(void) {
@@ -243,7 +243,7 @@ def main():
     parser.add_argument("--cpu", default="cortex-m4")
     parser.add_argument("--options", default="-O2")
     parser.add_argument("--onnx2c")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     models = arguments.models or sorted(glob.glob(os.path.join(ROOT, "..", "shared", "models", "tiny_*"))) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]
     print("| model | CPU | engine | flash, KiB | RAM with stack, KiB | of it stack, bytes | thousand instructions | difference |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for path in models:
