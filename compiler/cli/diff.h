@@ -24,6 +24,7 @@ typedef struct diff_constant {
     const constant *data;
     uint64_t type, content; // hashes
     int match;              // constant of the other model; -1: none
+    int dequantised;        // the DequantizeLinear by which the pair match; -1: none
 } diff_constant;
 
 typedef struct diff_node {

@@ -93,8 +93,12 @@ static void name_ref(diff *d, diff_side *s, const char *name, diff_ref r) {
 
 static void add_constant(diff *d, diff_side *s, const char *name, const constant *c) {
     name_ref(d, s, name, (diff_ref){.from = FROM_CONSTANT, .at = s->constants.n});
-    diff_constant own = {
-        .name = name, .data = c, .type = hash_type(c), .content = hash_content(c), .match = -1};
+    diff_constant own = {.name = name,
+                         .data = c,
+                         .type = hash_type(c),
+                         .content = hash_content(c),
+                         .match = -1,
+                         .dequantised = -1};
     VEC_PUSH(d->arena, &s->constants, own);
 }
 
@@ -295,12 +299,31 @@ static void pair_constants(diff *d, int a, int b) {
     if (x->match < 0 && y->match < 0) x->match = b, y->match = a;
 }
 
+// The constant that input i is, or that a DequantizeLinear makes it of; -1: none. *node: the DequantizeLinear.
+static int constant_of_input(diff *d, int side, const diff_node *n, int i, int *node) {
+    const diff_ref *r = &n->in[i];
+    *node = -1;
+    if (r->from == FROM_NODE && strcmp(node_of(d, side, r->at)->is->as.op, "DequantizeLinear") == 0)
+        *node = r->at, r = &node_of(d, side, r->at)->in[0];
+    return r->from == FROM_CONSTANT ? r->at : -1;
+}
+
+static void match_constants_of(diff *d, const diff_node *x, const diff_node *y) {
+    for (int i = 0; i < x->is->as.nin && i < y->is->as.nin; i++) {
+        int through[2], a = constant_of_input(d, 0, x, i, &through[0]),
+                        b = constant_of_input(d, 1, y, i, &through[1]);
+        if (a < 0 || b < 0) continue;
+        pair_constants(d, a, b);
+        if (d->side[0].constants.at[a].match != b || (through[0] >= 0) == (through[1] >= 0)) continue;
+        d->side[0].constants.at[a].dequantised = through[0];
+        d->side[1].constants.at[b].dequantised = through[1];
+    }
+}
+
 static void match_constants(diff *d) {
     for (int j = 0; j < d->side[0].nodes.n; j++) {
-        const diff_node *x = node_of(d, 0, j), *y = x->match < 0 ? NULL : node_of(d, 1, x->match);
-        for (int i = 0; y && i < x->is->as.nin && i < y->is->as.nin; i++)
-            if (x->in[i].from == FROM_CONSTANT && y->in[i].from == FROM_CONSTANT)
-                pair_constants(d, x->in[i].at, y->in[i].at);
+        const diff_node *x = node_of(d, 0, j);
+        if (x->match >= 0) match_constants_of(d, x, node_of(d, 1, x->match));
     }
     for (int j = 0; j < d->side[0].constants.n; j++) {
         diff_ref r = ref_of(&d->side[1], d->side[0].constants.at[j].name);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { OPEN_SIZE = 8 }; // of inputs for which nobody gives one, as for --tune
+
 // ---------------------------------------------------------------- compiled models
 typedef struct compilation {
     diff *d;
@@ -130,6 +132,25 @@ static void compare_output(diff *d, diff_section *s, int i, int j, const tensor 
     diff_add(d, s, item);
 }
 
+static bool is_bound(const session *s, const char *name) {
+    size_t n = strlen(name);
+    for (int j = 0; j < s->options.dims.n; j++)
+        if (strncmp(s->options.dims.at[j], name, n) == 0 && s->options.dims.at[j][n] == '=') return true;
+    return false;
+}
+
+// Random inputs need sizes where the model leaves them open.
+static void choose_sizes(diff *d) {
+    const runnable *r = d->side[0].run;
+    for (int j = 0; j < r->nin; j++) {
+        const port *p = &r->in[j];
+        for (int i = 0; i < p->rank; i++)
+            if (p->dims[i] < 0 && p->sizes[i] && !is_bound(d->session, p->sizes[i]))
+                VEC_PUSH(d->arena, &d->session->options.dims,
+                         arena_printf(d->arena, "%s=%d", p->sizes[i], OPEN_SIZE));
+    }
+}
+
 typedef struct answering {
     diff *d;
     const io_options *io;
@@ -141,6 +162,7 @@ static void answer(void *user) {
     diff *d = x->d;
     const char *why = NULL;
     d->session->diag.file = d->side[0].path;
+    choose_sizes(d);
     x->in = read_inputs(d->session, x->io, d->side[0].run, true);
     tensor *other = ARENA_ARRAY(d->arena, tensor, d->side[1].run->nin + 1);
     if ((why = take_inputs(d, x->in, other))) diag_fatal(&d->session->diag, NULL, "%s", why);

@@ -41,23 +41,61 @@ static tensor converted(arena *a, const constant *c, dtype t) {
     return y;
 }
 
+static const constant *constant_at(const diff_side *s, const diff_node *n, int i) {
+    bool known = i < n->is->as.nin && n->in[i].from == FROM_CONSTANT;
+    return known ? s->constants.at[n->in[i].at].data : NULL;
+}
+
+static int64_t int_attr(const diff_node *n, const char *name, int64_t fallback) {
+    for (int i = 0; i < n->is->as.nattrs; i++)
+        if (strcmp(n->is->as.attrs[i].name, name) == 0) return n->is->as.attrs[i].i;
+    return fallback;
+}
+
+// (x - zero point) * scale, where a scale is for the tensor, for an index of the axis, or for a block along it.
+static tensor dequantised(arena *a, const diff_side *s, const diff_constant *x) {
+    const diff_node *n = &s->nodes.at[x->dequantised];
+    const constant *scale = constant_at(s, n, 1), *zero = constant_at(s, n, 2), *q = x->data;
+    tensor y = tensor_new(a, DT_F64, q->rank, q->dims);
+    int64_t axis = int_attr(n, "axis", 1), block = int_attr(n, "block_size", 0), inner = 1;
+    if (axis < 0) axis += q->rank;
+    if (block < 1) block = 1;
+    for (int64_t j = axis + 1; j < q->rank; j++) inner *= q->dims[j];
+    for (int64_t i = 0; i < q->count; i++) {
+        int64_t size = axis < q->rank ? q->dims[axis] : 1, at = i / inner % size / block, k = 0;
+        if (scale && scale->count > 1)
+            k = scale->rank == 1 ? at
+                                 : (i / inner / size * ((size + block - 1) / block) + at) * inner + i % inner;
+        double z = zero && k < zero->count ? constant_float(zero, k) : 0;
+        double f = scale && k < scale->count ? constant_float(scale, k) : 1;
+        dtype_store_float(DT_F64, y.data, i, (constant_float(q, i) - z) * f, true);
+    }
+    return y;
+}
+
+static tensor elements_of(arena *a, const diff_side *s, const diff_constant *x, dtype t) {
+    return x->dequantised >= 0 ? dequantised(a, s, x) : converted(a, x->data, t);
+}
+
 static void compare_numbers(diff *d, diff_section *s, const diff_constant *x, const diff_constant *y) {
     arena *scratch = arena_within(d->arena);
     comparison *c = ARENA_NEW(d->arena, comparison);
     diff_item item = {.sign = '~', .kind = "constant", .name = x->name, .snr = NAN};
-    dtype wide = x->data->elem == y->data->elem ? x->data->elem : DT_F64;
-    tensor want = converted(scratch, x->data, wide), got = converted(scratch, y->data, wide);
+    bool same_type = x->data->elem == y->data->elem && x->dequantised < 0 && y->dequantised < 0;
+    dtype wide = same_type ? x->data->elem : DT_F64;
+    tensor want = elements_of(scratch, &d->side[0], x, wide),
+           got = elements_of(scratch, &d->side[1], y, wide);
     *c = compare_tensors(d->arena, &got, &want, (tolerance){0, 0});
     text t = {.arena = d->arena};
-    if (x->data->elem != y->data->elem)
-        text_printf(&t, "%s -> %s; ", type_of(d, x->data), type_of(d, y->data));
-    text_add(&t, comparison_text(d->arena, c));
+    if (!same_type) text_printf(&t, "%s -> %s; ", type_of(d, x->data), type_of(d, y->data));
+    if (same_type) text_add(&t, comparison_text(d->arena, c));
+    else text_printf(&t, "max abs %.3g, max rel %.3g", c->max_abs, c->max_rel);
     if (dtype_is_float(wide) && c->differing) {
         item.snr = signal_to_noise(&got, &want);
         text_printf(&t, ", SNR %.1f dB", item.snr);
     }
     item.text = text_str(&t), item.numbers = c;
-    if (!c->same || x->data->elem != y->data->elem) diff_add(d, s, item);
+    if (!c->same || !same_type) diff_add(d, s, item);
     arena_destroy(scratch);
 }
 
