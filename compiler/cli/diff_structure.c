@@ -151,13 +151,19 @@ static const char *plain_text(arena *a, const attr *t) {
     return attr_value_text(a, t);
 }
 
+static bool same_element(const constant *a, const constant *b, int64_t i) {
+    if (a->kind == CONST_STRINGS)
+        return a->string_sizes[i] == b->string_sizes[i] &&
+               memcmp(a->strings[i], b->strings[i], a->string_sizes[i]) == 0;
+    if (!dtype_is_float(a->elem)) return constant_int(a, i) == constant_int(b, i);
+    double x = constant_float(a, i), y = constant_float(b, i);
+    return x == y || (isnan(x) && isnan(y));
+}
+
 static bool same_tensors(const constant *a, const constant *b) {
-    bool same = a->elem == b->elem && a->rank == b->rank && a->count == b->count &&
-                a->kind != CONST_STRINGS && b->kind != CONST_STRINGS;
+    bool same = a->elem == b->elem && a->rank == b->rank && a->count == b->count;
     for (int j = 0; same && j < a->rank; j++) same = a->dims[j] == b->dims[j];
-    for (int64_t i = 0; same && i < a->count; i++)
-        same = dtype_is_float(a->elem) ? constant_float(a, i) == constant_float(b, i)
-                                       : constant_int(a, i) == constant_int(b, i);
+    for (int64_t i = 0; same && i < a->count; i++) same = same_element(a, b, i);
     return same;
 }
 
