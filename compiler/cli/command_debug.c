@@ -189,7 +189,8 @@ static int debug(session *s, void *own) {
     source from = session_model(s);
     s->diag.file = from.path;
     if (runnable_is_library(from.path) || source_is_program(&from))
-        diag_fatal(&s->diag, NULL, "'%s' is compiled and has no nodes: debug the model itself", from.path);
+        diag_fatal(&s->diag, NULL, "'%s' is already compiled and has no nodes: debug the model itself",
+                   from.path);
     options_use_native(&s->options);
     VEC_PUSH(s->arena, &s->options.disabled, "cse"); // equal nodes stay two
     expect_inputs(s, &o->io);

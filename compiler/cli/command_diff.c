@@ -16,18 +16,18 @@ typedef struct diff_options {
 static const option diff_table[] = {
     IO_OPTIONS(diff_options, io),
     {"--only", NULL, "PARTS", OPT_TEXT, AT(only), "Diff",
-     "of interface, opsets, metadata, structure, weights, cost, answers, separated by commas; default: all"},
+     "of interface, opsets, metadata, structure, weights, cost, outputs, separated by commas; default: all"},
     {"--format", NULL, "text|json", OPT_CHOICE, AT(format), "Diff", "format of the report; default: text"},
     {"--rtol", NULL, "X", OPT_REAL, AT(tolerance.rtol), "Diff",
-     "answers are the same if |b - a| <= atol + rtol * |a|; default: 1e-3"},
+     "outputs are the same if |b - a| <= atol + rtol * |a|; default: 1e-3"},
     {"--atol", NULL, "X", OPT_REAL, AT(tolerance.atol), "Diff", "default: 1e-5"},
     {"--tolerance", NULL, "X", OPT_REAL, AT(both), "Diff", "both of them"},
     {NULL},
 };
 
-enum { INTERFACE, OPSETS, METADATA, STRUCTURE, WEIGHTS, COST, ANSWERS, PARTS };
+enum { INTERFACE, OPSETS, METADATA, STRUCTURE, WEIGHTS, COST, OUTPUTS, PARTS };
 static const char *const part_names[PARTS] = {"interface", "opsets", "metadata", "structure",
-                                              "weights",   "cost",   "answers"};
+                                              "weights",   "cost",   "outputs"};
 
 static void choose_parts(session *s, const char *only, bool *wanted) {
     string_list words = only ? split_words(s->arena, only, ',') : (string_list){0};
@@ -44,7 +44,7 @@ static void choose_parts(session *s, const char *only, bool *wanted) {
         if (near) diag_hint(&s->diag, "did you mean '%s'?", near);
         diag_fatal(
             &s->diag, NULL,
-            "--only: '%s' is not one of interface, opsets, metadata, structure, weights, cost, answers",
+            "--only: '%s' is not one of interface, opsets, metadata, structure, weights, cost, outputs",
             words.at[i]);
     }
 }
@@ -54,9 +54,9 @@ static void compare(diff *d, const bool *wanted, const io_options *io) {
                                      diff_structure, diff_weights, diff_cost};
     for (int k = 0; k < 2; k++) diff_read(d, &d->side[k], d->session->args.at[k]);
     if (wanted[STRUCTURE] || wanted[WEIGHTS]) diff_match(d);
-    for (int j = INTERFACE; j < ANSWERS; j++)
+    for (int j = INTERFACE; j < OUTPUTS; j++)
         if (wanted[j]) parts[j](d);
-    if (wanted[ANSWERS]) diff_answers(d, io);
+    if (wanted[OUTPUTS]) diff_outputs(d, io);
 }
 
 static void write_report(session *s, const char *report) {
@@ -74,7 +74,7 @@ static int run_diff(session *s, void *own) {
     }
     for (int k = 0; k < 2; k++)
         if (runnable_is_library(s->args.at[k]))
-            diag_fatal(&s->diag, NULL, "'%s' is compiled; diff compares models", s->args.at[k]);
+            diag_fatal(&s->diag, NULL, "'%s' is already compiled: diff compares models", s->args.at[k]);
     choose_parts(s, o->only, wanted);
     options_use_native(&s->options);
     expect_inputs(s, &o->io);
@@ -92,7 +92,7 @@ static const diff_options diff_defaults = {.tolerance = {1e-3, 1e-5}, .both = -1
 const verb verb_diff = {
     .name = "diff",
     .usage = "onnxc diff A.onnx B.onnx [options]",
-    .summary = "Compares two models: interface, nodes, weights, cost, and the answers to the same inputs.",
+    .summary = "Compares two models: interface, nodes, weights, cost, and outputs for the same inputs.",
     .table = diff_table,
     .size = sizeof(diff_options),
     .defaults = &diff_defaults,

@@ -110,7 +110,7 @@ static bool compare_with(session *s, const char *with, const source *from, const
 static inner *see_inside(session *s, run_options *o, bool compiled) {
     if (!compiled) return inner_new(s, &o->inner, &o->io);
     if (o->inner.dump || o->inner.stats)
-        diag_fatal(&s->diag, NULL, "%s: '%s' is compiled, its inner values are lost: run the model itself",
+        diag_fatal(&s->diag, NULL, "%s: '%s' is already compiled and has no nodes: run the model itself",
                    o->inner.dump ? "--dump" : "--stats", s->args.at[0]);
     return NULL;
 }

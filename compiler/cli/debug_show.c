@@ -61,7 +61,7 @@ void debug_show_place(debugger *d) {
         return;
     }
     printf("%s", debug_node_text(d, n));
-    if (d->runs[n->index] > 1) printf("  (time %d)", d->runs[n->index]);
+    if (d->runs[n->index] > 1) printf("  (run %d)", d->runs[n->index]);
     printf("\n");
     for (int i = 0; n->first && i < n->nstates; i++) debug_show_summary(d, n->states[i]);
 }

@@ -3,7 +3,7 @@
 //   diff_match.c        which node of one model is which of the other
 //   diff_structure.c    interface, opsets, metadata, nodes
 //   diff_weights.c      constants
-//   diff_runs.c         cost and answers
+//   diff_runs.c         cost and outputs
 //   diff_report.c       text and JSON
 #ifndef ONNXC_COMPILER_CLI_DIFF_H
 #define ONNXC_COMPILER_CLI_DIFF_H
@@ -39,7 +39,7 @@ typedef struct diff_node {
 
 typedef struct diff_side {
     const char *path;
-    pipeline *compiled; // for cost and answers; NULL: not yet
+    pipeline *compiled; // for cost and outputs; NULL: not yet
     runnable *run;
     pipeline *pipeline; // after the import
     probes *probes;
@@ -80,7 +80,7 @@ void diff_metadata(diff *d);
 void diff_structure(diff *d);
 void diff_weights(diff *d);
 void diff_cost(diff *d);
-void diff_answers(diff *d, const io_options *io);
+void diff_outputs(diff *d, const io_options *io);
 double signal_to_noise(const tensor *got, const tensor *want); // in dB
 const char *diff_text(diff *d);
 const char *diff_json(diff *d);

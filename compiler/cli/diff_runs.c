@@ -1,4 +1,4 @@
-// In: two models. Out: what a run of each costs, and how their answers differ.
+// In: two models. Out: what a run of each costs, and how their outputs differ.
 #include "compiler/cli/diff.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/kernel_cost.h"
@@ -86,7 +86,7 @@ void diff_cost(diff *d) {
     add_figure(d, s, "bytes of workspace", a.workspace, b.workspace);
 }
 
-// ---------------------------------------------------------------- answers
+// ---------------------------------------------------------------- outputs
 static int port_named(const port *ports, int n, const char *name) {
     for (int j = 0; j < n; j++)
         if (strcmp(ports[j].name, name) == 0) return j;
@@ -151,14 +151,14 @@ static void choose_sizes(diff *d) {
     }
 }
 
-typedef struct answering {
+typedef struct both_runs {
     diff *d;
     const io_options *io;
     tensor *in, *out[2];
-} answering;
+} both_runs;
 
-static void answer(void *user) {
-    answering *x = user;
+static void run_both(void *user) {
+    both_runs *x = user;
     diff *d = x->d;
     const char *why = NULL;
     d->session->diag.file = d->side[0].path;
@@ -175,12 +175,12 @@ static void answer(void *user) {
     }
 }
 
-void diff_answers(diff *d, const io_options *io) {
-    diff_section *s = diff_begin(d, "answers");
+void diff_outputs(diff *d, const io_options *io) {
+    diff_section *s = diff_begin(d, "outputs");
     const diag_message *why;
-    answering x = {.d = d, .io = io};
+    both_runs x = {.d = d, .io = io};
     const char *no_code = compile_both(d);
-    if (no_code || !diag_attempt(&d->session->diag, answer, &x, &why)) {
+    if (no_code || !diag_attempt(&d->session->diag, run_both, &x, &why)) {
         const char *hint = no_code || !why->hint ? "" : arena_printf(d->arena, " (%s)", why->hint);
         note(d, s, "note", arena_printf(d->arena, "not compared: %s%s", no_code ? no_code : why->text, hint));
         return;

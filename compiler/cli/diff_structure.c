@@ -284,6 +284,8 @@ void diff_structure(diff *d) {
     text t = {.arena = d->arena};
     text_printf(&t, "%d -> %d nodes: %d alike, %d changed, %d removed, %d added", d->side[0].nodes.n,
                 d->side[1].nodes.n, alike, changed, only[0], only[1]);
-    if (nodes || values) text_printf(&t, "; names that changed: %d of nodes, %d of values", nodes, values);
+    if (nodes || values)
+        text_printf(&t, "; renamed: %d node%s, %d value%s", nodes, nodes == 1 ? "" : "s", values,
+                    values == 1 ? "" : "s");
     s->summary = text_str(&t);
 }

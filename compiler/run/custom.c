@@ -9,7 +9,9 @@ onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol
     onnxc_custom_function *f;
     const char *path = o->custom_lib;
     if (strcmp(symbol, PROBE_SYMBOL) == 0 && global)
-        diag_fatal_missing(d, NULL, "C text cannot show values inside of the model: leave --emit=c out");
+        diag_fatal_missing(
+            d, NULL,
+            "--emit=c: values inside the model can be seen in machine code and the interpreter only");
     if (strcmp(symbol, PROBE_SYMBOL) == 0) return probe_call;
     if (!path)
         diag_fatal(d, NULL, "--custom-lib=FILE must give the shared library that has the function '%s'",

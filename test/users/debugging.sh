@@ -1,5 +1,5 @@
 #!/bin/sh
-# A model that answers NaN: the node that makes the first one, a look at its inputs, a repair, and what the repair changed.
+# A model that returns NaN: the node that makes the first one, a look at its inputs, a repair, and what the repair changed.
 # in the environment: PREFIX, the installed onnxc
 set -eu
 PATH=$PREFIX/bin:$PATH
