@@ -45,7 +45,7 @@ static void check_overrides(pipeline *p, const module *m) {
 
 static void see_node(void *user, const model_node *n) {
     const pipeline *p = user;
-    if (p->probes) probes_import_node(p->probes, n);
+    probes_import_node(p->probes, n);
 }
 
 static module *import_source(pipeline *p, const source *s) {
@@ -53,7 +53,7 @@ static module *import_source(pipeline *p, const source *s) {
                         .files = &p->files,
                         .custom = custom_ops(p->arena, p->diag, p->options),
                         .input = use_of_default,
-                        .node = see_node,
+                        .node = p->probes ? see_node : NULL,
                         .user = p};
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
     return import_onnx_file(p->arena, p->diag, s->path, &o);

@@ -11,14 +11,14 @@ typedef struct probed_node {
     int index;                          // in probes.nodes
     model_node as;                      // as the first import found it
     const char *const *in, *const *out; // names of its values, unique in the model; NULL: omitted
-    const struct probed_node
-        *owner; // the node whose body, or the call whose function, has it; NULL: the model
+    // The node whose body, or the call whose function, has it; NULL: the model.
+    const struct probed_node *owner;
     int depth;  // the number of owners
     int end;    // the index after those within
-    bool first; // of its body, which has these inputs
+    int *seen;  // the outputs whose values events have, in their order
+    bool first; // of its body, which has these inputs:
     int nstates;
     const char *const *states;
-    int *seen; // the outputs whose values events have, in their order
 } probed_node;
 
 // A value that a probe found.
@@ -26,8 +26,7 @@ typedef struct probe_value {
     const char *name;
     int output; // of the node; -1: an input of the body that begins with the node
     probe_form form;
-    tensor
-        tensor; // PROBE_NUMBERS, PROBE_CONSTANT: in the run's memory; PROBE_STRINGS: of handles; else: one handle
+    tensor tensor; // in the run's memory; PROBE_STRINGS: of handles; PROBE_VALUE, PROBE_OPTIONAL: one handle
 } probe_value;
 
 typedef struct probe_event {
@@ -46,8 +45,7 @@ typedef struct probes {
     // At the start of a run, which is repeated when the size of an output became known. NULL: not needed.
     void (*start)(void *user);
     bool (*wants)(void *user, const probed_node *n, int output); // NULL: every value
-    bool (*see)(void *user, const probe_event *e);               // during the run; false: it stops
-    bool stopped;                                                // by see
+    bool (*see)(void *user, const probe_event *e);               // during the run; false: it fails
 
     VEC(probed_node *) nodes; // by the first import
     map by_name;              // of a value -> the node that computes it

@@ -432,13 +432,14 @@ static void import_given(importer *im, scope *s, loc *at, const Onnx__NodeProto 
 }
 
 void announce_node(importer *im, const scope *s, const Onnx__NodeProto *n, model_node *seen) {
+    if (!im->options.node) return;
     value **out = ARENA_ARRAY(im->arena, value *, n->n_output + 1);
     seen->graph = s->graph;
     seen->domain = domain_of(n->domain), seen->op = text_or_empty(n->op_type);
     for (int i = 0; seen->done && i < (int)n->n_output; i++)
         if (*n->output[i]) out[i] = find_value(im, s, seen->loc, n->output[i]), seen->nout = i + 1;
     seen->out = out;
-    if (im->options.node) im->options.node(im->options.user, seen);
+    im->options.node(im->options.user, seen);
 }
 
 void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {

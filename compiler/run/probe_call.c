@@ -25,9 +25,9 @@ int probe_call(onnxc_custom_call *call) {
     probe_event e = {
         .node = p->nodes.at[number / 2], .before = number & 1, .n = call->ninputs, .values = values};
     for (int i = 0; i < e.n; i++) values[i] = value_at(e.node, e.before, call, i);
-    p->stopped = !p->see(p->user, &e);
+    bool go_on = p->see(p->user, &e);
     arena_destroy(scratch);
-    return p->stopped;
+    return !go_on;
 }
 
 // ---------------------------------------------------------------- values
