@@ -188,10 +188,10 @@ static double exp_top(const mctx *m, int down) {
 }
 static double exp_bottom(const mctx *m) { return by_width(m, -144.2, -1333.7); }
 
-// Denormal results are 0: an instruction that computes one takes hundreds of cycles, and weights of a softmax
-// often are that small.
-static ins *coarse_exp(const mctx *m, ins *x) {
-    ins *small = less(m, x, mf(m, -87.33)), *zero = mf(m, 0);
+// Results below e^least are 0: an instruction that computes a denormal number, or 0 because it rounds to that, takes
+// hundreds of cycles, and weights of a softmax often are that small. Otherwise the bits of apply_scale: both round once.
+static ins *scaled_exp(const mctx *m, ins *x, double least) {
+    ins *small = less(m, x, mf(m, least)), *zero = mf(m, 0);
     reduced d = exp_reduce(m, pick(m, small, zero, x), false);
     return pick(m, small, zero, lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n));
 }
@@ -202,9 +202,9 @@ static bool scales(const mctx *m) {
 }
 
 ins *exp_of_negative(const mctx *m, ins *x) {
-    if (m->coarse && scales(m)) return coarse_exp(m, x);
+    if (m->coarse && scales(m)) return scaled_exp(m, x, -87.33);
+    if (scales(m)) return scaled_exp(m, x, -104); // rounds to 0 below
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
-    if (scales(m)) return lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n); // the same bits: both round once
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
 }
 

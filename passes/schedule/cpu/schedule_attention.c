@@ -241,6 +241,12 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
 
 static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
+ins *attention_weight(flash *f, ins *x) {
+    lbuild *b = f->b;
+    ins *zero = lb_float(b, x->type, 0), *small = lb_cmp(b, L_SLT, x, lb_float(b, x->type, -87.33));
+    return lb_select(b, small, zero, exp_of(f, lb_select(b, small, zero, x)));
+}
+
 static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     lbuild *b = f->b;
     int lanes = f->a->lanes;
@@ -254,7 +260,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
     ins *at = lb_add(b, row_base(f, r), c);
-    ins *p = exp_of(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
+    ins *p = attention_weight(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     if (f->a->blocks) attention_blocks_store_weights(f, r, c, p);
     else lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));

@@ -146,7 +146,7 @@ static ins *all_scores(few *w, ins *i, ins *begin, ins *end) {
 static ins *weight(few *w, ins *at, ins *top, int lanes) {
     flash *f = w->f;
     ins *s = lb_load(f->b, lt(LK_F32, lanes), f->scores, at, 4);
-    ins *p = emit_operation(f->b, X_EXP, DT_F32, lb_sub(f->b, s, lb_splat(f->b, top, lanes)), NULL);
+    ins *p = attention_weight(f, lb_sub(f->b, s, lb_splat(f->b, top, lanes)));
     lb_store(f->b, f->scores, at, p, 4);
     return p;
 }
