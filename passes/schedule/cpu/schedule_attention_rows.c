@@ -6,8 +6,8 @@
 //     for j: P[j] = exp(S[j] - m), l += P[j]
 //     for j: acc += P[j] v[j]
 //
-// Query heads that share keys and values follow each other within a block of keys, which the first of them brings into the
-// cache:
+// Query heads that share keys and values follow each other within a block of keys; each requests its share of the next
+// block from memory:
 //
 //   for i:
 //     for blocks of keys:  for g:  S[g][j] = f(q[g] . k[j]), m[g] = max
@@ -23,7 +23,7 @@
 #include "passes/schedule/cpu/schedule_range.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096 };
+enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096, LINE = 64 };
 
 // ---------------------------------------------------------------- which
 // Whether rows of packed elements begin with a byte.
@@ -63,6 +63,45 @@ static int shared_axis(const attention *a) {
     bool alike = score->op != X_SELECT || !expr_uses_axis(score->arg[0], axis);
     return alike && dim_is_const(heads) && dim_value(heads) > 1 && dim_value(heads) <= MOST_SHARED ? axis
                                                                                                    : -1;
+}
+
+// ---------------------------------------------------------------- blocks of keys
+static int64_t keys_of_block(const flash *f) {
+    int64_t keys = BLOCK_FLOATS / f->depth / f->a->lanes * f->a->lanes;
+    return keys > f->a->lanes ? keys : f->a->lanes;
+}
+
+// What x reads along both axes, in rows of whole bytes; NULL: nothing, or not at affine positions.
+static const expr *row_read(flash *f, expr *x, int row, int column) {
+    expr_list reads = reads_only(expr_nodes(f->e->scratch, x));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *r = reads.at[j];
+        bool rows = dtype_bits(r->buffer->dtype) >= 8 && expr_uses_axis(r, row) && expr_uses_axis(r, column);
+        if (rows && entry_of(f->e, r)->read->affine) return r;
+    }
+    return NULL;
+}
+
+// Requests what x reads for `keys` keys a block after key j: this head's share of the cache lines.
+static void request_keys(flash *f, const stage *s, expr *x, int row, int column, ins *j, int keys) {
+    emitter *e = f->e;
+    lbuild *b = f->b;
+    emitter_stage(e, s, column, f->a->lanes, false);
+    const expr *read = f->shared < 0 ? NULL : row_read(f, x, row, column);
+    if (!read) return;
+    int bytes = dtype_bits(read->buffer->dtype) / 8, heads = (int)dim_value(e->extent[f->shared]);
+    int64_t lines = (dim_value(e->extent[column]) * bytes + LINE - 1) / LINE;
+    for (int64_t first = 0; first < keys * lines; first += heads) {
+        ins *line = idx_addk(b, e->counter[f->shared], first), *n = lb_idx(b, lines);
+        scope mark = scope_open(e);
+        e->counter[row] = lb_add(b, idx_addk(b, j, keys_of_block(f)), emit_int_op(b, X_FLOORDIV, line, n));
+        e->counter[column] = lb_idx(b, 0);
+        ins *at = idx_mulk(b, emit_index(e, entry_of(e, read)->read->offset), bytes);
+        at = lb_add(b, at, idx_mulk(b, emit_int_op(b, X_MOD, line, n), LINE));
+        lb_prefetch(b, pointer_of(e, read->buffer), at);
+        e->counter[row] = e->counter[column] = NULL;
+        scope_close(e, mark);
+    }
 }
 
 // ---------------------------------------------------------------- scores
@@ -130,6 +169,7 @@ static ins *all_scores(few *w, ins *i, ins *begin, ins *end) {
         *best = lb_var(b, "best", lb_splat(b, lowest, lanes)), *rest = lb_var(b, "rest", lowest);
     ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), lanes));
     ins *j = flash_loop(f, "j", begin, full, lanes), *part[MOST_LANES];
+    request_keys(f, f->a->score, f->a->key, f->a->j, f->a->d, j, lanes);
     for (int u = 0; u < lanes; u++) part[u] = partial_sums(w, idx_addk(b, j, u));
     ins *s = score(w, i, j, sums_of_all(f, part), lanes);
     lb_set(b, best, emit_reduce(f->e, RED_MAX, DT_F32, lb_get(b, best), s));
@@ -176,6 +216,7 @@ static void add_values(few *w, ins *begin, ins *end, int keys, int64_t first, in
     lbuild *b = f->b;
     int lanes = f->a->lanes;
     ins *j = flash_loop(f, "j", begin, end, keys);
+    if (!first && keys > 1) request_keys(f, f->a->value, f->a->v, f->a->jv, f->a->e, j, keys);
     for (int u = 0; u < keys; u++) {
         ins *at = idx_addk(b, j, u);
         ins *p = lb_load(b, lt(LK_F32, 1), f->scores, lb_sub(b, at, w->begin), 4);
@@ -278,9 +319,7 @@ void attention_head_end(flash *f, attention_head h) {
 
 static ins *block_of(few *w, ins **end) {
     lbuild *b = w->f->b;
-    int lanes = w->f->a->lanes;
-    int64_t keys = BLOCK_FLOATS / w->f->depth / lanes * lanes;
-    ins *step = lb_idx(b, keys > lanes ? keys : lanes);
+    ins *step = lb_idx(b, keys_of_block(w->f));
     ins *j = lb_for(b, "block", w->begin, w->end, step, LOOP_SERIAL);
     *end = lb_bin(b, L_SMIN, lb_add(b, j, step), w->end);
     return j;
