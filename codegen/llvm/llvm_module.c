@@ -87,7 +87,8 @@ static LLVMValueRef add_function(emit *e, const lfunc *f, const char *name) {
     return fn;
 }
 
-// Equal kernels are one function, named by content. The node's name is a local alias.
+// Equal kernels are one function, named by content. The name of their first node is a local alias: debuggers and profilers
+// show one name for an address. With -g there are all names, for breakpoints.
 static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
     LLVMValueRef label = LLVMAddAlias2(e->module, LLVMGlobalGetValueType(fn), 0, fn, f->name);
     LLVMSetLinkage(label, LLVMInternalLinkage);
@@ -97,10 +98,14 @@ static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
 // Passes drop aliases without references, unless this variable lists them.
 static void name_kernels(emit *e) {
     LLVMValueRef *labels = ARENA_ARRAY(e->arena, LLVMValueRef, e->m->funcs.n);
+    map named = {.arena = e->arena};
     int n = 0;
     for (int i = 0; i < e->m->funcs.n; i++) {
         LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
-        if (fn && LLVMGetComdat(fn)) labels[n++] = name_kernel(e, e->m->funcs.at[i], fn);
+        if (!fn || !LLVMGetComdat(fn) || (!e->m->debug_info && map_get(&named, LLVMGetValueName(fn))))
+            continue;
+        labels[n] = name_kernel(e, e->m->funcs.at[i], fn);
+        map_put(&named, LLVMGetValueName(fn), labels[n++]);
     }
     if (!n) return;
     LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_PTR], (uint64_t)n);
@@ -152,7 +157,10 @@ static LLVMValueRef declare_function(emit *e, int i) {
     LLVMValueRef fn = add_function(e, f, f->name);
     if (!f->body) return fn;
     set_attributes(e, f, fn);
-    if (!f->exported && e->kind != EMIT_LOADABLE) LLVMSetLinkage(fn, LLVMInternalLinkage);
+    if (!f->exported && e->kind != EMIT_LOADABLE) {
+        LLVMSetLinkage(fn, LLVMInternalLinkage);
+        LLVMSetUnnamedAddress(fn, LLVMGlobalUnnamedAddr); // no address is compared
+    }
     if (f->target->freestanding) LLVMSetSection(fn, arena_printf(e->arena, ".text.%s", f->name));
     return fn;
 }

@@ -10,11 +10,13 @@
 #include <string.h>
 
 // Schedules emit loops in their final form, so few passes are needed. For size, LLVM's own pipeline is
-// better.
-static const char *pipeline(const target *t) {
-    if (t->size_level) return "default<Oz>";
+// better. Functions that call equal kernels for the tasks of threads are equal, too; with -g each keeps its name.
+static const char *pipeline(const emit *e) {
+    const target *t = e->m->target;
+    if (t->size_level) return e->m->debug_info ? "default<Oz>" : "default<Oz>,mergefunc";
     if (t->opt == 0) return "function(mem2reg)";
-    return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+    if (e->m->debug_info) return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+    return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg),mergefunc";
 }
 
 static LLVMCodeGenOptLevel codegen_level(const target *t) {
@@ -103,7 +105,7 @@ static void run_passes(emit *e) {
     LLVMPassBuilderOptionsSetLoopVectorization(o, 0);
     LLVMPassBuilderOptionsSetSLPVectorization(o, 0);
     LLVMPassBuilderOptionsSetLoopUnrolling(o, 0);
-    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline(e->m->target), e->machine, o);
+    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline(e), e->machine, o);
     LLVMDisposePassBuilderOptions(o);
     if (!error) return;
     char *s = LLVMGetErrorMessage(error);
