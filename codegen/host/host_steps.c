@@ -52,6 +52,7 @@ static void call_plain(host *h, const kernel_code *c, ins *scratch) {
     for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, buffer_pointer(h, c->buffers[j]));
     for (int j = 0; j < c->ndims; j++) add_argument(h, &a, host_index(h, c->dims[j]));
     if (c->scratch) add_argument(h, &a, scratch);
+    if (c->marks_scratch) lb_store(&h->b, scratch, index_const(h, 0), lb_int(&h->b, i32(), 0), 4);
     if (c->tasks) {
         add_argument(h, &a, index_const(h, 0));
         add_argument(h, &a, host_index(h, c->tasks));

@@ -123,6 +123,17 @@ void make_task_arrays(host *h) {
     h->task_dims = named_local(&h->b, "task_dims", LK_I64, dims);
 }
 
+// Of the threads that may run.
+static void clear_marks(host *h, const kernel_code *c, ins *scratch, ins *threads) {
+    lbuild *b = &h->b;
+    ins *n = lb_bin(b, L_SMIN, lb_conv(b, L_SEXT, LK_I64, threads), host_dim(h, c->tasks));
+    n = to_index(h, lb_bin(b, L_SMAX, n, lb_int(b, i64(), 1)));
+    ins *each = to_index(h, host_dim(h, thread_scratch(c)));
+    ins *j = lb_for(b, "thread", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
+    lb_store(b, lb_offset(b, scratch, lb_bin(b, L_MUL, j, each), 1), lb_idx(b, 0), lb_int(b, i32(), 0), 4);
+    lb_end(b, j);
+}
+
 // Arguments are passed as an array of pointers: buffers, the array of dims, scratch memory, status.
 void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     lbuild *b = &h->b;
@@ -134,7 +145,9 @@ void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
     lb_store(b, context, lb_idx(b, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
     if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, thread_scratch(c)), 0);
-    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), useful_threads(h, c)};
+    ins *threads = useful_threads(h, c);
+    if (c->marks_scratch) clear_marks(h, c, scratch, threads);
+    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), threads};
     lb_call(b, lt(LK_VOID, 1),
             runtime_function(h->builder, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,
                              (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}),

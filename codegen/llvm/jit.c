@@ -80,7 +80,9 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     if (c->nbuffers + c->ndims > 500) return false;
     for (int i = 0; i < c->nbuffers; i++) args[n++] = (int64_t)(intptr_t)in->at[c->buffers[i]->id].data;
     for (int i = 0; i < c->ndims; i++) args[n++] = interp_dim(in, c->dims[i]);
-    if (c->scratch) args[n++] = (int64_t)(intptr_t)scratch_of(j, interp_dim(in, c->scratch));
+    void *scratch = c->scratch ? scratch_of(j, interp_dim(in, c->scratch)) : NULL;
+    if (scratch) args[n++] = (int64_t)(intptr_t)scratch;
+    if (c->marks_scratch) *(int32_t *)scratch = 0;
     if (c->tasks) {
         args[n++] = 0;
         args[n++] = interp_dim(in, c->tasks);

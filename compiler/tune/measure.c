@@ -39,6 +39,7 @@ struct trial {
     int64_t args[ARGUMENTS + 8];
     int64_t tasks, piece; // bytes of scratch for a thread
     int most_threads;
+    bool marks_scratch; // kernel_code
 };
 
 // Thread time excludes interruptions by other processes.
@@ -151,6 +152,7 @@ trial *bench_compile(bench *b, arena *a, const choices *c) {
     for (int j = 0; j < code->ndims; j++)
         if (!value_of(b, code->dims[j], &x->args[x->nargs++])) return NULL;
     add_scratch(b, a, x, code);
+    x->marks_scratch = code->marks_scratch;
     if (code->tasks) {
         if (!value_of(b, code->tasks, &x->tasks)) return NULL;
         x->tasks_at = x->nargs;
@@ -176,6 +178,8 @@ static void run_task(void *const *context, int64_t begin, int64_t end, int threa
 
 static void run(const bench *b, trial *x) {
     void *context[] = {x};
+    for (int j = 0; x->marks_scratch && j < x->most_threads; j++)
+        *(int32_t *)(intptr_t)(x->args[x->scratch_at] + j * x->piece) = 0;
     if (b->threads && x->tasks > 1) onnxc_rt_parallel(run_task, context, x->tasks, x->most_threads);
     else x->call(x->args);
 }

@@ -702,6 +702,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
         *more[] = {bytes, parts ? tile_parts_scratch(parts, &c) : NULL};
     for (int j = 0; j < 2; j++)
         if (more[j]) own = own ? dim_max(own, more[j]) : more[j];
+    if (parts) own = dim_addk(own, MARK_BYTES);
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
     if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
     else if (contracts && schedule_tiles(e, &c, parts, scratch)) code->schedule = "matrix tiles";

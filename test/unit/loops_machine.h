@@ -83,6 +83,7 @@ static inline bool loops_machine_kernel(void *user, interp *in, const kernel *k)
         int64_t bytes = interp_dim(in, c->scratch);
         char *scratch = machine_aligned(a, bytes);
         memset(scratch, 0xff, (size_t)bytes); // NaN
+        if (c->marks_scratch) memset(scratch, 0, sizeof(int32_t));
         linterp_memory(run, scratch, bytes, true);
         args[n++] = (uintptr_t)scratch;
     }

@@ -20,6 +20,7 @@ typedef struct kernel_code {
     int ndims;
     dim **dims;
     dim *scratch;
+    bool marks_scratch; // the first word of a thread's scratch must be 0 before its first tasks
     dim *tasks;
     bool has_status;
     bool has_tiles;          // uses matrix tiles

@@ -588,6 +588,11 @@ static void by_parts(tiles *x, const axis_list *outer, const emitter *before, in
         find_part_blocks(x->parts, &x->t, x->r.rows,
                          idx_mulk(&e->b, rows_of_a_tile(x, x->parts->first_row), 2));
     }
+    if (e->task_begin && e->task_axis == x->t.c->n) {
+        x->parts->mark = scratch;
+        e->code->marks_scratch = true;
+    }
+    scratch = lb_offset(&e->b, scratch, lb_idx(&e->b, MARK_BYTES), 1);
     ins *fit = split_rows(x->parts, &x->t, scratch);
     scope some = scope_if(e, fit);
     outer_loops(x, outer, 0);

@@ -19,6 +19,9 @@ enum {
     MOST_PAIRS = 8
 };
 
+// Tasks of columns all take the same parts of A: a thread makes them once and marks its scratch memory.
+typedef enum mark_of_parts { NOT_MADE, MADE, NOT_FINITE } mark_of_parts;
+
 // ---------------------------------------------------------------- which
 static bool is_exact(dtype t, double v) {
     uint16_t bits;
@@ -157,7 +160,7 @@ bool find_unpacked_parts(tile_parts *p, const emitter *e, const contraction *c) 
 }
 
 int64_t columns_of_rounded_task(const contraction *c) {
-    enum { TASKS = 12, UNIT = MAX_VECTORS * PANEL };
+    enum { TASKS = 32, UNIT = MAX_VECTORS * PANEL };
     const dim *n = c->k->axes.at[c->n].extent;
     int64_t piece = dim_is_const(n) ? (dim_value(n) + TASKS - 1) / TASKS : 0;
     return (piece + UNIT - 1) / UNIT * UNIT;
@@ -338,8 +341,50 @@ static void place(tile_parts *p, const tiling *t, ins *scratch) {
         p->plane_b[j] = lb_offset(&e->b, panels, lb_idx(&e->b, j * bytes_of_panels(p)), 1);
 }
 
-ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
+// Opens a branch for calls that have to make A's parts.
+static scope scope_unmade(tile_parts *p, tiling *t) {
+    lbuild *b = &t->e->b;
+    if (!p->mark) return scope_if(t->e, NULL);
+    ins *mark = lb_load(b, lt(LK_I32, 1), p->mark, lb_idx(b, 0), 4);
+    return scope_if(t->e, lb_cmp(b, L_EQ, mark, lb_int(b, lt(LK_I32, 1), NOT_MADE)));
+}
+
+static void set_mark(tile_parts *p, tiling *t, ins *mark) {
+    if (p->mark) lb_store(&t->e->b, p->mark, lb_idx(&t->e->b, 0), mark, 4);
+}
+
+static void round_once(tile_parts *p, tiling *t, ins *n, ins *enough) {
+    lbuild *b = &t->e->b;
+    p->unpacked->e->b = *b;
+    prepare_factors(p->unpacked);
+    *b = p->unpacked->e->b;
+    scope unmade = scope_unmade(p, t);
+    ins *end = enough && p->in_blocks ? lb_select(b, enough, p->end_row, p->first_row) : p->end_row;
+    if (p->in_blocks) round_blocks(p, t, end);
+    else round_rows(p, t, n);
+    set_mark(p, t, lb_int(b, lt(LK_I32, 1), MADE));
+    scope_close(t->e, unmade);
+}
+
+// Returns whether all elements are finite.
+static ins *split_once(tile_parts *p, tiling *t, ins *n) {
     enum { INFINITE = 0x7f800000 };
+    lbuild *b = &t->e->b;
+    ltype one = lt(LK_I32, 1);
+    ins *most = lb_var(b, "most", word(b, 0)), *made = lb_int(b, one, MADE),
+        *unmade = lb_int(b, one, NOT_MADE);
+    ins *mark = lb_var(b, "mark", p->mark ? lb_load(b, one, p->mark, lb_idx(b, 0), 4) : unmade);
+    scope some = scope_if(t->e, p->mark ? lb_cmp(b, L_EQ, lb_get(b, mark), unmade) : NULL);
+    split_blocks(p, t, n, most);
+    ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, most));
+    ins *finite = lb_cmp(b, L_ULT, largest, lb_int(b, largest->type, INFINITE));
+    lb_set(b, mark, lb_select(b, finite, made, lb_int(b, one, NOT_FINITE)));
+    set_mark(p, t, lb_get(b, mark));
+    scope_close(t->e, some);
+    return lb_cmp(b, L_EQ, lb_get(b, mark), made);
+}
+
+ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     place(p, t, scratch);
@@ -352,18 +397,10 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch) {
         n = lb_select(b, enough, n, lb_idx(b, 0));
     }
     if (p->rounds) {
-        p->unpacked->e->b = *b;
-        prepare_factors(p->unpacked);
-        *b = p->unpacked->e->b;
-        ins *end = enough && p->in_blocks ? lb_select(b, enough, p->end_row, p->first_row) : p->end_row;
-        if (p->in_blocks) round_blocks(p, t, end);
-        else round_rows(p, t, n);
+        round_once(p, t, n, enough);
         return enough;
     }
-    ins *most = lb_var(b, "most", word(b, 0));
-    split_blocks(p, t, n, most);
-    ins *largest = lb_hreduce(b, L_HUMAX, lb_get(b, most));
-    ins *finite = lb_cmp(b, L_ULT, largest, lb_int(b, largest->type, INFINITE));
+    ins *finite = split_once(p, t, n);
     return enough ? lb_bin(b, L_AND, enough, finite) : finite;
 }
 

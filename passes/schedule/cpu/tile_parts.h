@@ -16,13 +16,14 @@
 
 typedef struct tiling tiling; // contract_tiling.h
 
-enum { MOST_PARTS = 2 };
+enum { MOST_PARTS = 2, MARK_BYTES = 64 }; // the parts lie behind the mark
 typedef struct tile_parts {
     int a, b;         // parts of each operand: 1 if its values are bf16
     bool rest;        // A's values have more bits than their parts
     bool rounds;      // B is unpacked, and both are rounded: one part each
     tiling *unpacked; // then how B is, with an emitter of its own
     bool in_blocks;   // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
+    ins *mark;        // what the parts of A in scratch memory are (a mark_of_parts), NULL: not made yet
     ins *first_row, *end_row, *rows; // then those of this call, and those of a block
     ins *row;                        // that where the current block begins if none overlaps another
     bool apart;                      // a pair is positions k and k + 16 of 32, else neighbours
@@ -46,7 +47,7 @@ void find_part_rows(tile_parts *p, tiling *t);
 void find_part_blocks(tile_parts *p, tiling *t, int rows, ins *full);
 // Makes the parts of the rows of this call; their blocks must be known. The result holds if they have any and there are enough rows; NULL: always.
 ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
-// Each task rounds all rows again, so there are few, which still share out the columns evenly.
+// Tasks share out the columns evenly.
 int64_t columns_of_rounded_task(const contraction *c);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
 // Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
