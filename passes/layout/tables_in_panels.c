@@ -4,26 +4,7 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/layout/layout.h"
-
-enum { LEAST_BYTES = 1 << 20 };
-
-static bool is_read(const expr *e) { return e->op == X_READ; }
-
-static bool is_chosen_by_data(const expr *read) {
-    for (int j = 0; j < read->buffer->rank; j++)
-        if (expr_any(read->index[j], is_read)) return true;
-    return false;
-}
-
-static bool only_gathers(const kernel *k, const buffer *b) {
-    arena *scratch = arena_new();
-    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
-    bool only = true;
-    for (int j = 0; j < reads.n; j++)
-        if (reads.at[j]->buffer == b) only &= is_chosen_by_data(reads.at[j]);
-    arena_destroy(scratch);
-    return only;
-}
+#include "passes/match/form.h"
 
 // Also of two constants that are reinterpretations of the same bytes.
 static bool same_data(const constant *c, const constant *d) {
@@ -55,10 +36,10 @@ void read_tables_in_panels(program *p) {
         if (b->role != BUF_CONST || b->view_of || b->layout || !of->sites.n) continue;
         buffer *panels = in_panels(p, b);
         bool possible = panels && !of->viewed && !of->by_others && !of->output && !of->fallback &&
-                        dim_value(buffer_bytes(b)) >= LEAST_BYTES;
+                        dim_value(buffer_bytes(b)) >= LEAST_TABLE_BYTES;
         for (int i = 0; i < of->sites.n && possible; i++) {
             const step *s = of->sites.at[i]->s;
-            possible = s->kind == STEP_KERNEL && only_gathers(s->kernel, b);
+            possible = s->kind == STEP_KERNEL && kernel_only_gathers(s->kernel, b);
         }
         for (int i = 0; i < of->sites.n && possible; i++)
             kernel_swap_reads(of->sites.at[i]->s->kernel, b, panels);

@@ -68,3 +68,21 @@ dim_list kernel_dims(arena *a, const kernel *k) {
     }
     return l;
 }
+
+static bool is_read(const expr *e) { return e->op == X_READ; }
+
+static bool is_chosen_by_data(const expr *read) {
+    for (int j = 0; j < read->buffer->rank; j++)
+        if (expr_any(read->index[j], is_read)) return true;
+    return false;
+}
+
+bool kernel_only_gathers(const kernel *k, const buffer *b) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool only = true;
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->buffer == b) only &= is_chosen_by_data(reads.at[j]);
+    arena_destroy(scratch);
+    return only;
+}

@@ -18,6 +18,7 @@ typedef struct reduction {
     bool *fixed;  // by id of the root: its type cannot change
     bool *narrow; // by id of the root: becomes bf16
     buffer **to;  // by id: a constant's rounded copy
+    int n;        // of these ids
     int *readers; // by id: kernels that would gain from a rounded constant
 } reduction;
 
@@ -73,7 +74,38 @@ static bool waits_for_memory(const contraction *c) {
     return rows->max <= FEW_ROWS && dim_value(buffer_bytes(c->b->buffer)) > L2_BYTES;
 }
 
-// Without a unit all else would be widened again. A constant with other readers would be stored twice.
+// ---------------------------------------------------------------- tables
+static bool is_table(const uses *u, const buffer *b) {
+    const buffer_uses *of = &u->of[b->id];
+    return b->role == BUF_CONST && !of->viewed && !of->by_others && !of->output && !of->fallback &&
+           dim_value(buffer_bytes(b)) >= LEAST_TABLE_BYTES;
+}
+
+static bool gathers(const site *at, const buffer *b) {
+    return at->s->kind == STEP_KERNEL && kernel_only_gathers(at->s->kernel, b);
+}
+
+// How many kernels only gather rows of b.
+static int gatherers(const uses *u, const buffer *b) {
+    int n = 0;
+    for (int j = 0; j < u->of[b->id].sites.n && is_table(u, b); j++)
+        n += gathers(u->of[b->id].sites.at[j], b);
+    return n;
+}
+
+// A large table of which other kernels only gather rows (tied embeddings) is held once, rounded.
+static void share_tables(reduction *r) {
+    const uses *u = uses_build(r->p->arena, r->p);
+    for (int j = 0; j < r->p->buffers.n; j++) {
+        const buffer *b = r->p->buffers.at[j];
+        const site_list *sites = &u->of[b->id].sites;
+        if (b->id >= r->n || !r->to[b->id] || !sites->n || gatherers(u, b) < sites->n) continue;
+        for (int i = 0; i < sites->n; i++) kernel_swap_reads(sites->at[i]->s->kernel, b, r->to[b->id]);
+    }
+}
+
+// Without a unit all else would be widened again. A constant with other readers would be stored
+// twice, unless they gather rows of it.
 static void narrow_streams(reduction *r, dtype as) {
     contraction c;
     const uses *u = uses_build(r->p->arena, r->p);
@@ -83,7 +115,8 @@ static void narrow_streams(reduction *r, dtype as) {
             if (!may_narrow(k, &c, as) || !waits_for_memory(&c)) continue;
             const buffer *b = c.b->buffer;
             if (!pass) r->readers[b->id]++;
-            else if (uses_are_direct(u, b, r->readers[b->id])) narrow_constant(r, k, &c, as);
+            else if (uses_are_direct(u, b, r->readers[b->id] + gatherers(u, b)))
+                narrow_constant(r, k, &c, as);
         }
 }
 
@@ -126,11 +159,16 @@ void pass_precision(pass_context *context) {
     if (!context->target->half_units && context->versions) return; // which share constants
     arena *scratch = arena_new();
     int n = p->buffers.n;
-    reduction r = {p, fixed_types(scratch, p), ARENA_ARRAY(scratch, bool, n + 1),
-                   ARENA_ARRAY(scratch, buffer *, n + 1), ARENA_ARRAY(scratch, int, n + 1)};
+    reduction r = {p,
+                   fixed_types(scratch, p),
+                   ARENA_ARRAY(scratch, bool, n + 1),
+                   ARENA_ARRAY(scratch, buffer *, n + 1),
+                   n,
+                   ARENA_ARRAY(scratch, int, n + 1)};
     if (!context->target->half_units) narrow_streams(&r, to == PRECISION_F16 ? DT_F16 : DT_BF16);
     else if (to == PRECISION_F16) narrow_constants(&r);
     else narrow_operands(&r);
+    share_tables(&r);
     program_compact(p);
     arena_destroy(scratch);
 }
