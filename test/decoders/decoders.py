@@ -2,8 +2,8 @@
 
 usage: decoders.py [--again] [--only PART,...] [OPTION...]     PART: of FAMILY-EXPORT; OPTION: the compiler's
 Exports: int4, int8, fp16 and fp32 of onnxruntime-genai's builder; caches that grow, from torch's exporter by tracing (legacy) and the
-newer one (dynamo), as optimum writes them; transformers' static cache (static). Each runs with caches that are new in every step, and
-those whose caches may have a fixed size also with --state. Models are kept in build/decoders. Prints a line for each and
+newer one (dynamo), as optimum writes them; transformers' static cache (static). Each runs with caches that are new in every step, but
+for static ones, and with --state. Models are kept in build/decoders. Prints a line for each and
 "N passed, N failed, N skipped" at the end; skipped is what a tool cannot export.
 """
 import argparse

@@ -4,13 +4,11 @@ SHARED = {"vocab_size": VOCABULARY, "hidden_size": 128, "intermediate_size": 256
           "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GROUPED = {**SHARED, "num_key_value_heads": 2}
 WINDOW = 24
-IN_PLACE = {"int4", "int8", "fp16", "fp32", "static"}  # exports whose caches may have a fixed size
 
 
 def modes_of(name):
     """Whether caches are in place."""
-    kind = name.split("-")[1]
-    return [False] * (kind != "static") + [True] * (kind in IN_PLACE)
+    return [False] * (name.split("-")[1] != "static") + [True]
 
 
 FAMILIES = {

@@ -1,7 +1,8 @@
 """Greedy search over a language model of any export: ONNX Runtime's tokens, and whether onnxc's logits choose the same.
 
 usage: greedy.py MODEL [OPTION...]     the compiler's options. Prints one line; exit code 1 where tokens differ.
---share: the caches have a fixed size from the start, and onnxc updates them in place (--state).
+--share: onnxc updates the caches in place (--state). They have a fixed size from the start if the model has GroupQueryAttention or
+a static cache; others grow by Concat, with room for as many rows.
 """
 import os
 import sys
@@ -60,11 +61,20 @@ class Search:
         return outputs["logits"][0, -1].astype(np.float64)
 
 
+def grows(model):
+    """Whether caches are concatenations of the past and what is new."""
+    past = [i for i in model.graph.input if i.name.startswith("past")]
+    symbolic = any(i.type.tensor_type.shape.dim[2].dim_param for i in past)
+    return symbolic and not any(n.op_type == "GroupQueryAttention" for n in model.graph.node)
+
+
 def states_of(model):
     """The options that keep caches in place; the builder's files need to hear that there are no more tokens than rows."""
     inputs = {i.name: [d.dim_param for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
     states = [f"--state={name.replace('past_key_values', 'present')}={name}" for name in inputs if name.startswith("past")]
     rows = {dims[2] for name, dims in inputs.items() if name.startswith("past")} - {""}
+    if grows(model):
+        return [*states, *(f"--dim={n}=0:{CAPACITY}" for n in rows)]
     total = {inputs["attention_mask"][1]} if rows else set()
     return [*states, *(f"--dim={n}={WINDOW if n == SLIDING else CAPACITY}" for n in rows), *(f"--dim={n}=1:{CAPACITY}" for n in total)]
 
@@ -92,7 +102,7 @@ def search(model, share, options, path=None):
     begin = time.perf_counter()
     ours = onnxc.InferenceSession(path or model, [*options, *(states_of(model) if share else [])])
     compiled = time.perf_counter() - begin
-    rows = CAPACITY if share else 0
+    rows = CAPACITY if share and not grows(model) else 0
     a, b = Search(right, rows), Search(ours, rows)
     wrong, ties, worst, tokens = compare(a, b)
     return not wrong, (
