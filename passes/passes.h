@@ -30,6 +30,7 @@ void pass_dce(pass_context *c);    // dead code elimination
 void pass_literals(pass_context *c);      // reads of known elements of constants become literals
 void pass_merge_concats(pass_context *c); // chains of growing concatenations become one
 void pass_dead_code(pass_context *c);     // dead code elimination
+void pass_factors(pass_context *c);       // constant factors of operands move to the other operand or the sum
 void pass_early_epilogue(pass_context *c);
 void pass_early_inline(pass_context *c);
 void pass_early_rows(pass_context *c);

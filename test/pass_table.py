@@ -24,6 +24,9 @@ MODELS = {
     # A product, a softmax and a product; what a row has in common is computed once.
     "attention": """g (float[4, 32, 16] q, float[4, 16, 64] k, float[4, 64, 16] v) => (float[4, 32, 16] y) {
   s = MatMul (q, k)   p = Softmax <axis = -1> (s)   y = MatMul (p, v) }""",
+    # Keys times a constant.
+    "scaled": """g (float[4, 32, 16] q, float[4, 64, 16] k) => (float[4, 32, 64] y) <float r = {0.5}> {
+  t = Transpose <perm = [0, 2, 1]> (k)   u = Mul (t, r)   s = MatMul (q, u)   y = Softmax <axis = -1> (s) }""",
     "rows": """g (float[64, 96] x) => (float[64, 96] y) <int64[1] last = {1}> {
   m = ReduceMax <keepdims = 1> (x, last)   a = Sub (x, m)   e = Exp (a)   t = ReduceSum <keepdims = 1> (e, last)
   y = Div (e, t) }""",

@@ -23,6 +23,7 @@ const pass passes[] = {
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"factors", "fuse", pass_factors, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     // Epilogues first, so that their work is not duplicated by inlining.
     {"epilogue", "fuse", pass_early_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"inline", "fuse", pass_early_inline, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
