@@ -66,21 +66,24 @@ bool reads_ahead(const tiling *t) {
     bool few = m == INT64_MAX || m <= t->rows;
     const dim *bytes = buffer_bytes(t->c->b->buffer);
     return few && dim_is_const(bytes) && dim_value(bytes) > SMALL && t->packed && t->k.n && k > 0 &&
-           k != INT64_MAX && t->panel_stride->op == L_CONST && t->e->choices->ahead != NO && !t->block.on &&
-           panels_are_dense(t);
+           k != INT64_MAX && t->panel_stride->op == L_CONST && t->e->choices->ahead != NO &&
+           (!t->block.splits || t->k.n == 1) && panels_are_dense(t);
 }
 
 // How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead behind the
-// arithmetic of a step, and what fetches ahead by itself stops at the end of a page. A panel's end requests the next
-// tile's beginning; shorter panels: all of it.
+// arithmetic of a step, and what fetches ahead by itself stops at the end of a page. The end of a panel, or of its part
+// in the block of K, requests the next tile's beginning; shorter panels: all of it.
 static ins *bytes_ahead(const tiling *t, const tile *x, ins *k) {
     lbuild *b = &t->e->b;
-    int64_t panels = (int64_t)x->vectors * t->lanes / PANEL, depth = positions(t->e->k, &t->c->k_axes),
-            stride = panel_bytes(t, t->panel_stride->i), ahead = AHEAD;
-    if (panel_bytes(t, depth * PANEL) < 2 * ahead) return lb_idx(b, stride * (panels ? panels : 1));
-    if (panels < 2) return lb_idx(b, ahead);
-    ins *ends = lb_cmp(b, L_SLE, lb_idx(b, depth - ahead * depth / panel_bytes(t, depth * PANEL)), k);
-    return lb_select(b, ends, lb_idx(b, ahead + (panels - 1) * stride), lb_idx(b, ahead));
+    int64_t panels = ((int64_t)x->vectors * t->lanes + PANEL - 1) / PANEL,
+            depth = positions(t->e->k, &t->c->k_axes), stride = panel_bytes(t, t->panel_stride->i),
+            steps = AHEAD * depth / panel_bytes(t, depth * PANEL);
+    ins *begin = t->k_begin ? t->k_begin : lb_idx(b, 0), *end = t->k_begin ? t->k_end : lb_idx(b, depth);
+    if (panel_bytes(t, depth * PANEL) < 2 * AHEAD) return lb_idx(b, stride * panels);
+    if (panels < 2 && !t->k_begin) return lb_idx(b, AHEAD);
+    ins *part = idx_mulk(b, lb_sub(b, end, begin), panel_bytes(t, PANEL));
+    ins *next = idx_addk(b, lb_sub(b, lb_idx(b, panels * stride), part), AHEAD);
+    return lb_select(b, lb_cmp(b, L_SLE, idx_addk(b, end, -steps), k), next, lb_idx(b, AHEAD));
 }
 
 void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps) {
@@ -120,5 +123,6 @@ static ins *depth_of(const tiling *t) {
 }
 
 void emit_request(tiling *t, const tile *x, ins *at_b, int steps) {
-    if (t->ahead && !t->ahead_done) request_ahead(t, x, at_b, depth_of(t), steps);
+    bool once = t->m.n == 0 || x->rows < t->rows || positions(t->e->k, &t->c->m) <= t->rows;
+    if (t->ahead && once && !t->ahead_done) request_ahead(t, x, at_b, depth_of(t), steps);
 }
