@@ -37,9 +37,11 @@ FORMS = {
     "interpret": ["--interpret"],
     "interpret-symbolic": ["--interpret", "--form", "symbolic"],
     "interpret-constant": ["--interpret", "--form", "constant"],
+    "interpret-kept": ["--interpret", "--form", "kept"],
     "llvm": [],
     "llvm-symbolic": ["--form", "symbolic"],
     "llvm-constant": ["--form", "constant"],
+    "llvm-kept": ["--form", "kept"],
     "c99": ["--emit", "c"],
     "c99-symbolic": ["--emit", "c", "--form", "symbolic"],
 }
@@ -73,8 +75,8 @@ GPU_HOST_FORMS = {
     "gpu-host-symbolic": ["--device=cuda", "--nvrtc", DOUBLES, "--form", "symbolic"],
 }
 
-DEFAULT_FORMS = ("interpret", "interpret-symbolic", "interpret-constant", "llvm", "llvm-constant")
-SAMPLED_FORMS = ("llvm-symbolic", "c99", "c99-symbolic")
+DEFAULT_FORMS = ("interpret", "interpret-symbolic", "interpret-constant", "interpret-kept", "llvm", "llvm-constant")
+SAMPLED_FORMS = ("llvm-symbolic", "llvm-kept", "c99", "c99-symbolic")
 FORM_TIMEOUT = 60  # the C compiler takes its time for a model with many symbols
 
 

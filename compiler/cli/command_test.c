@@ -19,9 +19,9 @@ static const option test_table[] = {
     {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, offsetof(test_options, interpret), "Test",
      "run the interpreter instead of compiled code; =program: on the program after fusion and layout; =gpu: "
      "on kernels as scheduled for a GPU"},
-    {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
+    {"--form", NULL, "static|symbolic|constant|kept", OPT_CHOICE, offsetof(test_options, form), "Test",
      "static: the model as it is; symbolic: every axis of an input is symbolic; constant: inputs become "
-     "constants; default: static"},
+     "constants; kept: every value inside the model is kept; default: static"},
     {"--cuda-shim", NULL, "DIR", OPT_TEXT, offsetof(test_options, cuda_shim), "Test",
      "run the kernels' CUDA text on this machine's CPU, with the shim in DIR (test/shim in the source tree)"},
     {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test",

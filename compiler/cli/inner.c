@@ -79,7 +79,9 @@ static void imported(void *user, const module *m) {
 // A name that every file system takes, with characters of `name`; distinct even if case does not count.
 static const char *file_name(inner *x, const char *name, const char *suffix) {
     arena *a = x->session->arena;
-    char *safe = arena_strndup(a, name, FILE_NAME_MOST);
+    size_t n = strlen(name), half = FILE_NAME_MOST / 2;
+    char *safe = n <= FILE_NAME_MOST ? arena_strdup(a, name)
+                                     : arena_printf(a, "%.*s_%s", (int)half, name, name + n - half);
     for (char *c = safe; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("._-+", *c)) *c = '_';
     if (*safe == '.' || !*safe) safe = arena_printf(a, "_%s", safe);

@@ -4,9 +4,11 @@
 //             a prime, where the interpreter is right. Where the rank of a result would be unknown, the last
 //             axes of integer inputs (shapes, axes, indices) keep their sizes.
 //   constant  each input in turn, and all of them, made constants of the model
+//   kept      every value inside the model is kept, and looked at while it runs
 #include "compiler/cli/test_case.h"
 #include "compiler/cli/input_files.h"
 #include "compiler/driver/bind.h"
+#include "compiler/run/probe_call.h"
 #include "compiler/run/runnable.h"
 #include "compiler/tune/tune.h"
 #include "compiler/values/compare.h"
@@ -99,10 +101,27 @@ static void edit(void *user, module *m) {
     }
 }
 
+// Every value is kept, and resolved in the run.
+static bool see_values(void *user, const probe_event *e) {
+    arena *scratch = arena_within(((unit *)user)->arena);
+    for (int i = 0; i < e->n; i++) probe_read(scratch, &e->values[i], true);
+    arena_destroy(scratch);
+    return true;
+}
+
+static probes *keep_values(unit *u) {
+    probes *p = probes_new(u->arena);
+    p->before = true;
+    p->user = u;
+    p->see = see_values;
+    return p;
+}
+
 static runnable *prepare(unit *u, const char *interpret) {
     pipeline_hooks hooks = {.user = u, .edit = edit, .input = use_of_input, .tune = tune_kernels};
     pipeline *p = pipeline_new(u->arena, &u->diag, u->o->compile, &hooks);
     const source s = {.path = u->model};
+    if (u->o->form && strcmp(u->o->form, "kept") == 0) p->probes = keep_values(u);
     bool shim = u->o->cuda_shim && !interpret;
     return shim ? runnable_on_shim(p, &s, u->o->cuda_shim) : runnable_new(p, &s, interpret);
 }
