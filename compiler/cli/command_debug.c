@@ -60,15 +60,15 @@ int debug_resolve(debugger *d, const char *said, bool *at) {
     return n;
 }
 
-static const breakpoint *breakpoint_at(debugger *d, const probed_node *n) {
+// Its number; 0: none.
+static int breakpoint_at(debugger *d, const probed_node *n) {
     for (int j = 0; j < d->breakpoints.n; j++) {
         breakpoint *b = d->breakpoints.at[j];
         if (!b || !b->at[n->index]) continue;
         b->hits++;
-        printf("breakpoint %d, %s\n", j + 1, b->said);
-        return b;
+        return j + 1;
     }
-    return NULL;
+    return 0;
 }
 
 // ---------------------------------------------------------------- stops
@@ -133,8 +133,10 @@ static void before_node(debugger *d, const probe_event *e) {
     d->started = true;
     d->runs[e->node->index]++;
     d->here = e->node;
-    bool stop = (breakpoint_at(d, e->node) && (d->motion != MOVE_CONTINUE || --d->count <= 0)) || begins;
-    if (!motion_ends(d, e->node) && !stop) return;
+    int at = breakpoint_at(d, e->node);
+    if (at && d->motion == MOVE_CONTINUE && --d->count > 0) at = 0;
+    if (!motion_ends(d, e->node) && !at && !begins) return;
+    if (at) printf("breakpoint %d, %s\n", at, d->breakpoints.at[at - 1]->said);
     debug_show_place(d);
     debug_stop(d);
 }
