@@ -133,6 +133,18 @@ static bool wants_none(void *user, const probed_node *n, int output) {
     return (void)user, (void)n, (void)output, false;
 }
 
+// Constants that nodes of the file read: the import adds others.
+static void add_initializers(diff *d, diff_side *s) {
+    const map *values = &s->pipeline->module->names;
+    for (int j = 0; j < s->probes->nodes.n; j++) {
+        const probed_node *n = s->probes->nodes.at[j];
+        for (int i = 0; i < n->as.nin; i++) {
+            const value *v = n->in[i] ? map_get(values, n->in[i]) : NULL;
+            if (v && v->constant && !map_get(&s->refs, v->name)) add_constant(d, s, v->name, v->constant);
+        }
+    }
+}
+
 void diff_read(diff *d, diff_side *s, const char *path) {
     options *o = ARENA_NEW(d->arena, options);
     *o = d->session->options;
@@ -145,13 +157,8 @@ void diff_read(diff *d, diff_side *s, const char *path) {
     source *from = ARENA_NEW(d->arena, source);
     *from = (source){.path = path};
     pipeline_run(s->pipeline, from, GOAL_GRAPH);
-    module *m = s->pipeline->module;
-    name_body_inputs(d, s, m->main);
-    for (int j = 0; j < m->values.n; j++) {
-        const value *v = m->values.at[j];
-        bool used = v->constant && v->uses.n && !v->def;
-        if (used && !map_get(&s->refs, v->name)) add_constant(d, s, v->name, v->constant);
-    }
+    name_body_inputs(d, s, s->pipeline->module->main);
+    add_initializers(d, s);
     int *number = ARENA_ARRAY(d->arena, int, s->probes->nodes.n + 1);
     for (int j = 0; j < s->probes->nodes.n; j++) add_node(d, s, s->probes->nodes.at[j], number);
     for (int j = 0; j < s->nodes.n; j++) {
