@@ -76,8 +76,9 @@ static const char *shape_text(arena *a, const inner_value *v) {
     return text_str(&t);
 }
 
-typedef struct table {
+typedef struct table_row {
     const char *cell[COLUMNS];
+    const char *mark; // after the columns; NULL: none
 } table_row;
 
 static table_row row_of(arena *a, const inner_value *v) {
@@ -98,11 +99,18 @@ static table_row row_of(arena *a, const inner_value *v) {
     return r;
 }
 
+static table_row marked_row(const inner *x, const inner_value *v) {
+    table_row r = row_of(x->session->arena, v);
+    bool nan = x->nan.value == v, inf = x->inf.value == v;
+    r.mark = nan && inf ? "first NaN, first infinity" : nan ? "first NaN" : inf ? "first infinity" : NULL;
+    return r;
+}
+
 static void print_row(const table_row *r, const int *width) {
     enum { FIRST_NUMBER = 5 };
     for (int j = 0; j < COLUMNS; j++)
         printf("%s%*s", j ? "  " : "", j < FIRST_NUMBER ? -width[j] : width[j], r->cell[j]);
-    printf("\n");
+    printf("%s%s\n", r->mark ? "  <- " : "", r->mark ? r->mark : "");
 }
 
 static void print_table(inner *x) {
@@ -113,7 +121,7 @@ static void print_table(inner *x) {
              (table_row){{"node", "op", "value", "dtype", "shape", "min", "max", "mean", "std", "NaN", "Inf",
                           "zeros"}});
     for (int i = 0; i < x->values.n; i++)
-        if (x->values.at[i]->shown) VEC_PUSH(a, &rows, row_of(a, x->values.at[i]));
+        if (x->values.at[i]->shown) VEC_PUSH(a, &rows, marked_row(x, x->values.at[i]));
     for (int i = 0; i < rows.n; i++)
         for (int j = 0; j < COLUMNS; j++)
             if ((int)strlen(rows.at[i].cell[j]) > width[j]) width[j] = (int)strlen(rows.at[i].cell[j]);
