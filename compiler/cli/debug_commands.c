@@ -165,6 +165,7 @@ static const char *not_settable(const debugger *d, const debug_value *v) {
 static void fill(tensor *t, const char *number) {
     double v = strtod(number, NULL);
     for (int64_t i = 0; i < t->count; i++) dtype_store_float(t->dtype, t->data, i, v, true);
+    tensor_normalize(t);
 }
 
 static bool is_number(const char *s) {

@@ -11,7 +11,9 @@ static probe_form form_of(const value *v) {
     if (t->kind == TYPE_OPTIONAL) return PROBE_OPTIONAL;
     if (t->kind != TYPE_TENSOR || t->rank < 0) return PROBE_VALUE;
     if (t->elem == DT_STRING) return PROBE_STRINGS;
-    return v->constant || v->contents ? PROBE_CONSTANT : PROBE_NUMBERS;
+    bool known = v->constant || v->contents;
+    while (v->def && v->def->op->is_view && v->def->nin && v->def->in[0]) v = v->def->in[0];
+    return known || v->constant ? PROBE_CONSTANT : PROBE_NUMBERS;
 }
 
 static void lower_probe(lowering *l, node *n) {
