@@ -108,6 +108,9 @@ static bool compare_with(session *s, const char *with, const source *from, const
 
 // compiled: the model is a library or a program as text, without nodes.
 static inner *see_inside(session *s, run_options *o, bool compiled) {
+    if ((o->inner.dump || o->inner.stats) && o->interpret && strcmp(o->interpret, "gpu") == 0)
+        diag_fatal_missing(&s->diag, NULL, "--interpret=gpu runs kernels alone: use --interpret with %s",
+                           o->inner.dump ? "--dump" : "--stats");
     if (!compiled) return inner_new(s, &o->inner, &o->io);
     if (o->inner.dump || o->inner.stats)
         diag_fatal(&s->diag, NULL, "%s: '%s' is already compiled and has no nodes: run the model itself",
