@@ -111,9 +111,13 @@ $(B)/prelude_source.c: tools/embed_prelude.awk codegen/c/prelude/c99.h codegen/c
 $(B)/prelude_source.o: $(B)/prelude_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-$(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html Makefile
+PAGE := compiler/report/page
+PAGE_JS := $(patsubst %,$(PAGE)/%.js,base groups repeats order coordinates layout scene view details charts tables main)
+$(B)/report_page.c: tools/embed_text.awk $(PAGE)/style.css $(PAGE)/body.html $(PAGE_JS) Makefile
 	@mkdir -p $(@D)
-	awk -v name=report_page -v header=compiler/report/report_impl.h -f $(EMBEDDED) >$@
+	awk -v name=report_style -v header=compiler/report/report_impl.h -f $< $(PAGE)/style.css >$@
+	awk -v name=report_body -v header=compiler/report/report_impl.h -f $< $(PAGE)/body.html >>$@
+	awk -v name=report_script -v header=compiler/report/report_impl.h -f $< $(filter %.js,$^) >>$@
 $(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 

@@ -34,7 +34,7 @@ const char *report_text(pipeline *p);
 const char *report_json(pipeline *p);
 const char *report_dot(pipeline *p);
 const char *report_html(pipeline *p);
-// report_json on one line, with positions of the nodes on a page.
+// report_json on one line, with what only the page shows: nested graphs, statistics of weights, loops of kernels.
 const char *report_page_data(pipeline *p);
 
 // Measured kernel times, written by "onnxc bench --save-times". Kernels are matched by name, equal names in

@@ -1,4 +1,5 @@
-// The report as a self-contained HTML page: data, followed by report_page.html, which shows them. In: a
+// The report as a self-contained HTML page: data, and the style, the elements and the script of
+// compiler/report/page, which shows them. In: a
 // pipeline. Out: text.
 #include "compiler/report/report.h"
 #include "compiler/report/report_impl.h"
@@ -25,13 +26,15 @@ static void add_data(text *t, const char *json) {
 const char *report_html(pipeline *p) {
     text t = {.arena = p->arena};
     text_add(&t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                  "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"><title>");
     add_html(&t, p->module->name);
-    text_add(&t, "</title></head><body>\n<script type=\"application/json\" id=\"data\">");
+    text_add(&t, "</title><style>\n"), text_add(&t, report_style);
+    text_add(&t, "</style></head><body>\n<script type=\"application/json\" id=\"data\">");
     add_data(&t, report_page_data(p));
-    text_add(&t, "</script>\n");
-    text_add(&t, report_page);
-    text_add(&t, "</body></html>\n");
+    text_add(&t, "</script>\n"), text_add(&t, report_body);
+    text_add(&t, "<script>\n\"use strict\";\n"), text_add(&t, report_script);
+    text_add(&t, "</script></body></html>\n");
     return text_str(&t);
 }

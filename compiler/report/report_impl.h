@@ -9,19 +9,9 @@ void report_gpu_text(text *t, const report_part *part, const kernel *k);
 void report_gpu_json(json *j, const report_part *part, const kernel *k); // a member "gpu"
 void report_dim(json *j, const char *key, const dim *d); // a number; text where it is symbolic
 
-// report_drawing.c: positions of a graph's nodes on a page, inputs on top, every node below what it reads.
-typedef struct report_place {
-    int x, y;
-} report_place;
+// report_weights.c: "weights", what the constants of a graph's nodes contain: ranges, moments and histograms.
+void report_weights(json *j, const graph *g);
 
-// Arrays by position in the graph's lists.
-typedef struct report_layout {
-    report_place *inputs, *nodes, *outputs;
-    int width, height;
-} report_layout;
-
-enum { REPORT_BOX_WIDTH = 160, REPORT_BOX_HEIGHT = 40 };
-report_layout report_layout_of(arena *a, const graph *g);
-
-extern const char report_page[]; // report_page.html, which tools/embed_text.awk makes a part of the library
+// The files of compiler/report/page, which tools/embed_text.awk makes a part of the library.
+extern const char report_style[], report_body[], report_script[];
 #endif

@@ -76,7 +76,9 @@ static const char *attribute_text(arena *a, const attr *x) {
     case ATTR_INTS:
     case ATTR_FLOATS:
     case ATTR_STRINGS: attribute_list(&t, x); break;
-    case ATTR_GRAPH: text_printf(&t, "graph of %d nodes", x->graph->nodes.n); break;
+    case ATTR_GRAPH:
+        text_printf(&t, "graph of %d node%s", x->graph->nodes.n, x->graph->nodes.n == 1 ? "" : "s");
+        break;
     case ATTR_TENSOR: text_add(&t, "tensor"); break;
     case ATTR_TYPE: text_add(&t, type_text(a, x->type)); break;
     case ATTR_NONE:
@@ -101,21 +103,46 @@ static void json_value_ref(json *j, const value *v) {
     json_close(j, '}');
 }
 
-static void json_place(json *j, const report_place *p) {
-    if (!p) return;
-    json_int(j, "x", p->x);
-    json_int(j, "y", p->y);
+// The operator in the file, where passes replaced it by others, and its version there.
+static void json_origin(json *j, const node *n) {
+    const loc *at = n->loc;
+    if (!at || !at->op || !*at->op) return;
+    if (strcmp(at->op, n->op->name) != 0) json_text(j, "from", at->op);
+    if (at->version > 0) json_int(j, "version", at->version);
 }
 
-static void json_node(json *j, const map *kernels_of, const node *n, const node *inside,
-                      const report_place *place) {
+// For the page: the graph of a node, and the calls of functions around it, the innermost one first. Nodes made
+// from the same one have the same place.
+static void json_place(json *j, const node *n, map *places) {
+    uint64_t at = (uint64_t)(uintptr_t)n->loc;
+    intptr_t place = (intptr_t)map_get_number(places, at);
+    if (!place) map_put_number(places, at, (void *)(place = places->n + 1));
+    json_int(j, "graph", n->graph->id);
+    json_int(j, "place", place);
+    if (!n->loc || !n->loc->via) return;
+    json_open(j, "via", '[');
+    for (const loc *v = n->loc->via; v; v = v->via)
+        json_text(j, NULL, arena_printf(j->out.arena, "%s %s", v->op ? v->op : "", v->node ? v->node : ""));
+    json_close(j, ']');
+}
+
+typedef struct node_writer {
+    json *j;
+    map kernels_of, places;
+    bool page;
+} node_writer;
+
+static void json_node(node_writer *w, const node *n, const node *inside) {
+    json *j = w->j;
     json_open(j, NULL, '{');
     json_int(j, "id", n->id);
     json_text(j, "op", n->op->name);
     if (*n->op->domain) json_text(j, "domain", n->op->domain);
+    json_origin(j, n);
     json_text(j, "name", n->loc && n->loc->node ? n->loc->node : "");
     if (inside) json_int(j, "inside", inside->id);
-    const char *kernels = map_get_number(kernels_of, (uint64_t)n->id + 1);
+    if (w->page) json_place(j, n, &w->places);
+    const char *kernels = map_get_number(&w->kernels_of, (uint64_t)n->id + 1);
     json_raw(j, "kernels", arena_printf(j->out.arena, "[%s]", kernels ? kernels : ""));
     json_open(j, "inputs", '[');
     for (int i = 0; i < n->nin; i++) json_value_ref(j, n->in[i]);
@@ -127,50 +154,85 @@ static void json_node(json *j, const map *kernels_of, const node *n, const node 
     for (int i = 0; i < n->nattrs; i++)
         json_text(j, n->attrs[i].name, attribute_text(j->out.arena, &n->attrs[i]));
     json_close(j, '}');
-    json_place(j, place);
     json_close(j, '}');
     for (int i = 0; node_region(n, i); i++)
         for (int k = 0; k < node_region(n, i)->nodes.n; k++)
-            json_node(j, kernels_of, node_region(n, i)->nodes.at[k], inside ? inside : n, NULL);
+            json_node(w, node_region(n, i)->nodes.at[k], inside ? inside : n);
 }
 
-static void json_ports(json *j, const char *key, value *const *v, int n, const char *const *names,
-                       const report_place *places) {
+// ---------------------------------------------------------------- graphs of the page
+static void json_ports(json *j, const char *key, value *const *v, int n, const char *const *names) {
     json_open(j, key, '[');
     for (int i = 0; i < n; i++) {
         json_open(j, NULL, '{');
-        json_text(j, "name", names ? names[i] : v[i]->name);
+        json_text(j, "name", names && names[i] ? names[i] : v[i]->name);
         json_text(j, "value", v[i]->name);
         json_text(j, "type", type_text(j->out.arena, &v[i]->type));
-        json_place(j, &places[i]);
         json_close(j, '}');
     }
     json_close(j, ']');
+}
+
+static const char *region_name(const node *n, const graph *g) {
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].kind == ATTR_GRAPH && n->attrs[i].graph == g) return n->attrs[i].name;
+    return "body";
+}
+
+static void json_graph(json *j, const graph *g) {
+    json_open(j, NULL, '{');
+    json_int(j, "id", g->id);
+    if (g->owner) {
+        json_int(j, "owner", g->owner->id);
+        json_text(j, "name", region_name(g->owner, g));
+    }
+    json_ports(j, "inputs", g->inputs.at, g->inputs.n, NULL);
+    json_ports(j, "outputs", g->outputs.at, g->outputs.n, g->output_names.at);
+    json_close(j, '}');
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; node_region(g->nodes.at[i], k); k++) json_graph(j, node_region(g->nodes.at[i], k));
 }
 
 static void json_nodes(json *j, const report_part *part, bool page) {
     const graph *g = part->module->main;
     arena *a = j->out.arena;
-    map kernels_of = report_kernels_of(a, part);
-    report_layout l;
+    node_writer w = {.j = j, .kernels_of = report_kernels_of(a, part), .places.arena = a, .page = page};
     if (page) {
-        l = report_layout_of(a, g);
-        json_open(j, "page", '{');
-        json_int(j, "width", l.width), json_int(j, "height", l.height);
-        json_ports(j, "inputs", g->inputs.at, g->inputs.n, NULL, l.inputs);
-        json_ports(j, "outputs", g->outputs.at, g->outputs.n, g->output_names.at, l.outputs);
-        json_close(j, '}');
+        json_open(j, "graphs", '[');
+        json_graph(j, g);
+        json_close(j, ']');
+        report_weights(j, g);
     }
     json_open(j, "nodes", '[');
-    for (int i = 0; i < g->nodes.n; i++)
-        json_node(j, &kernels_of, g->nodes.at[i], NULL, page ? &l.nodes[i] : NULL);
+    for (int i = 0; i < g->nodes.n; i++) json_node(&w, g->nodes.at[i], NULL);
     json_close(j, ']');
 }
+
+typedef struct timed {
+    const char *version, *kernel;
+    double seconds;
+} timed;
+struct kernel_times {
+    arena *arena;
+    VEC(timed) all;
+    double flops, bandwidth; // peaks of the machine a second; 0: not known
+    map next; // version and kernel -> index at which to search for the next match
+};
 
 // ---------------------------------------------------------------- kernels
 static void json_size(json *j, const char *key, const dim *d) {
     if (d->kind == DIM_OVERFLOW) json_text(j, key, NULL);
     else report_dim(j, key, d);
+}
+
+// The loops of a kernel, up to the length that a page has for them.
+static const char *kernel_text(arena *a, const kernel *k) {
+    enum { LOOPS_MOST = 6000 };
+    const char *all = kernel_print(a, k);
+    if (strlen(all) <= LOOPS_MOST) return all;
+    int n = LOOPS_MOST;
+    while (all[n - 1] != '\n' && n > 1) n--;
+    return arena_printf(a, "%.*s...\n", n, all);
 }
 
 static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
@@ -192,11 +254,12 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     }
     json_close(j, ']');
     json_size(j, "flops", cost.flops);
+    json_size(j, "macs", cost.macs);
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_number(j, "seconds", seconds);
     report_gpu_json(j, part, k);
-    if (page) json_text(j, "text", kernel_print(j->out.arena, k));
+    if (page) json_text(j, "text", kernel_text(j->out.arena, k));
     json_close(j, '}');
 }
 
@@ -277,6 +340,16 @@ static void json_part(json *j, const report_part *part, kernel_times *times, boo
     if (part->plan) json_memory(j, part->plan);
 }
 
+static const char *file_name(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
+static const char *target_text(pipeline *p) {
+    const target *t = p->target;
+    return t ? arena_printf(p->arena, "%s, %s", t->triple, t->cpu) : NULL;
+}
+
 static void write_report(pipeline *p, json *j, bool page) {
     const module *m = p->module;
     report_facts f = report_collect(p);
@@ -300,6 +373,9 @@ static void write_report(pipeline *p, json *j, bool page) {
     report_part *parts;
     int n = report_parts(p, &parts);
     kernel_times *times = p->options->times ? kernel_times_read(p, p->options->times) : NULL;
+    if (times && times->flops > 0) json_number(j, "peak_flops", times->flops);
+    if (times && times->bandwidth > 0) json_number(j, "peak_bytes_per_second", times->bandwidth);
+    if (page) json_text(j, "target", target_text(p)), json_text(j, "file", file_name(m->file));
     if (n > 1) json_open(j, "versions", '[');
     for (int i = 0; i < n; i++) {
         if (n > 1) json_open(j, NULL, '{'), json_text(j, "sizes", parts[i].label);
@@ -323,16 +399,6 @@ const char *report_page_data(pipeline *p) {
 }
 
 // ---------------------------------------------------------------- measured times
-typedef struct timed {
-    const char *version, *kernel;
-    double seconds;
-} timed;
-struct kernel_times {
-    arena *arena;
-    VEC(timed) all;
-    map next; // version and kernel -> index at which to search for the next match
-};
-
 kernel_times *kernel_times_read(pipeline *p, const char *path) {
     enum { FILE_MOST = 1 << 28 };
     mapped m = file_map(p->arena, p->diag, path, FILE_MOST);
@@ -345,6 +411,10 @@ kernel_times *kernel_times_read(pipeline *p, const char *path) {
         diag_hint(p->diag, "onnxc bench MODEL --save-times FILE writes such a file");
         diag_fatal(p->diag, NULL, "--times: '%s' does not contain a list of kernels", path);
     }
+    const json_t *flops = json_object_get(v, "peak_flops"),
+                 *bandwidth = json_object_get(v, "peak_bytes_per_second");
+    if (json_is_number(flops)) t->flops = json_number_value(flops);
+    if (json_is_number(bandwidth)) t->bandwidth = json_number_value(bandwidth);
     size_t i;
     json_array_foreach(list, i, k) {
         const json_t *s = json_object_get(k, "seconds");

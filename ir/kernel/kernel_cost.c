@@ -44,6 +44,36 @@ static dim *stage_flops(const kernel *k, const stage *s) {
     return dim_add(dim_mulk(extent_of(k, s, true), inner), dim_mulk(extent_of(k, s, false), outer));
 }
 
+static const expr *without_casts(const expr *e) {
+    while (e->op == X_CAST) e = e->arg[0];
+    return e;
+}
+
+// Products among the terms of sums under e.
+static int64_t count_macs(const expr *e, bool *seen) {
+    if (seen[e->id]) return 0;
+    seen[e->id] = true;
+    int64_t n = 0;
+    for (int j = 0; j < expr_arity(e->op); j++) {
+        n += e->op == X_ADD && without_casts(e->arg[j])->op == X_MUL;
+        n += count_macs(e->arg[j], seen);
+    }
+    return n;
+}
+
+static dim *stage_macs(const kernel *k, const stage *s) {
+    arena *a = arena_within(k->arena);
+    bool *seen = ARENA_ARRAY(a, bool, k->exprs.n + 1);
+    int64_t n = 0;
+    for (int j = 0; j < s->states.n; j++) {
+        const state *x = &s->states.at[j];
+        if (x->op == RED_CUSTOM) n += count_macs(x->step, seen);
+        else n += x->op == RED_SUM && without_casts(x->step)->op == X_MUL;
+    }
+    arena_destroy(a);
+    return dim_mulk(extent_of(k, s, true), n);
+}
+
 // At most the bytes accessed: a gather does not read its whole table.
 static dim *traffic(const buffer *b, dim *accesses) {
     dim *all = buffer_bytes(b), *touched = dim_mulk(accesses, (dtype_bits(b->dtype) + 7) / 8);
@@ -52,10 +82,11 @@ static dim *traffic(const buffer *b, dim *accesses) {
 
 kernel_cost kernel_cost_of(const kernel *k) {
     dim *zero = dim_const(k->program->dims, 0), *accesses = zero;
-    kernel_cost c = {zero, zero, zero};
+    kernel_cost c = {zero, zero, zero, zero};
     buffer **all;
     for (int j = 0; j < k->stages.n; j++) {
         c.flops = dim_add(c.flops, stage_flops(k, k->stages.at[j]));
+        c.macs = dim_add(c.macs, stage_macs(k, k->stages.at[j]));
         accesses = dim_add(accesses, extent_of(k, k->stages.at[j], true));
     }
     int n = kernel_buffers(k, &all);

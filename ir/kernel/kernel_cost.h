@@ -6,6 +6,7 @@
 
 typedef struct kernel_cost {
     dim *flops, *read, *written;
+    dim *macs; // multiply-accumulates, the products summed by reductions; counted in flops as well
 } kernel_cost;
 kernel_cost kernel_cost_of(const kernel *k);
 // The cost of computing one element of a value.

@@ -1,0 +1,128 @@
+// Elements, units and names. Text from the model is only ever set as text.
+window.addEventListener("error", e => { document.getElementById("error").textContent = "error: " + e.message; });
+const data = JSON.parse(document.getElementById("data").textContent);
+const parts = data.versions || [data];
+const id = name => document.getElementById(name);
+
+function fill(e, attributes, children) {
+  for (const key in attributes || {}) {
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), attributes[key]);
+    else if (attributes[key] !== undefined) e.setAttribute(key, attributes[key]);
+  }
+  for (const c of children) if (c !== null && c !== undefined) e.append(c);
+  return e;
+}
+const el = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+
+// ------------------------------------------------------------ numbers
+function units(v, names, step) {
+  if (v === null || v === undefined) return "";
+  if (typeof v !== "number") return v;
+  let u = 0;
+  for (; Math.abs(v) >= step * 10 && u < names.length - 1; u++) v /= step;
+  const digits = !Number.isInteger(v) && Math.abs(v) < 100 ? v.toFixed(1) : Math.round(v).toLocaleString("en");
+  return digits + (names[u] ? " " + names[u] : "");
+}
+const bytes = v => units(v, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
+const count = v => units(v, ["", "k", "M", "G", "T"], 1000);
+const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many || one + "s"}`;
+const number = v => typeof v !== "number" ? "" : v === 0 ? "0" :
+  Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3 ? v.toExponential(2) : String(Number(v.toPrecision(4)));
+
+function time(s) {
+  if (typeof s !== "number") return "";
+  const [v, unit] = s < 1e-3 ? [s * 1e6, "µs"] : s < 1 ? [s * 1e3, "ms"] : [s, "s"];
+  return `${v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : Math.round(v)} ${unit}`;
+}
+
+// A sum of numbers, or of sizes that are texts.
+function both(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a + b;
+  if (a === null || b === null) return null;
+  return !a ? b : !b ? a : a + " + " + b;
+}
+const share = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "";
+
+// Round values from 0 to most, at most n + 1 of them: multiples of 1, 2 or 5, of bytes powers of 2.
+function ticks(most, n, binary) {
+  if (!(most > 0)) return [0];
+  const least = most / n, base = binary ? 2 : 10, power = Math.pow(base, Math.floor(Math.log(least) / Math.log(base)));
+  const step = (binary ? [1, 2] : [1, 2, 5, 10]).map(f => f * power).find(s => s >= least * 0.9999) || power * base;
+  return Array.from({length: Math.floor(most / step * 1.0001) + 1}, (_, i) => i * step);
+}
+
+// ------------------------------------------------------------ names
+const ruler = document.createElement("canvas").getContext("2d");
+const FONTS = {title: "600 13px system-ui, sans-serif", small: "11.5px system-ui, sans-serif"};
+const widths = new Map();
+function widthOf(s, font) {
+  const key = font + s;
+  if (!widths.has(key)) {
+    if (widths.size > 50000) widths.clear();
+    ruler.font = FONTS[font];
+    widths.set(key, ruler.measureText(s).width);
+  }
+  return widths.get(key);
+}
+
+// Names differ at their ends: they are shortened in the middle.
+function shorten(s, room, font) {
+  if (widthOf(s.length > 400 ? s.slice(0, 400) : s, font) <= room) return s;
+  const letters = Array.from(s);
+  const cut = n => {
+    const head = Math.ceil(n * 0.4);
+    return letters.slice(0, head).join("") + "…" + letters.slice(letters.length - (n - head)).join("");
+  };
+  let low = 2, high = Math.min(letters.length - 1, 200);
+  while (low < high) {
+    const half = (low + high + 1) >> 1;
+    if (widthOf(cut(half), font) <= room) low = half;
+    else high = half - 1;
+  }
+  return cut(low);
+}
+
+// Text that may break after the separators of names, not within words.
+function breakable(s) {
+  const span = document.createElement("span");
+  for (const piece of String(s).split(/(?<=[_/.:,·+])/)) span.append(piece, document.createElement("wbr"));
+  return span;
+}
+
+// A type as in "float 1×64×56×56". Sizes may be expressions with commas of their own.
+function typeText(type) {
+  const m = /^([a-z0-9]+)\[(.*)\]$/.exec(type || "");
+  if (!m || m[2].includes("[")) return type || "";
+  return `${m[1]} ${m[2].split(/,\s*(?![^(]*\))/).join("×") || "scalar"}`;
+}
+
+// ------------------------------------------------------------ colours
+// The palette is that of style.css, so that the graph follows the theme and exported drawings need no style.
+let palette = {};
+function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  palette = {};
+  for (const name of ["box", "line", "edge", "text", "dim", "page", "soft", "hit", "hot", "cool", "group", "accent"])
+    palette[name] = style.getPropertyValue("--" + name).trim();
+  palette.dark = style.getPropertyValue("--dark").trim() === "1";
+}
+const channels = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+function mix(from, to, t) {
+  const a = channels(from), b = channels(to);
+  return "#" + a.map((v, i) => Math.round(v + (b[i] - v) * t).toString(16).padStart(2, "0")).join("");
+}
+function hueColour(hue, strong) {
+  const s = palette.dark ? 0.35 : 0.6, l = palette.dark ? (strong ? 0.42 : 0.24) : strong ? 0.68 : 0.88;
+  const f = n => {
+    const k = (n + hue / 30) % 12;
+    return Math.round(255 * (l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return "#" + [f(0), f(8), f(4)].map(v => v.toString(16).padStart(2, "0")).join("");
+}
+function hueOf(s) {
+  let h = 7;
+  for (const c of String(s)) h = (h * 31 + c.codePointAt(0)) % 9973;
+  return h * 137 % 360;
+}
