@@ -8,7 +8,7 @@ import subprocess
 import time
 
 NAME = next((b for b in ("chromium-headless-shell", "chromium", "chromium-browser") if shutil.which(b)), None)
-WAIT = 60
+WAIT = 15
 
 
 class Browser:
@@ -88,6 +88,7 @@ class Browser:
         end = time.monotonic() + WAIT
         while not self.js(condition):
             if time.monotonic() > end:
+                print(self.console)
                 raise TimeoutError(condition)
             time.sleep(0.02)
 

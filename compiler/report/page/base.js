@@ -95,7 +95,13 @@ function breakable(s) {
 function typeText(type) {
   const m = /^([a-z0-9]+)\[(.*)\]$/.exec(type || "");
   if (!m || m[2].includes("[")) return type || "";
-  return `${m[1]} ${m[2].split(/,\s*(?![^(]*\))/).join("×") || "scalar"}`;
+  let depth = 0, dims = "";
+  for (const c of m[2]) {
+    depth += (c === "(") - (c === ")");
+    if (c === "," && !depth) dims += "×";
+    else if (c !== " " || !dims.endsWith("×")) dims += c;
+  }
+  return `${m[1]} ${dims || "scalar"}`;
 }
 
 // ------------------------------------------------------------ colours

@@ -19,7 +19,8 @@ function scopesOfWeights(nodes) {
     const w = n.inputs.find(v => v && v.constant && WEIGHT_NAME.test(v.name));
     return w ? w.name.split(".").slice(0, -1) : null;
   });
-  if (own.filter(s => s).length * 8 < nodes.length) return nodes.map(() => []);
+  const known = own.filter(s => s);
+  if (known.length < 4 || known.length * 20 < nodes.length) return nodes.map(() => []);
   // A node between two known ones is in the scopes that these have in common.
   const next = new Array(nodes.length);
   for (let i = nodes.length - 1, last = null; i >= 0; i--) next[i] = last = own[i] || last;

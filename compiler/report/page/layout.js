@@ -15,8 +15,7 @@ function findNets(group, tree) {
     if (!nets.has(value)) nets.set(value, {value, from, to: new Map()});
     if (to && !nets.get(value).to.has(to)) nets.get(value).to.set(to, leaf);
   };
-  for (const item of group.items) for (const leaf of leavesOf(item)) inside.set(leaf, item);
-  for (const region of group.kind === "node" ? group.regions : []) for (const leaf of leavesOf(region)) inside.set(leaf, region);
+  for (const item of childrenOf(group)) for (const leaf of leavesOf(item)) inside.set(leaf, item);
   for (const [leaf, item] of inside) {
     for (const value of leaf.reads) {
       const source = tree.producer.get(value);

@@ -19,7 +19,7 @@ function cutSizes(items, producer) {
 
 function findRuns(labels) {
   const runs = [], n = labels.length;
-  for (let p = 2; p <= Math.min(PERIOD_MOST, n >> 1); p++) {
+  for (let p = 3; p <= Math.min(PERIOD_MOST, n >> 1); p++) {
     for (let i = 0, length = 0; i + p <= n; i++) {
       if (i + p < n && labels[i] === labels[i + p]) { length++; continue; }
       if (length >= p) runs.push({from: i - length, p, length: length + p});
@@ -56,7 +56,7 @@ function groupRepeats(items, producer) {
   });
   const cuts = cutSizes(rest, producer), taken = new Array(rest.length).fill(null);
   const runs = findRuns(labels).filter(r => new Set(labels.slice(r.from, r.from + r.p)).size > 1).map(r => bestStart(r, cuts))
-    .filter(r => r && r.p * r.times >= 6);
+    .filter(r => r && r.p * r.times >= 8);
   runs.sort((a, b) => b.p * b.times - a.p * a.times || a.p - b.p);
   const chosen = [];
   for (const r of runs) {
