@@ -218,10 +218,16 @@ static int all_kernels(pipeline *p, row **rows) {
     return n;
 }
 
-// Kernels that ran, as JSON.
-static void save_times(session *s, const row *rows, const kernel_clock *k, const char *path) {
+// Kernels that ran, as JSON, with the peaks of the CPU.
+static void save_times(session *s, const pipeline *p, const row *rows, const kernel_clock *k,
+                       const char *path) {
     json j = json_new_indented(s->arena);
     json_open(&j, NULL, '{');
+    if (!options_gpu_host(p->options) && !options_for_both(p->options)) {
+        int threads = peak_threads(p->target);
+        json_number(&j, "peak_flops", measure_peak(s->arena, &s->diag, p->target) * threads);
+        json_number(&j, "peak_bytes_per_second", measure_bandwidth(s->arena, threads));
+    }
     json_open(&j, "kernels", '[');
     for (uint32_t i = 0; i < k->n; i++) {
         if (!k->calls[i]) continue;
@@ -295,7 +301,7 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
             if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
     }
     clock_of_thread = NULL;
-    if (own->save_times) save_times(s, rows, &k, own->save_times);
+    if (own->save_times) save_times(s, p, rows, &k, own->save_times);
     if (!own->kernels) return;
     bool on_gpu = options_gpu_host(o) || options_for_both(o);
     show_kernels(s, c, rows, &k, on_gpu ? 0 : measure_peak(s->arena, &s->diag, p->target));

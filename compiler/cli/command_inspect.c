@@ -8,10 +8,13 @@
 
 typedef struct inspect_options {
     const char *format;
+    bool sizes;
 } inspect_options;
 static const option inspect_table[] = {
     {"--format", NULL, "text|json|dot|html", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
      "format of the report; default: by the extension of --output, else text"},
+    {"--sizes", NULL, NULL, OPT_FLAG, offsetof(inspect_options, sizes), "Inspect",
+     "compile the model too, and report the bytes of its code and data; default with --freestanding"},
     {NULL},
 };
 
@@ -52,7 +55,8 @@ static const report_format *format_wanted(session *s, const inspect_options *own
 }
 
 static int inspect(session *s, void *own) {
-    const report_format *f = format_wanted(s, own);
+    const inspect_options *own_options = own;
+    const report_format *f = format_wanted(s, own_options);
     source from = session_model(s);
     pipeline *p = session_pipeline(s, &s->options);
     p->gpu_want = GPU_USES;
@@ -60,6 +64,8 @@ static int inspect(session *s, void *own) {
     pipeline_run(p, &from, f->goal);
     if (p->stopped) return DIAG_OK;
     const char *text = f->text(p), *path = s->options.output;
+    bool sizes = f->text == report_text && (own_options->sizes || p->target->freestanding);
+    if (sizes) text = arena_printf(p->arena, "%s%s", text, sizes_text(s, &from));
     if (!path || strcmp(path, "-") == 0) fputs(text, stdout);
     else outfile_write_whole(p->arena, p->diag, path, (bytes){(const uint8_t *)text, strlen(text)});
     return DIAG_OK;

@@ -3,6 +3,7 @@
 #include "codegen/host/host.h"
 #include "compiler/report/report_impl.h"
 #include "ir/graph/op.h"
+#include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
@@ -56,6 +57,16 @@ map report_kernels_of(arena *a, const report_part *part) {
 }
 
 // ---------------------------------------------------------------- facts
+// Adds the version of n's operator in the file, unless it is listed.
+static void note_version(arena *a, report_tally *t, const node *n) {
+    const loc *at = n->loc;
+    if (!at || !at->op || at->version <= 0 || strcmp(at->op, n->op->name) != 0) return;
+    const char *v = arena_printf(a, "%d", at->version);
+    for (const char *s = t->versions; s; s = strchr(s, ' ') ? strchr(s, ' ') + 1 : NULL)
+        if (strtol(s, NULL, 10) == at->version) return;
+    t->versions = t->versions ? arena_printf(a, "%s, %s", t->versions, v) : v;
+}
+
 static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
     for (int i = 0; i < g->nodes.n; i++) {
         const node *n = g->nodes.at[i];
@@ -63,11 +74,12 @@ static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
             *n->op->domain ? arena_printf(a, "%s.%s", n->op->domain, n->op->name) : n->op->name;
         uintptr_t k = (uintptr_t)map_get(at, name);
         if (!k) {
-            VEC_PUSH(a, &f->ops, ((report_tally){name, 0}));
+            VEC_PUSH(a, &f->ops, ((report_tally){.name = name}));
             k = (uintptr_t)f->ops.n;
             map_put(at, name, (void *)k);
         }
         f->ops.at[k - 1].n++;
+        note_version(a, &f->ops.at[k - 1], n);
         f->nodes++;
         for (int j = 0; node_region(n, j); j++) count_ops(a, f, at, node_region(n, j));
     }
@@ -126,13 +138,21 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
     }
 }
 
+static const char *macs_text(arena *a, const dim *macs) {
+    if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
+    return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
+}
+
 static void add_kernels(text *t, const report_part *part) {
     const program *g = part->program;
-    text_printf(t, "kernels: %d\n", g->kernels.n);
+    dim *all = dim_const(g->dims, 0);
+    for (int i = 0; i < g->kernels.n; i++) all = dim_add(all, kernel_cost_of(g->kernels.at[i]).macs);
+    text_printf(t, "kernels: %d%s\n", g->kernels.n, macs_text(t->arena, all));
     for (int i = 0; i < g->kernels.n; i++) {
+        const kernel *k = g->kernels.at[i];
         text_printf(t, "  %4d ", part->first_kernel + i);
-        text_add_safe(t, g->kernels.at[i]->name, 60);
-        text_printf(t, "  [%s]\n", axes_text(t->arena, g->kernels.at[i]));
+        text_add_safe(t, k->name, 60);
+        text_printf(t, "  [%s]%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
         report_gpu_text(t, part, g->kernels.at[i]);
     }
 }
@@ -174,9 +194,13 @@ const char *report_text(pipeline *p) {
     add_values(&t, "inputs", m->main->inputs.at, m->main->inputs.n, NULL);
     add_values(&t, "outputs", m->main->outputs.at, m->main->outputs.n, m->main->output_names.at);
     text_printf(&t, "nodes: %d\n", f.nodes);
-    for (int i = 0; i < f.ops.n; i++) text_printf(&t, "  %6d  %s\n", f.ops.at[i].n, f.ops.at[i].name);
-    text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters,
-                bytes_text(p->arena, f.parameter_bytes));
+    for (int i = 0; i < f.ops.n; i++) {
+        const report_tally *o = &f.ops.at[i];
+        text_printf(&t, "  %6d  %s%s%s\n", o->n, o->name, o->versions ? ", version " : "",
+                    o->versions ? o->versions : "");
+    }
+    text_printf(&t, "constants: %d, %lld element%s, %s\n", f.nconstants, (long long)f.parameters,
+                f.parameters == 1 ? "" : "s", bytes_text(p->arena, f.parameter_bytes));
     report_part *parts;
     int n = report_parts(p, &parts);
     for (int i = 0; i < n; i++) {

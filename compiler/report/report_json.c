@@ -286,21 +286,40 @@ static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     }
 }
 
+static int by_offset(const void *a, const void *b) {
+    const allocation *x = *(const allocation *const *)a, *y = *(const allocation *const *)b;
+    int64_t m = dim_value(x->offset), n = dim_value(y->offset);
+    return (m > n) - (m < n);
+}
+
+// Bytes in use at a step. Results in place share the memory of their operand.
+static int64_t live_at(const allocation *const *sorted, int n, int step) {
+    int64_t live = 0, end = 0;
+    for (int i = 0; i < n; i++) {
+        if (step < sorted[i]->first || step > sorted[i]->last) continue;
+        int64_t from = dim_value(sorted[i]->offset), to = from + dim_value(sorted[i]->size);
+        if (to <= end) continue;
+        live += to - (from > end ? from : end);
+        end = to;
+    }
+    return live;
+}
+
 // Peak memory in bytes and the step where it occurs; false: sizes are symbolic.
 static bool live_peak(arena *a, const memory_plan *plan, int64_t *bytes, int *at) {
-    int last = 0;
-    for (int i = 0; i < plan->allocations.n; i++) {
-        if (!dim_is_const(plan->allocations.at[i].size)) return false;
-        if (plan->allocations.at[i].last > last) last = plan->allocations.at[i].last;
+    int n = plan->allocations.n, last = 0;
+    const allocation **sorted = ARENA_ARRAY(a, const allocation *, n + 1);
+    for (int i = 0; i < n; i++) {
+        const allocation *m = sorted[i] = &plan->allocations.at[i];
+        if (!dim_is_const(m->size) || !dim_is_const(m->offset)) return false;
+        if (m->first > last) last = m->first;
     }
-    int64_t *change = ARENA_ARRAY(a, int64_t, last + 2), now = 0;
-    for (int i = 0; i < plan->allocations.n; i++) {
-        change[plan->allocations.at[i].first] += dim_value(plan->allocations.at[i].size);
-        change[plan->allocations.at[i].last + 1] -= dim_value(plan->allocations.at[i].size);
-    }
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_offset);
+    bool *begins = ARENA_ARRAY(a, bool, last + 1);
+    for (int i = 0; i < n; i++) begins[sorted[i]->first] = true;
     *at = 0, *bytes = 0;
     for (int i = 0; i <= last; i++) {
-        now += change[i];
+        int64_t now = begins[i] ? live_at(sorted, n, i) : 0;
         if (now > *bytes) *bytes = now, *at = i;
     }
     return true;

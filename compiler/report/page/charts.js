@@ -27,22 +27,46 @@ function weightSummary(w) {
 // ------------------------------------------------------------ memory
 const isFixed = m => typeof m.workspace_bytes === "number" && m.workspace_bytes > 0 && m.places.every(p => typeof p.offset === "number" && typeof p.bytes === "number");
 
+// Bytes in use at each step. Results in place share the memory of their operand.
+function liveBytes(places, steps) {
+  const sorted = places.slice().sort((a, b) => a.offset - b.offset), begins = Array.from({length: steps + 1}, () => []);
+  sorted.forEach((p, i) => begins[p.first_step].push(i));
+  let active = [];
+  return Array.from({length: steps}, (_, step) => {
+    active = active.filter(i => sorted[i].last_step >= step);
+    if (begins[step].length) active = active.concat(begins[step]).sort((a, b) => a - b);
+    let live = 0, end = 0;
+    for (const i of active) {
+      const to = sorted[i].offset + sorted[i].bytes;
+      live += Math.max(0, to - Math.max(end, sorted[i].offset));
+      end = Math.max(end, to);
+    }
+    return live;
+  });
+}
+
 // Steps from left to right, addresses from bottom to top; the line is what is in use.
 function memoryChart(m, wide) {
   const L = 66, R = 8, T = 10, H = 260, STRIP = 22, B = 40, W = wide - L - R, steps = Math.max(1, ...m.places.map(p => p.last_step), ...part.steps.map(t => t.step)) + 1;
-  const x = v => L + v / steps * W, y = v => T + H - v / m.workspace_bytes * H, live = new Array(steps).fill(0);
+  const x = v => L + v / steps * W, y = v => T + H - v / m.workspace_bytes * H, live = liveBytes(m.places, steps);
   const s = svg("svg", {id: "memory", viewBox: `0 0 ${wide} ${T + H + STRIP + B + 8}`, width: wide, height: T + H + STRIP + B + 8, role: "img",
                         "aria-label": `memory plan: ${bytes(m.workspace_bytes)} over ${plural(steps, "step")}`});
   for (const v of ticks(m.workspace_bytes, 5, true))
     s.append(svg("path", {class: "grid", d: `M${L} ${round(y(v))}h${W}`}), svg("text", {x: L - 6, y: round(y(v)) + 4, "text-anchor": "end"}, v ? bytes(v) : "0"));
   for (const p of m.places) {
     const name = p.name || p.kernel, w = x(p.last_step + 1) - x(p.first_step), h = p.bytes / m.workspace_bytes * H;
-    for (let i = p.first_step; i <= p.last_step; i++) live[i] += p.bytes;
     s.append(svg("rect", {class: "place " + p.kind, x: round(x(p.first_step)), y: round(y(p.offset + p.bytes)), width: round(w), height: Math.max(0.5, round(h)),
       fill: p.kind === "scratch" ? "url(#hatch)" : hueColour(hueOf(name), true)},
       svg("title", {}, `${name}${p.kind === "scratch" ? " (scratch)" : ""}: ${bytes(p.bytes)} at ${p.offset.toLocaleString("en")}, steps ${p.first_step} to ${p.last_step}`)));
-    if (w > 60 && h > 14) s.append(svg("text", {class: "on", x: round(x(p.first_step)) + 4, y: round(y(p.offset + p.bytes)) + 12}, shorten(name, w - 8, "small")));
   }
+  // Names, as far as nothing that is drawn later covers them.
+  m.places.forEach((p, at) => {
+    const top = y(p.offset + p.bytes), left = x(p.first_step), high = p.bytes / m.workspace_bytes * H;
+    if (high < 15 || x(p.last_step + 1) - left < 60) return;
+    const covers = o => o !== p && y(o.offset + o.bytes) < top + 15 && y(o.offset) > top && x(o.last_step + 1) > left;
+    const right = m.places.filter(covers).reduce((r, o) => o.first_step > p.first_step ? Math.min(r, x(o.first_step)) : m.places.indexOf(o) > at ? left : r, x(p.last_step + 1));
+    if (right - left > 60) s.append(svg("text", {class: "on", x: round(left) + 4, y: round(top) + 12}, shorten(p.name || p.kernel, right - left - 8, "small")));
+  });
   s.prepend(svg("defs", {}, svg("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse"},
     svg("rect", {width: 6, height: 6, fill: palette.group}), svg("path", {d: "M0 6L6 0", stroke: palette.dim, "stroke-width": 1}))));
   s.append(svg("path", {class: "live", d: live.map((b, i) => `${i ? "L" : "M"}${round(x(i))} ${round(y(b))}L${round(x(i + 1))} ${round(y(b))}`).join("")}));

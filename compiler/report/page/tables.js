@@ -65,8 +65,9 @@ function toKernel(k) {
 function rooflineSection(wide) {
   const chart = roofline(wide);
   return chart ? el("section", {id: "roofline-section", "aria-labelledby": "roofline-title"}, el("h2", {id: "roofline-title"}, "Roofline"),
-    el("p", {class: "dim"}, "A circle for each measured kernel, its area by time. " + (data.peak_flops ? "The line is the most that the machine reaches." :
-      "The peaks of the machine are not in the file of times.")), chart) : null;
+    el("p", {class: "dim"}, "A circle for each measured kernel; its area is the time. " + (data.peak_flops ?
+      "The line is the machine's peak: of reads from memory on the left, of arithmetic on the right. Kernels that read from caches can be above it." :
+      "The file of times has no peaks of the machine.")), chart) : null;
 }
 
 function memorySection(wide) {
