@@ -149,6 +149,7 @@ typedef struct axis_search {
     int a, b;
     bool found;
     emitter *e;
+    bool *seen; // by expression: shared ones are searched once
 } axis_search;
 
 static bool linear_read(const axis_search *s, const expr *x) {
@@ -158,7 +159,8 @@ static bool linear_read(const axis_search *s, const expr *x) {
 
 // Whether the axis is used as a value, by a guard, or in an index that is not linear in it.
 static void find_axis_use(axis_search *s, expr *x) {
-    if (s->found) return;
+    if (s->found || s->seen[x->id]) return;
+    s->seen[x->id] = true;
     if (x->op == X_AXIS && (x->axis == s->a || x->axis == s->b)) s->found = true;
     for (int j = 0; j < expr_arity(x->op); j++) find_axis_use(s, x->arg[j]);
     if (x->op != X_READ) return;
@@ -168,7 +170,7 @@ static void find_axis_use(axis_search *s, expr *x) {
 }
 
 static bool axes_are_free(emitter *e, int a, int b) {
-    axis_search s = {a, b, false, e};
+    axis_search s = {a, b, false, e, ARENA_ARRAY(e->scratch, bool, e->k->exprs.n + 1)};
     const stage *st = e->stage;
     for (int j = 0; j < st->states.n; j++) {
         find_axis_use(&s, st->states.at[j].init);
