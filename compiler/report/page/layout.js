@@ -26,7 +26,21 @@ function findNets(group, tree) {
   }
   if (group.kind !== "node")
     for (const leaf of inside.keys()) for (const value of leaf.writes) if (leavesGroup(value, group, tree)) put(value, inside.get(leaf), "out", leaf);
-  return [...nets.values()];
+  return bundle([...nets.values()]);
+}
+// Values that pass between the same closed items are one edge.
+function bundle(nets) {
+  const closed = i => i !== "in" && i !== "out" && i.kind !== "region" && !i.open, same = new Map(), numbers = new Map(), kept = [];
+  const number = i => { if (!numbers.has(i)) numbers.set(i, numbers.size); return numbers.get(i); };
+  for (const net of nets) {
+    net.values = [net.value];
+    const ends = [net.from, ...net.to.keys()];
+    if (!ends.every(closed)) { kept.push(net); continue; }
+    const key = ends.map(number).slice(1).sort((a, b) => a - b).join(" ") + "|" + number(net.from);
+    if (same.has(key)) same.get(key).values.push(net.value);
+    else same.set(key, net), kept.push(net);
+  }
+  return kept;
 }
 function leavesGroup(value, group, tree) {
   return (tree.readers.get(value) || []).some(r => !isInside(r, group));
@@ -62,7 +76,7 @@ function layoutGroup(group, tree) {
   for (const net of findNets(group, tree)) {
     const from = net.from === "in" ? port("in", net.value) : at.get(net.from);
     const to = [...net.to].map(([t]) => t === "out" ? port("out", net.value) : at.get(t));
-    g.nets.push({value: net.value, from, to});
+    g.nets.push({value: net.value, values: net.values, from, to});
   }
   if (!g.vertices.length) g.vertices.push({kind: "title", w: BOX.w, h: HEAD});
   placeLayers(g);
@@ -155,5 +169,5 @@ function netPath(g, net, heights, tops) {
     cover(x, y), cover(x, y + long);
   }
   const ends = [net.from, ...net.to].map(v => V[v].item).filter(i => i);
-  return {value: net.value, d, arrows, box, segments, ends, cut: !!net.cut};
+  return {value: net.value, values: net.values, d, arrows, box, segments, ends, cut: !!net.cut};
 }

@@ -151,10 +151,12 @@ function drawFrame(b) {
 
 function drawNet(n) {
   const near = chosen && n.net.ends.some(i => i === chosen);
-  const colour = near ? palette.hit : palette.edge, value = values.get(n.net.value);
+  const colour = near ? palette.hit : palette.edge, many = n.net.values.length > 1 ? 0.9 : 0;
+  const titles = n.net.values.slice(0, 12).map(v => v + (values.get(v) ? ": " + typeText(values.get(v).type) : ""));
+  if (n.net.values.length > 12) titles.push(`and ${n.net.values.length - 12} more`);
   const g = svg("g", {class: near ? "net near" : "net", transform: `translate(${round(n.x)},${round(n.y)})`},
-    svg("path", {class: "edge", d: n.net.d, fill: "none", stroke: colour, "stroke-width": near ? 2.2 : 1.3, "stroke-dasharray": n.net.cut ? "2 2" : undefined}),
-    svg("title", {}, n.net.value + (value ? ": " + value.type : "")));
+    svg("path", {class: "edge", d: n.net.d, fill: "none", stroke: colour, "stroke-width": (near ? 2.2 : 1.3) + many, "stroke-dasharray": n.net.cut ? "2 2" : undefined}),
+    svg("title", {}, titles.join("\n")));
   if (n.net.arrows.length)
     g.append(svg("path", {fill: colour, d: n.net.arrows.map(([x, y]) => `M${round(x)} ${round(y)}l-3.5 -7h7z`).join("")}));
   return g;
