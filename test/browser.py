@@ -8,7 +8,8 @@ import subprocess
 import time
 
 NAME = next((b for b in ("chromium-headless-shell", "chromium", "chromium-browser") if shutil.which(b)), None)
-WAIT = 15
+WAIT = 60
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27}
 
 
 class Browser:
@@ -88,7 +89,6 @@ class Browser:
         end = time.monotonic() + WAIT
         while not self.js(condition):
             if time.monotonic() > end:
-                print(self.console)
                 raise TimeoutError(condition)
             time.sleep(0.02)
 
@@ -122,8 +122,9 @@ class Browser:
         self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)])
 
     def key(self, key, text=""):
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **({"text": text} if text else {}))
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        more = {"windowsVirtualKeyCode": CODES[key]} if key in CODES else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **({"text": text} if text else {}), **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
         self.settle()
 
     def picture(self, path, whole=False):

@@ -84,6 +84,16 @@ function shorten(s, room, font) {
   return cut(low);
 }
 
+// Lists keep their first items.
+function shortenList(s, room, font) {
+  const all = s.split(", ");
+  for (let n = all.length; n > 0; n--) {
+    const some = all.slice(0, n).join(", ") + (n < all.length ? ", …" : "");
+    if (widthOf(some, font) <= room) return some;
+  }
+  return shorten(s, room, font);
+}
+
 // Text that may break after the separators of names, not within words.
 function breakable(s) {
   const span = document.createElement("span");
@@ -119,14 +129,25 @@ function mix(from, to, t) {
   const a = channels(from), b = channels(to);
   return "#" + a.map((v, i) => Math.round(v + (b[i] - v) * t).toString(16).padStart(2, "0")).join("");
 }
-function hueColour(hue, strong) {
-  const s = palette.dark ? 0.35 : 0.6, l = palette.dark ? (strong ? 0.42 : 0.24) : strong ? 0.68 : 0.88;
-  const f = n => {
-    const k = (n + hue / 30) % 12;
-    return Math.round(255 * (l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
-  };
-  return "#" + [f(0), f(8), f(4)].map(v => v.toString(16).padStart(2, "0")).join("");
+// Of two colours, as WCAG defines it.
+function contrastOf(a, b) {
+  const light = hex => channels(hex).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((t, v, i) => t + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const p = light(a), q = light(b);
+  return (Math.max(p, q) + 0.05) / (Math.min(p, q) + 0.05);
 }
+// A fill of that hue on which text can be read.
+function hueColour(hue, strong) {
+  const s = palette.dark ? 0.35 : 0.6, step = palette.dark ? -0.02 : 0.02;
+  const hex = l => "#" + [0, 8, 4].map(n => {
+    const k = (n + hue / 30) % 12;
+    return Math.round(255 * (l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(k - 3, 9 - k, 1)))).toString(16).padStart(2, "0");
+  }).join("");
+  let l = palette.dark ? (strong ? 0.42 : 0.24) : strong ? 0.68 : 0.88;
+  while (contrastOf(hex(l), palette.text) < 4.6 && l > 0.1 && l < 0.95) l += step;
+  return hex(l);
+}
+const readable = (colour, fill) => contrastOf(colour, fill) >= 4.5 ? colour : palette.text;
 function hueOf(s) {
   let h = 7;
   for (const c of String(s)) h = (h * 31 + c.codePointAt(0)) % 9973;

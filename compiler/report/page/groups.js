@@ -158,8 +158,11 @@ function groupParts(items, producer) {
   const inner = inOrder(items.filter(i => i.kind !== "port"), producer), ports = items.filter(i => i.kind === "port");
   const size = Math.max(PART, Math.ceil(inner.length / PART)), n = Math.ceil(inner.length / size);
   if (n < 2) return items;
-  return ports.concat(Array.from({length: n}, (_, i) =>
-    makeGroup(`part ${i + 1} of ${n}`, inner.slice(i * size, (i + 1) * size), {part: true})));
+  return ports.concat(Array.from({length: n}, (_, i) => {
+    const some = inner.slice(i * size, (i + 1) * size), first = some[0], last = some[some.length - 1];
+    const named = first.kind === "group" && last.kind === "group" && !first.repeat && some.length > 1;
+    return makeGroup(named ? `${first.title} to ${last.title}` : `part ${i + 1} of ${n}`, some, {part: true});
+  }));
 }
 
 function buildTree(part) {

@@ -48,7 +48,7 @@ function describe(item) {
     const seconds = secondsOf(item), flops = flopsOf(item), k = kernelsOf(item);
     if (by === "time" && seconds !== undefined) return time(seconds);
     if (by === "flops") return flops ? count(flops) : "";
-    return !k.length ? "" : k.length > 1 ? plural(k.length, "kernel") : "k" + k[0];
+    return !k.length || item.kind === "group" ? "" : k.length > 1 ? plural(k.length, "kernel") : "k" + k[0];
   };
   if (item.kind === "port") {
     w.first = item.port.name, w.second = typeText(item.port.type);
@@ -59,7 +59,7 @@ function describe(item) {
     w.third = result.length === 1 ? typeText(result[0].type) : plural(result.length, "output");
   } else {
     w.first = item.title, w.note = cost();
-    w.second = plural(nodesOf(item).length, "node");
+    w.second = [plural(nodesOf(item).length, "node"), kernelsOf(item).length ? plural(kernelsOf(item).length, "kernel") : ""].filter(s => s).join(", ");
     w.third = operatorList(item);
   }
   return w;
@@ -116,11 +116,11 @@ function drawBox(b) {
   const room = w - left - 10 - noteWidth - openWidth, version = words.version ? widthOf(words.version, "small") + 6 : 0;
   const first = shorten(words.first, room - version, "title");
   g.append(line(left, 19, first, 13, palette.text, {"font-weight": 600}));
-  if (version) g.append(line(left + widthOf(first, "title") + 6, 19, words.version, 11.5, palette.dim));
+  if (version) g.append(line(left + widthOf(first, "title") + 6, 19, words.version, 11.5, readable(palette.dim, b.fill)));
   if (words.note) g.append(line(w - 8 - openWidth, 19, words.note, 11.5, palette.text, {"text-anchor": "end"}));
   if (group) g.append(svg("path", {d: `M${w - 20} 15h9m-4.5 -4.5v9`, stroke: palette.text, "stroke-width": 1.6, fill: "none", class: "opener"}));
   if (words.second) g.append(line(left, 36, shorten(words.second, w - left - 10, "small"), 11.5, palette.text));
-  if (words.third) g.append(line(left, 52, shorten(words.third, w - left - 10, "small"), 11.5, palette.dim));
+  if (words.third) g.append(line(left, 52, (item.kind === "group" ? shortenList : shorten)(words.third, w - left - 10, "small"), 11.5, readable(palette.dim, b.fill)));
   // The share of the time or the operations as a bar: not by colour alone.
   const by = id("colour").value, value = by === "time" ? secondsOf(item) : by === "flops" ? flopsOf(item) : 0;
   const most = by === "time" ? scene.mostSeconds : scene.mostFlops;

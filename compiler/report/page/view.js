@@ -187,15 +187,28 @@ function listenToPointers(graph) {
   }, {passive: false});
 }
 
+// What is drawn for a leaf: the outermost closed group around it, or itself.
+function drawnFor(leaf) {
+  let drawn = leaf;
+  for (let i = leaf; i; i = i.parent) if (canOpen(i) && !i.open) drawn = i;
+  return drawn;
+}
+function connected(item, down) {
+  const found = new Set();
+  for (const leaf of leavesOf(item)) for (const v of down ? leaf.writes : leaf.reads) {
+    const others = down ? tree.readers.get(v) || [] : [tree.producer.get(v)];
+    for (const o of others) if (o && !isInside(o, item)) found.add(drawnFor(o));
+  }
+  return found;
+}
 // Up and down follow edges, left and right go along a layer.
 function neighbour(item, key) {
-  const b = scene.at.get(item), all = scene.boxes.filter(o => o.item !== item);
+  const b = scene.at.get(item);
   if (!b) return null;
-  const along = key === "ArrowUp" || key === "ArrowDown" ? all.filter(o => scene.nets.some(n => key === "ArrowDown" ?
-    n.net.ends[0] === item && n.net.ends.includes(o.item) : n.net.ends[0] === o.item && n.net.ends.includes(item))) :
-    all.filter(o => Math.abs(o.y - b.y) < 40 && (key === "ArrowLeft" ? o.x < b.x : o.x > b.x));
-  const distance = o => Math.abs(o.x - b.x) + Math.abs(o.y - b.y);
-  return along.reduce((best, o) => !best || distance(o) < distance(best) ? o : best, null);
+  const all = key === "ArrowUp" || key === "ArrowDown" ? [...connected(item, key === "ArrowDown")].map(i => scene.at.get(i)).filter(o => o) :
+    scene.boxes.filter(o => o.item !== item && Math.abs(o.y - b.y) < 40 && (key === "ArrowLeft" ? o.x < b.x : o.x > b.x));
+  const distance = o => Math.abs(o.x + o.w / 2 - b.x - b.w / 2) + Math.abs(o.y - b.y);
+  return all.reduce((best, o) => !best || distance(o) < distance(best) ? o : best, null);
 }
 function onKey(e) {
   const key = e.key, step = 80;
