@@ -155,6 +155,8 @@ def check_looks(page, folder, name):
         check(page.js("view.k") == 1 and page.js("document.querySelectorAll('#view .item').length > 0"), f"{name}, {what}: opens at a size that can be read")
         check(width > 500 or page.js("id('graph').clientWidth") == 500, f"{name}: the graph has the whole width", page.js("id('graph').clientWidth"))
         check(page.js("colourOfText(getComputedStyle(document.body).backgroundColor).rgb[0] < 60") == dark, f"{name}, {what}: the theme")
+    over = page.js("part.memory && isFixed(part.memory) && part.memory.peak_bytes > part.memory.workspace_bytes")
+    check(not over, f"{name}: no more memory is in use than there is")
     page.js("openAll(true)")
     page.settle()
     check_clean(page, name, "all groups open")

@@ -28,7 +28,8 @@ static void *read_all(void *user) {
 static double one_pass(reader *readers, int threads, pthread_t *ids) {
     double start = clock_now();
     int started = 1;
-    while (started < threads && pthread_create(&ids[started], NULL, read_all, &readers[started]) == 0) started++;
+    while (started < threads && pthread_create(&ids[started], NULL, read_all, &readers[started]) == 0)
+        started++;
     read_all(&readers[0]);
     for (int i = started; i < threads; i++) read_all(&readers[i]);
     for (int i = 1; i < started; i++) pthread_join(ids[i], NULL);

@@ -62,9 +62,9 @@ static void note_version(arena *a, report_tally *t, const node *n) {
     const loc *at = n->loc;
     if (!at || !at->op || at->version <= 0 || strcmp(at->op, n->op->name) != 0) return;
     const char *v = arena_printf(a, "%d", at->version);
-    for (const char *s = t->versions; s; s = strchr(s, ' ') ? strchr(s, ' ') + 1 : NULL)
+    for (const char *s = t->versions; s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
         if (strtol(s, NULL, 10) == at->version) return;
-    t->versions = t->versions ? arena_printf(a, "%s, %s", t->versions, v) : v;
+    t->versions = t->versions ? arena_printf(a, "%s,%s", t->versions, v) : v;
 }
 
 static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
@@ -196,7 +196,7 @@ const char *report_text(pipeline *p) {
     text_printf(&t, "nodes: %d\n", f.nodes);
     for (int i = 0; i < f.ops.n; i++) {
         const report_tally *o = &f.ops.at[i];
-        text_printf(&t, "  %6d  %s%s%s\n", o->n, o->name, o->versions ? ", version " : "",
+        text_printf(&t, "  %6d  %s%s%s\n", o->n, o->name, o->versions ? "-" : "",
                     o->versions ? o->versions : "");
     }
     text_printf(&t, "constants: %d, %lld element%s, %s\n", f.nconstants, (long long)f.parameters,

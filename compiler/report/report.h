@@ -18,7 +18,7 @@ int report_parts(pipeline *p, report_part **parts); // their number; the last is
 map report_kernels_of(arena *a, const report_part *part);
 
 typedef struct report_tally {
-    const char *name, *versions; // "13", "9, 13"; NULL: none of these nodes is the model's
+    const char *name, *versions; // "13", "9,13"; NULL: none of these nodes is the model's
     int n;
 } report_tally;
 typedef struct report_facts {

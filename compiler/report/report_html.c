@@ -35,6 +35,6 @@ const char *report_html(pipeline *p) {
     add_data(&t, report_page_data(p));
     text_add(&t, "</script>\n"), text_add(&t, report_body);
     text_add(&t, "<script>\n\"use strict\";\n"), text_add(&t, report_script);
-    text_add(&t, "</script></body></html>\n");
+    text_add(&t, "</script>\n</body></html>\n");
     return text_str(&t);
 }

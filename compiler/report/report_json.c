@@ -216,7 +216,7 @@ struct kernel_times {
     arena *arena;
     VEC(timed) all;
     double flops, bandwidth; // peaks of the machine a second; 0: not known
-    map next; // version and kernel -> index at which to search for the next match
+    map next;                // version and kernel -> index at which to search for the next match
 };
 
 // ---------------------------------------------------------------- kernels

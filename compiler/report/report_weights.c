@@ -162,7 +162,8 @@ static void json_weight(json *j, const value *v, bool histogram) {
     json_int(j, "count", c->count);
     json_int(j, "bytes", dtype_size(c->elem, c->count));
     if (c->count <= SHOWN_MOST) json_elements(j, c);
-    if (c->kind != CONST_STRINGS && dtype_class_of(c->elem) != DC_COMPLEX) json_statistics(j, c, histogram && c->count > SHOWN_MOST);
+    if (c->kind != CONST_STRINGS && dtype_class_of(c->elem) != DC_COMPLEX)
+        json_statistics(j, c, histogram && c->count > SHOWN_MOST);
     json_close(j, '}');
 }
 
