@@ -61,39 +61,67 @@ typedef struct statistics {
     int64_t bins[BINS];
 } statistics;
 
-// Welford's method, block by block (Chan et al.), so that large means cost no digits.
-static void add_block(statistics *s, const double *x, int n) {
-    double sum = 0, squares = 0;
-    int64_t m = 0;
+enum { LANES = 8 }; // independent sums, which the C compiler can keep in vectors
+
+// Moves the finite elements to the front and counts the others. Mostly all are finite: products with 0 are then 0.
+static int keep_finite(statistics *s, double *x, int n) {
+    double zero[LANES] = {0};
+    for (int i = 0; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) zero[k] += x[i + k] * 0;
+    double all = 0;
+    for (int k = 0; k < LANES; k++) all += zero[k];
+    for (int i = n - n % LANES; i < n; i++) all += x[i] * 0;
+    if (all == 0) return n;
+    int m = 0;
     for (int i = 0; i < n; i++) {
-        if (!isfinite(x[i])) {
-            s->nans += isnan(x[i]) != 0;
-            s->infinities += isinf(x[i]) != 0;
-            continue;
-        }
-        if (s->finite + m == 0 || x[i] < s->min) s->min = x[i];
-        if (s->finite + m == 0 || x[i] > s->max) s->max = x[i];
-        s->zeros += x[i] == 0;
-        sum += x[i];
-        m++;
+        s->nans += isnan(x[i]) != 0;
+        s->infinities += isinf(x[i]) != 0;
+        if (isfinite(x[i])) x[m++] = x[i];
     }
+    return m;
+}
+
+static double sum_of(const double *x, int n) {
+    double sums[LANES] = {0}, sum = 0;
+    for (int i = 0; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) sums[k] += x[i + k];
+    for (int k = 0; k < LANES; k++) sum += sums[k];
+    for (int i = n - n % LANES; i < n; i++) sum += x[i];
+    return sum;
+}
+
+static double squares_of(const double *x, int n, double mean) {
+    double sums[LANES] = {0}, sum = 0;
+    for (int i = 0; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) sums[k] += (x[i + k] - mean) * (x[i + k] - mean);
+    for (int k = 0; k < LANES; k++) sum += sums[k];
+    for (int i = n - n % LANES; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+    return sum;
+}
+
+// Moments block by block (Chan et al.), so that large means cost no digits.
+static void add_block(statistics *s, double *x, int n) {
+    int m = keep_finite(s, x, n);
     if (!m) return;
-    double mean = sum / (double)m, delta = mean - s->mean, all = (double)(s->finite + m);
-    for (int i = 0; i < n; i++)
-        if (isfinite(x[i])) squares += (x[i] - mean) * (x[i] - mean);
-    s->squares += squares + delta * delta * (double)s->finite * (double)m / all;
-    s->mean += delta * (double)m / all;
+    if (!s->finite) s->min = s->max = x[0];
+    for (int i = 0; i < m; i++) {
+        s->min = x[i] < s->min ? x[i] : s->min;
+        s->max = x[i] > s->max ? x[i] : s->max;
+        s->zeros += x[i] == 0;
+    }
+    double mean = sum_of(x, m) / m, delta = mean - s->mean, all = (double)(s->finite + m);
+    s->squares += squares_of(x, m, mean) + delta * delta * (double)s->finite * m / all;
+    s->mean += delta * m / all;
     s->finite += m;
 }
 
 static void fill_bins(statistics *s, const constant *c) {
-    double x[BLOCK], width = s->max / BINS - s->min / BINS;
+    double x[BLOCK], width = s->max / BINS - s->min / BINS, from = s->min / width;
     for (int64_t i = 0; width > 0 && i < c->count; i += BLOCK) {
         int n = read_block(c, i, x);
         for (int k = 0; k < n; k++) {
-            if (!isfinite(x[k])) continue;
-            double bin = x[k] / width - s->min / width;
-            s->bins[bin < 0 ? 0 : bin < BINS ? (int)bin : BINS - 1]++;
+            double bin = x[k] / width - from;
+            if (isfinite(bin)) s->bins[bin < 0 ? 0 : bin < BINS ? (int)bin : BINS - 1]++;
         }
     }
 }

@@ -86,7 +86,8 @@ function weightSection() {
   if (!all.length) return null;
   const columns = [{title: "name", name: true, value: w => w.name}, {title: "type", name: true, value: w => `${w.dtype} ${w.dims.join("×") || "scalar"}`}, {title: "bits", value: w => w.bits},
     {title: "bytes", value: w => w.bytes, text: bytes}, {title: "min", value: w => w.min, text: number}, {title: "max", value: w => w.max, text: number}, {title: "mean", value: w => w.mean, text: number},
-    {title: "std", value: w => w.std, text: number}, {title: "zeros", value: w => w.zeros, text: (v, w) => v ? share(v, w.count) : ""}];
+    {title: "std", value: w => w.std, text: number}];
+  if (all.some(w => w.zeros)) columns.push({title: "zeros", value: w => w.zeros, text: (v, w) => v ? share(v, w.count) : ""});
   if (all.some(w => w.nans || w.infinities)) columns.push({title: "NaN, infinite", value: w => (w.nans || 0) + (w.infinities || 0), text: v => v ? v.toLocaleString("en") : ""});
   columns.push({title: "values", name: true, value: w => w.most, text: (v, w) => histogram(w, 120, 26, false) || shorten((w.elements || []).join(", "), 150, "small")});
   const readers = new Map();
