@@ -67,7 +67,7 @@ class Models(unittest.TestCase):
 
     def test_library_without_model(self):
         with self.assertRaisesRegex(onnxc.InvalidArgument, "contains no model"):
-            onnxc.InferenceSession(os.path.realpath(onnxc.compiler.abi.compiler_path()))
+            onnxc.InferenceSession(os.path.realpath(onnxc.paths.compiler_path()))
 
     def test_weights_in_a_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -235,6 +235,7 @@ def docs(results):
 def python(results):
     """The Python package: its own tests, and ONNX's test runner over its backend."""
     own_program(results, "python_session.py")
+    own_program(results, "python_ort.py")
     own_program(results, "python_backend.py", "--every", "10")
 
 

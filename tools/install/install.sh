@@ -28,7 +28,8 @@ for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/imag
     put 644 $(find $folder -maxdepth 1 -name '*.[ch]') share/onnxc/runtime/$folder
 done
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
-put 644 bindings/python/onnxc/*.py share/onnxc/python/onnxc
+put 644 bindings/python/onnxc/*.py bindings/python/onnxc/py.typed share/onnxc/python/onnxc
+printf '"""The version of this package."""\n__version__ = "%s"\n' "$version" >"$root/share/onnxc/python/onnxc/_version.py"
 put 644 "$here/onnxc.mk" share/onnxc
 put 644 "$here/onnxcConfig.cmake" lib/cmake/onnxc
 fill "$here/onnxcConfigVersion.cmake.in" lib/cmake/onnxc/onnxcConfigVersion.cmake

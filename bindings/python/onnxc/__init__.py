@@ -3,13 +3,39 @@
     session = onnxc.InferenceSession("model.onnx")
     scores, = session.run(None, {"image": image})
 
-In: models as paths, bytes, onnx.ModelProto or shared libraries compiled by onnxc. Out: arrays, or compiled files.
-docs/python.md has examples; onnxc.backend implements ONNX's backend interface.
+In: models as paths, bytes, onnx.ModelProto or shared libraries compiled by onnxc. Out: arrays, or compiled files. Programs for
+ONNX Runtime run with `import onnxc as onnxruntime`. docs/python.md has examples; onnxc.backend implements ONNX's backend
+interface.
 """
-from .compiler import Message, compile, use_library, version
-from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, InvalidModel, NotSupported, RunError,
-                     Stopped)
-from .session import InferenceSession, ModelMetadata, NodeArg
+from ._version import __version__
+from .binding import IOBinding
+from .cache import clear_cache
+from .compiler import Compiled, Message, compile, use_library, version
+from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, InvalidModel, NoSuchFile, NotSupported, RunError,
+                     ShapeError, Stopped)
+from .metadata import ModelMetadata
+from .options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
+                      disable_telemetry_events, enable_telemetry_events, get_all_providers, get_available_providers, get_device,
+                      set_default_logger_severity, set_default_logger_verbosity, set_seed)
+from .ortvalue import OrtDevice, OrtValue
+from .paths import get_cmake_dir, get_include, get_library_dir, get_make_include
+from .ports import NodeArg
+from .session import InferenceSession
 
-__all__ = ["CompileError", "CompilerDefect", "Error", "InferenceSession", "InvalidArgument", "InvalidModel", "Message",
-           "ModelMetadata", "NodeArg", "NotSupported", "RunError", "Stopped", "compile", "use_library", "version"]
+
+def get_version_string() -> str:
+    """The version of the compiler."""
+    return version()
+
+
+def get_build_info() -> str:
+    return f"onnxc {version()}"
+
+
+__all__ = ["CompileError", "Compiled", "CompilerDefect", "Error", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel",
+           "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "Message", "ModelMetadata", "NoSuchFile", "NodeArg",
+           "NotSupported", "OrtDevice", "OrtValue", "RunError", "RunOptions", "SessionOptions", "ShapeError", "Stopped",
+           "__version__", "clear_cache", "compile", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
+           "get_available_providers", "get_build_info", "get_cmake_dir", "get_device", "get_include", "get_library_dir",
+           "get_make_include", "get_version_string", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
+           "use_library", "version"]

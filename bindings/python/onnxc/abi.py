@@ -2,11 +2,14 @@
 
 In: a path. Out: a library with typed functions, or the model in a shared library compiled by onnxc.
 """
+from __future__ import annotations
+
 import ctypes
 import os
 import struct
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32,
                     c_void_p)
+from typing import Any, Iterator, Optional, Tuple
 
 INTERFACE = 1
 TOO_SMALL = 5
@@ -82,7 +85,7 @@ class Job(Structure):
                 ("user", c_void_p), ("message", MESSAGE), ("print", PRINT), ("cancelled", CANCELLED)]
 
 
-def open_compiler(path):
+def open_compiler(path: str) -> Any:
     """libonnxc, with the types of its functions."""
     library = ctypes.CDLL(path)
     job = POINTER(Job)
@@ -99,23 +102,13 @@ def open_compiler(path):
     return library
 
 
-def compiler_path():
-    """The path of libonnxc: relative to this package if it is installed, in the build folder of the source tree, or else found
-    by the system."""
-    up = [os.path.dirname(os.path.abspath(__file__))]
-    while len(up) < 5:
-        up.append(os.path.dirname(up[-1]))
-    installed, built = os.path.join(up[4], "lib", "libonnxc.so.0"), os.path.join(up[3], "build", "release", "libonnxc.so")
-    return next((path for path in (installed, built) if os.path.exists(path)), "libonnxc.so.0")
-
-
 # free() of the C library that models allocate with.
 c_free = ctypes.CDLL(None).free
 c_free.restype, c_free.argtypes = None, [c_void_p]
 
 
 # ---------------------------------------------------------------- models in shared libraries
-def exported_names(path):
+def exported_names(path: str) -> Iterator[str]:
     """The names that a 64-bit ELF file exports, from its dynamic symbols."""
     with open(path, "rb") as f:
         data = f.read()
@@ -134,7 +127,7 @@ def exported_names(path):
                 yield data[names + name:data.index(b"\0", names + name)].decode()
 
 
-def library_model(path, name=None):
+def library_model(path: str, name: Optional[str] = None) -> Tuple[Any, Model]:
     """(library, Model) of a file; name: the name of the model, None: the only one."""
     ending = "_descriptor"
     names = sorted(n[:-len(ending)] for n in exported_names(path) if n.endswith(ending) and len(n) > len(ending))
@@ -145,7 +138,7 @@ def library_model(path, name=None):
     name = name or names[0]
     library = ctypes.CDLL(os.path.abspath(path))
 
-    def address(of):
+    def address(of: str) -> Optional[int]:
         try:
             return ctypes.cast(getattr(library, name + of), c_void_p).value
         except AttributeError:

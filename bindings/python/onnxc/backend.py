@@ -3,6 +3,10 @@
     from onnxc.backend import OnnxcBackend
     tests = onnx.backend.test.BackendTest(OnnxcBackend, __name__)
 """
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
+
 import numpy as np
 import onnx
 from onnx import TensorProto, TypeProto, helper
@@ -13,13 +17,13 @@ from .session import InferenceSession
 NOT_OPTIONS = ("rtol", "atol")  # what ONNX's test runner hands to every function
 
 
-class OnnxcRep(BackendRep):
+class OnnxcRep(BackendRep):  # type: ignore[misc, unused-ignore]
     """A compiled model. `session` is its InferenceSession."""
 
-    def __init__(self, session):
+    def __init__(self, session: InferenceSession) -> None:
         self.session = session
 
-    def run(self, inputs, **kwargs):
+    def run(self, inputs: Any, **kwargs: Any) -> Any:
         """inputs: a dict by name, or values in the order of the model's inputs (an array is a single input)."""
         ports = self.session.get_inputs()
         if isinstance(inputs, np.ndarray):
@@ -32,7 +36,7 @@ class OnnxcRep(BackendRep):
         return namedtupledict("Outputs", names)(*self.session.run(None, inputs))
 
 
-def type_of(value):
+def type_of(value: Any) -> TypeProto:
     """The TypeProto of an input of a single node."""
     if isinstance(value, (list, tuple)):
         if not value:
@@ -43,7 +47,8 @@ def type_of(value):
     return helper.make_tensor_type_proto(number, array.shape)
 
 
-def model_of(node, inputs, outputs_info, opset_version):
+def model_of(node: onnx.NodeProto, inputs: Sequence[Any], outputs_info: Optional[Sequence[Tuple[Any, Sequence[int]]]],
+             opset_version: Optional[int]) -> Tuple[onnx.ModelProto, Dict[str, Any]]:
     """A model of one node. Without outputs_info the types of outputs are inferred."""
     names = list(dict.fromkeys(n for n in node.input if n))
     values = dict(zip((n for n in node.input if n), inputs))
@@ -62,25 +67,27 @@ def model_of(node, inputs, outputs_info, opset_version):
     return model if outputs_info else onnx.shape_inference.infer_shapes(model), values
 
 
-class OnnxcBackend(Backend):
+class OnnxcBackend(Backend):  # type: ignore[misc, unused-ignore]
     """Compiles for this machine's CPU, in this process. Keywords are those of InferenceSession."""
 
     @classmethod
-    def supports_device(cls, device):
+    def supports_device(cls, device: str) -> bool:
         return device.split(":")[0] == "CPU"
 
     @classmethod
-    def prepare(cls, model, device="CPU", **kwargs):
+    def prepare(cls, model: Union[onnx.ModelProto, str, bytes], device: str = "CPU", **kwargs: Any) -> OnnxcRep:
         if not cls.supports_device(device):
             raise ValueError(f"device '{device}' is not supported, only 'CPU'")
         return OnnxcRep(InferenceSession(model, **{k: v for k, v in kwargs.items() if k not in NOT_OPTIONS}))
 
     @classmethod
-    def run_model(cls, model, inputs, device="CPU", **kwargs):
+    def run_model(cls, model: Union[onnx.ModelProto, str, bytes], inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
-    def run_node(cls, node, inputs, device="CPU", outputs_info=None, opset_version=None, **kwargs):
+    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
+                 outputs_info: Optional[Sequence[Tuple[Any, Sequence[int]]]] = None, **kwargs: Any) -> Any:
+        opset_version = kwargs.pop("opset_version", None)
         model, values = model_of(node, inputs, outputs_info, opset_version)
         return cls.prepare(model, device, **kwargs).run(values)
 
@@ -88,4 +95,5 @@ class OnnxcBackend(Backend):
 prepare = OnnxcBackend.prepare
 run_model = OnnxcBackend.run_model
 run_node = OnnxcBackend.run_node
+is_compatible = OnnxcBackend.is_compatible
 supports_device = OnnxcBackend.supports_device

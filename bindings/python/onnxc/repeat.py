@@ -3,26 +3,36 @@ where anything is unlike the call that was seen; then session.Call looks at it a
 
 What a call needs besides its arrays is made once: for each set of input sizes a Plan, for each call that runs at the same time a Frame.
 """
+from __future__ import annotations
+
 import ctypes
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import abi
-from .errors import RunError
+from .errors import run_error
+from .ports import Port
 from .values import address, from_space
+
+if TYPE_CHECKING:
+    from .session import InferenceSession
+
+Make = Tuple[Any, Any, int, bool]  # shape or count, dtype, count, whether the data decide the size
 
 MOST_PLANS = 64
 addressof = ctypes.addressof
 
 
-def is_plain(port):
+def is_plain(port: Port) -> bool:
     return not (port.is_value or port.state or port.element.is_string or port.element.packed)
 
 
 class Plan:
     """Of one set of input sizes: sizes of all inputs and outputs, bytes of workspace."""
 
-    def __init__(self, dims, nin_dims, makes, size):
+    def __init__(self, dims: List[int], nin_dims: int, makes: List[Make], size: int) -> None:
         self.dims, self.found, self.makes, self.size = dims, dims[nin_dims:], makes, size
         self.capacity = [count for _, _, count, _ in makes]
         self.open = [j for j, make in enumerate(makes) if make[3]]  # outputs whose sizes the data decide
@@ -31,13 +41,18 @@ class Plan:
 class Frame:
     """Memory of one call at a time: its arguments, which stay in place, and the workspace."""
 
-    def __init__(self, kinds, count, context, align):
+    def __init__(self, kinds: Sequence[Any], count: int, context: Any, align: int) -> None:
+        self.data: Any
+        self.dims: Any
+        self.capacity: Any
         self.data, self.dims, self.capacity = (kind() for kind in kinds)
         self.data[count] = context
-        self.message, self.workspace, self.align = ctypes.c_char_p(), None, align
-        self.plan = self.arguments = None
+        self.message, self.align = ctypes.c_char_p(), align
+        self.workspace: Optional[NDArray[np.uint8]] = None
+        self.plan: Optional[Plan] = None
+        self.arguments: Tuple[Any, ...] = ()
 
-    def prepare(self, plan):
+    def prepare(self, plan: Plan) -> None:
         self.dims[:len(plan.dims)], self.capacity[:len(plan.capacity)] = plan.dims, plan.capacity
         if self.workspace is None or self.workspace.size < plan.size + self.align:
             self.workspace = np.empty(plan.size + self.align, np.uint8)
@@ -50,15 +65,16 @@ class Frame:
 class Repeated:
     """The plans and the frames of a session. It does not keep the session: that would keep it for the garbage collector."""
 
-    def __init__(self, session):
+    def __init__(self, session: InferenceSession) -> None:
         self.run_at, self.outputs, self.most = abi.RUN_AT(session._model.run), session._outputs, session._most
         self.takes = [(port.name, port.element.dtype, port.element.dtype.alignment - 1) for port in session._inputs]
         self.nin_dims, self.ndims = sum(port.rank for port in session._inputs), session._ndims
         self.for_frame = session._arguments, len(session._inputs) + len(session._outputs), session._context, session._align
-        self.plans, self.frames = {}, []  # frames: not in use
+        self.plans: Dict[Tuple[Any, ...], Plan] = {}
+        self.frames: List[Frame] = []  # not in use
 
     @staticmethod
-    def possible(session):
+    def possible(session: InferenceSession) -> bool:
         """Whether dims of inputs lie in front of those of outputs too."""
         at = 0
         for port in [*session._inputs, *session._outputs]:
@@ -67,7 +83,7 @@ class Repeated:
             at += port.rank
         return at == session._ndims
 
-    def learn(self, arrays, size):
+    def learn(self, arrays: List[Any], size: int) -> None:
         """What a call has found; its dims are those of `arrays`, inputs and then outputs."""
         if any(a is None for a in arrays):  # left out: the model has a value
             return
@@ -83,8 +99,10 @@ class Repeated:
             self.plans.clear()
         self.plans[key] = Plan([n for a in arrays for n in a.shape], self.nin_dims, makes, size)
 
-    def run(self, feed):
-        shapes, arrays, places = [], [], []
+    def run(self, feed: Any, into: Optional[List[Optional[NDArray[Any]]]] = None) -> Optional[List[Any]]:
+        shapes: List[Any] = []
+        arrays: List[Any] = []
+        places: List[int] = []
         try:
             if len(feed) != len(self.takes):
                 return None
@@ -103,11 +121,32 @@ class Repeated:
         plan = self.plans.get(tuple(shapes))
         if plan is None:
             return None
-        outputs = [np.empty(shape, dtype) for shape, dtype, _, _ in plan.makes]
+        if into is None:
+            outputs = [np.empty(shape, dtype) for shape, dtype, _, _ in plan.makes]
+        elif plan.open or not self._fit(plan, into, arrays, places):
+            return None
+        else:
+            outputs = [np.empty(make[0], make[1]) if a is None else a for make, a in zip(plan.makes, into)]
         places += map(address, outputs)
         return self._call(plan, places, outputs)
 
-    def _call(self, plan, places, outputs):
+    @staticmethod
+    def _fit(plan: Plan, into: List[Optional[NDArray[Any]]], arrays: List[NDArray[Any]], places: List[int]) -> bool:
+        """Whether the outputs can be written into these arrays."""
+        taken = [(at, at + a.nbytes) for at, a in zip(places, arrays)]
+        for array, (shape, dtype, _, _) in zip(into, plan.makes):
+            if array is None:
+                continue
+            if array.shape != shape or array.dtype is not dtype or not array.flags.carray:
+                return False
+            begin = address(array)
+            end = begin + array.nbytes
+            if any(begin < e and b < end for b, e in taken):
+                return False
+            taken.append((begin, end))
+        return True
+
+    def _call(self, plan: Plan, places: List[int], outputs: List[Any]) -> Optional[List[Any]]:
         try:
             frame = self.frames.pop()
         except IndexError:
@@ -120,15 +159,14 @@ class Repeated:
             if status == abi.TOO_SMALL:
                 return None
             if status:
-                message = frame.message.value
-                raise RunError(status, message.decode(errors="replace") if message else None)
+                raise run_error(status, frame.message.value)
             if plan.open:
                 return self._cut(frame, plan, outputs)
             return outputs if frame.dims[self.nin_dims:self.ndims] == plan.found else None
         finally:
             self.frames.append(frame)
 
-    def _cut(self, frame, plan, outputs):
+    def _cut(self, frame: Frame, plan: Plan, outputs: List[Any]) -> List[Any]:
         """Outputs whose sizes the data decide as large as they are now."""
         for j in plan.open:
             port = self.outputs[j]

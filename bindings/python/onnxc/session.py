@@ -3,109 +3,40 @@ of times.
 
 A run reads inputs in place, without copies, and writes into the arrays that it returns.
 """
+from __future__ import annotations
+
 import ctypes
 import math
 import os
+import threading
 import weakref
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import abi, compiler
-from .errors import InvalidArgument, RunError
+from . import abi, compiler, dlpack
+from .binding import IOBinding
+from .call import Call
+from .errors import CANCELLED, InvalidArgument, RunError, run_error
+from .initializers import with_initializers
+from .metadata import ModelMetadata, metadata
+from .options import CPU_PROVIDER, CUDA_PROVIDER, LOG_LEVELS, Provider, RunOptions, SessionOptions, note_providers
+from .ortvalue import OrtValue, value_of
+from .ports import DescriptorReader, NodeArg, Port
+from .profile import Profile
 from .repeat import Repeated
-from .values import (NUMBERS, Memory, Rows, address, as_array, element_type, free_strings, free_value, from_space, read_value,
-                     space)
+from .values import Rows
+
+if TYPE_CHECKING:
+    from .compiler import Model
+
+# Keywords of ONNX Runtime's sessions that have no meaning here.
+IGNORED = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
+Feed = Union[Mapping[str, Any], Sequence[Any]]
 
 
-class NodeArg(NamedTuple):
-    """An input or output, as in ONNX Runtime: shape has numbers, and the expressions of sizes that are not constant; type is
-    'tensor(float)', 'seq(tensor(int64))' ..."""
-
-    name: str
-    shape: list
-    type: str
-
-
-class ModelMetadata(NamedTuple):
-    name: str
-    graph_name: str
-    description: str
-    producer_name: str
-    compiler_version: str
-    target: str
-    custom_metadata_map: dict
-
-
-class Port:
-    """An input or output, read from the descriptor."""
-
-    def __init__(self, descriptor, info, kind):
-        text = descriptor.text
-        self.name, self.is_value, self.state = text(info.name), info.kind != 0, info.state
-        self.room = info.room
-        self.has_default = info.has_default != 0
-        self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
-        dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
-        self.dims = [d.value if d.value >= 0 else text(d.text) for d in dims]
-        self.labels = descriptor.labels(info)
-        if not self.is_value:
-            self.element = element_type(info.dtype)
-            self.type = type_text(text(info.type)) if self.labels else f"tensor({self.element.name})"
-            self.what = f"{kind} '{self.name}' of {self.type} {[*self.dims]}"
-            return
-        self.type = type_text(text(info.type))
-        self.element = element_type(NUMBERS.get(self.type.split("tensor(")[-1].rstrip(")"), 0))
-        _, is_map, rest = self.type.partition("map(")
-        self.key = element_type(NUMBERS.get(rest.split(",")[0], 0)) if is_map else None
-        self.what = f"{kind} '{self.name}' of {self.type}"
-
-    def node_arg(self):
-        return NodeArg(self.name, [] if self.is_value or self.labels else list(self.dims), self.type)
-
-
-def type_text(text):
-    """A type as ONNX Runtime writes it: "sequence(map(string, float[]))" is "seq(map(string,tensor(float)))"."""
-    kind, _, rest = text.partition("(")
-    if kind == "map":
-        key, _, value = rest[:-1].partition(", ")
-        return f"map({key},{type_text(value)})"
-    if kind in ("sequence", "optional"):
-        return f"{kind.replace('sequence', 'seq')}({type_text(rest[:-1])})"
-    return f"tensor({text.split('[')[0]})"
-
-
-class DescriptorReader:
-    def __init__(self, address):
-        self.address, self.d = address, abi.Descriptor.from_address(address)
-        if self.d.magic != b"onnxc-m" or self.d.interface_version != abi.INTERFACE:
-            raise RunError(None, f"the model does not have interface version {abi.INTERFACE}")
-
-    def text(self, offset):
-        return ctypes.string_at(self.address + offset).decode(errors="replace")
-
-    def array(self, kind, offset, count):
-        return [kind.from_address(self.address + offset + i * ctypes.sizeof(kind)) for i in range(count)]
-
-    def labels(self, info):
-        """The keys of the maps that a table represents, by column; None: an ordinary tensor."""
-        found = self.array(abi.LabelInfo, info.labels, info.nlabels)
-        if info.label_dtype != NUMBERS["string"]:
-            return [label.number for label in found] or None
-        return [ctypes.string_at(self.address + label.text, label.bytes).decode(errors="replace") for label in found]
-
-    def ports(self, offset, count, kind):
-        return [Port(self, info, kind) for info in self.array(abi.TensorInfo, offset, count)]
-
-    def metadata(self):
-        d, text = self.d, self.text
-        pairs = self.array(ctypes.c_uint32, d.metadata, 2 * d.nmetadata)
-        values = [text(p.value) for p in pairs]
-        return ModelMetadata(text(d.name), text(d.graph_name), text(d.doc), text(d.producer), text(d.version), text(d.target),
-                             dict(zip(values[::2], values[1::2])))
-
-
-def is_library(model):
+def is_library(model: Any) -> bool:
     if not isinstance(model, (str, os.PathLike)) or not os.path.isfile(model):
         return False
     with open(model, "rb") as f:
@@ -115,54 +46,71 @@ def is_library(model):
 class InferenceSession:
     """A model that can be run, by any number of threads at the same time.
 
-    model       path, bytes or onnx.ModelProto of a model, which is compiled for this machine; or the path of a shared library
-                compiled by onnxc
-    options     options of the command line: ["-O3", "--fp=strict"]
-    keywords    the same as keywords: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for further ones. For a shared library:
-                model_name (one of several), weights (path of its weights file)
-    device      "cpu", "cuda", or "cuda:1" for a given GPU; "cuda,cpu": a GPU, or the CPU if there is none
-    stream      GPU: the address of a CUstream; None: the session creates one
-    graphs      GPU: whether repeated runs are captured as CUDA graphs
+    path_or_bytes      path, bytes or onnx.ModelProto of a model, which is compiled for this machine; or the path of a shared
+                       library compiled by onnxc
+    sess_options       SessionOptions, or options of the command line: ["-O3", "--fp=strict"]
+    providers, provider_options    as for ONNX Runtime; models are compiled for the CPU, and other providers are noted in the log
+    options            options of the command line, beside SessionOptions
+    keywords           the same as keywords: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for further ones. For a shared
+                       library: model_name (one of several), weights (path of its weights file)
+    device             "cpu", "cuda", or "cuda:1" for a given GPU; "cuda,cpu": a GPU, or the CPU if there is none
+    stream             GPU: the address of a CUstream; None: the session creates one
+    graphs             GPU: whether repeated runs are captured as CUDA graphs
     device_pointers    GPU: inputs and outputs are in GPU memory, for run_into
     """
 
-    def __init__(self, model, options=None, device=None, stream=None, graphs=True, device_pointers=False, **keywords):
+    def __init__(self, path_or_bytes: Model, sess_options: Union[SessionOptions, Sequence[str], None] = None,
+                 providers: Optional[Sequence[Provider]] = None,
+                 provider_options: Optional[Sequence[Mapping[str, Any]]] = None, *,
+                 options: Optional[Sequence[str]] = None, device: Optional[str] = None, stream: Optional[int] = None,
+                 graphs: bool = True, device_pointers: bool = False, **keywords: Any) -> None:
+        if not isinstance(sess_options, (SessionOptions, type(None))):
+            options = [*_words(sess_options), *_words(options or ())]
+            sess_options = None
+        note_providers(providers, provider_options)
+        keywords = {k: v for k, v in keywords.items() if k not in IGNORED}
+        model: Any = path_or_bytes if compiler.is_path(path_or_bytes) else compiler.model_bytes(path_or_bytes)
+        self._settings = sess_options or SessionOptions()
+        self._made_with = _absolute(model), sess_options, options, device, stream, graphs, device_pointers, dict(keywords)
         kind, number = _device(device)
         self._on_device, self._stream = device_pointers, stream
         where = {"device": number, "stream": stream, "no_graphs": not graphs, "device_pointers": device_pointers}
-        if kind and not is_library(model):
-            keywords["device"] = kind
+        release: Optional[Callable[[], None]] = None
         if is_library(model):
             weights = self._of_library(model, options, **keywords)
-            release = None
         else:
-            weights = keywords.get("weights")
-            weights = None if weights == "embed" else weights
-            release, self._model = compiler.load(model, options, keywords)
-        reader = self._descriptor = DescriptorReader(self._model.descriptor)
-        d = reader.d
-        self._inputs, self._outputs = reader.ports(d.inputs, d.ninputs, "input"), reader.ports(d.outputs, d.noutputs, "output")
-        self._input_names = [port.name for port in self._inputs]
-        self._output_places = {port.name: i for i, port in enumerate(self._outputs)}
-        self._ndims, self._align = d.ndims, max(d.workspace_align, 1)
-        self._run, self._workspace = abi.RUN(self._model.run), abi.WORKSPACE(self._model.workspace)
-        self._workspaces = []  # not in use
-        self._most = {}        # by output whose size the data decide: elements it had at most
-        self._seen = {}        # sizes of inputs: those of outputs
-        self._bytes = {}       # sizes of inputs: bytes of workspace
-        nin, nout = len(self._inputs), len(self._outputs)
-        self._arguments = ctypes.c_void_p * (nin + nout + 2), ctypes.c_int64 * max(self._ndims, 1), ctypes.c_int64 * max(nout, 1)
+            if kind:
+                keywords["device"] = kind
+            weights = None if keywords.get("weights") == "embed" else keywords.get("weights")
+            release = self._compile(model, options, keywords)
+        self._read_descriptor()
         try:
             self._context = self._open(weights, where)
-        except Exception:
+            self._prepare()
+        except BaseException:
             if release:
                 release()
             raise
-        self._tables = [(i, Rows(port.labels)) for i, port in enumerate(self._outputs) if port.labels]
-        self._repeated = Repeated(self) if Repeated.possible(self) else None
         self._end = weakref.finalize(self, _end, self._model, self._context, release)
 
-    def _of_library(self, path, options, model_name=None, weights=None):
+    def _compile(self, model: Any, options: Optional[Sequence[str]], keywords: Dict[str, Any]) -> Callable[[], None]:
+        settings = self._settings
+        for name, value in settings._keywords().items():
+            if name == "dim":
+                keywords["dim"] = {**value, **_pairs(keywords.get("dim"))}
+            else:
+                keywords.setdefault(name, value)
+        if settings._initializers:
+            model = with_initializers(model, settings._initializers, keywords)
+        if settings.log_severity_level in LOG_LEVELS:
+            keywords["log_level"] = LOG_LEVELS[settings.log_severity_level]
+        if settings.optimized_model_filepath:
+            extra = {k: v for k, v in keywords.items() if k not in ("emit", "output", "weights")}
+            compiler.compile(model, settings.optimized_model_filepath, options, emit="onnx", **extra)
+        release, self._model = compiler.load(model, options, keywords)
+        return release
+
+    def _of_library(self, path: Any, options: Optional[Sequence[str]], model_name: Optional[str] = None, weights: Any = None) -> Any:
         if options:
             raise InvalidArgument("a shared library is compiled already: it takes no options")
         try:
@@ -171,7 +119,18 @@ class InferenceSession:
             raise InvalidArgument(str(error)) from error
         return weights
 
-    def _open(self, weights, where):
+    def _read_descriptor(self) -> None:
+        reader = self._descriptor = DescriptorReader(self._model.descriptor)
+        d = reader.d
+        self._inputs: List[Port] = reader.ports(d.inputs, d.ninputs, "input")
+        self._outputs: List[Port] = reader.ports(d.outputs, d.noutputs, "output")
+        self._input_names = [port.name for port in self._inputs]
+        self._output_places = {port.name: i for i, port in enumerate(self._outputs)}
+        self._ndims, self._align = int(d.ndims), max(int(d.workspace_align), 1)
+        nin, nout = len(self._inputs), len(self._outputs)
+        self._arguments = ctypes.c_void_p * (nin + nout + 2), ctypes.c_int64 * max(self._ndims, 1), ctypes.c_int64 * max(nout, 1)
+
+    def _open(self, weights: Any, where: Dict[str, Any]) -> Any:
         context, why = ctypes.c_void_p(), ctypes.create_string_buffer(512)
         if self._model.open:
             path = os.fsencode(weights) if weights else None
@@ -184,47 +143,161 @@ class InferenceSession:
             raise InvalidArgument("the model has no code for a GPU")
         return context
 
+    def _prepare(self) -> None:
+        self._run, self._workspace = abi.RUN(self._model.run), abi.WORKSPACE(self._model.workspace)
+        self._workspaces: List[Tuple[NDArray[np.uint8], int]] = []  # not in use
+        self._most: Dict[int, int] = {}            # by output whose size the data decide: elements it had at most
+        self._seen: Dict[Any, List[Any]] = {}      # sizes of inputs: those of outputs
+        self._bytes: Dict[Any, int] = {}           # sizes of inputs: bytes of workspace
+        self._tables = [(i, Rows(port.labels)) for i, port in enumerate(self._outputs) if port.labels]
+        self._repeated = Repeated(self) if Repeated.possible(self) else None
+        self._profile = Profile(self._settings.profile_file_prefix) if self._settings.enable_profiling else None
+
     @property
-    def device(self):
+    def device(self) -> str:
         """The device on which it runs: "cpu" or "cuda:0"."""
         context = self._context and abi.Context.from_address(self._context.value)
         return f"cuda:{context.device}" if context and context.gpu else "cpu"
 
     # ------------------------------------------------------------ what it is
-    def get_inputs(self):
+    def get_inputs(self) -> List[NodeArg]:
         return [port.node_arg() for port in self._inputs if not port.has_default]
 
-    def get_overridable_initializers(self):
+    def get_overridable_initializers(self) -> List[NodeArg]:
         """Inputs that may be omitted because the model has default values for them (--override)."""
         return [port.node_arg() for port in self._inputs if port.has_default]
 
-    def get_outputs(self):
+    def get_outputs(self) -> List[NodeArg]:
         return [port.node_arg() for port in self._outputs]
 
-    def get_modelmeta(self):
-        return self._descriptor.metadata()
+    def get_modelmeta(self) -> ModelMetadata:
+        return metadata(self._descriptor, self._made_with[0])
+
+    def get_session_options(self) -> SessionOptions:
+        return self._settings
+
+    def get_providers(self) -> List[str]:
+        """Where the model runs, by the names of ONNX Runtime's providers."""
+        return [CUDA_PROVIDER, CPU_PROVIDER] if self.device != "cpu" else [CPU_PROVIDER]
+
+    def get_provider_options(self) -> Dict[str, Dict[str, str]]:
+        return {name: {} for name in self.get_providers()}
+
+    def set_providers(self, providers: Optional[Sequence[Provider]] = None,
+                      provider_options: Optional[Sequence[Mapping[str, Any]]] = None) -> None:
+        """Has no effect but the notes of the constructor."""
+        note_providers(providers, provider_options)
+
+    def disable_fallback(self) -> None:
+        """Has no effect: a session never changes its device."""
+
+    def enable_fallback(self) -> None:
+        """Has no effect: a session never changes its device."""
+
+    def __repr__(self) -> str:
+        model = self._made_with[0]
+        name = os.path.basename(model) if isinstance(model, str) else f"{len(model)} bytes"
+        ports = [", ".join(f"{a.name}: {a.type}{_shape_text(a.shape)}" for a in args) for args in (self.get_inputs(), self.get_outputs())]
+        return f"<onnxc.InferenceSession {name} on {self.device}: ({ports[0]}) -> ({ports[1]})>"
+
+    def __reduce__(self) -> Any:
+        return _remake, self._made_with
 
     # ------------------------------------------------------------ running
-    def run(self, output_names, input_feed):
-        """Returns the outputs with these names (None: all) for the inputs {name: value}. A tensor is an array (as an input also a
-        number or nested lists), a sequence a list, a map a dict, an optional None or its value; a final ZipMap gives a list
-        of dicts."""
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Feed, run_options: Optional[RunOptions] = None) -> List[Any]:
+        """Returns the outputs with these names (None: all) for the inputs {name: value}, or for a list of values in the order of
+        get_inputs. A tensor is an array of numpy or DLPack or an OrtValue (as an input also a number or nested lists), a
+        sequence a list, a map a dict, an optional None or its value; a final ZipMap gives a list of dicts."""
         wanted = self._wanted(output_names) if output_names else None
-        outputs = self._repeated.run(input_feed) if self._repeated else None
-        if outputs is None:
-            outputs = Call(self, self._feed(input_feed)).run()
+        if run_options is not None or self._profile:
+            return self._picked(self._watched(input_feed, run_options), wanted)
+        return self._picked(self._execute(input_feed), wanted)
+
+    def _execute(self, input_feed: Feed, into: Optional[List[Optional[NDArray[Any]]]] = None) -> List[Any]:
+        """All outputs, with maps as tables."""
+        if type(input_feed) is not dict:
+            input_feed = self._named(input_feed)
+        outputs = self._repeated.run(input_feed, into) if self._repeated else None
+        return Call(self, self._feed(input_feed), into).run() if outputs is None else outputs
+
+    def _picked(self, outputs: List[Any], wanted: Optional[List[int]]) -> List[Any]:
         for i, rows in self._tables:
             outputs[i] = rows.maps(outputs[i])
         return [outputs[i] for i in wanted] if wanted else outputs
 
-    def run_into(self, outputs, inputs):
-        """Runs on dense GPU arrays, {name: array}: anything with __cuda_array_interface__. Returns without waiting: later work in
-        the session's stream sees the outputs. For sessions with device_pointers."""
-        if not self._on_device:
-            raise InvalidArgument("run_into is for sessions with device_pointers=True")
+    def _watched(self, input_feed: Feed, run_options: Optional[RunOptions],
+                 into: Optional[List[Optional[NDArray[Any]]]] = None) -> List[Any]:
+        """A run with options, or one that is recorded."""
+        if run_options is not None and run_options.terminate:
+            raise RunError(CANCELLED, "the run was not started: its RunOptions say terminate")
+        if not self._profile:
+            return self._execute(input_feed, into)
+        with self._profile.event("model_run"):
+            return self._execute(input_feed, into)
+
+    def run_async(self, output_names: Optional[Sequence[str]], input_feed: Feed,
+                  callback: Callable[[List[Any], Any, str], None], user_data: Any = None,
+                  run_options: Optional[RunOptions] = None) -> None:
+        """Runs in a thread of its own, which calls callback(outputs, user_data, error) at the end; error is "" after success."""
+        def work() -> None:
+            try:
+                found, error = self.run(output_names, input_feed, run_options), ""
+            except Exception as failed:
+                found, error = [], str(failed)
+            callback(found, user_data, error)
+        threading.Thread(target=work, daemon=True).start()
+
+    def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Feed,
+                            run_options: Optional[RunOptions] = None) -> List[OrtValue]:
+        """run, with OrtValues as outputs."""
+        names = output_names or [port.name for port in self._outputs]
+        found = self.run(names, input_dict_ort_values, run_options)
+        ports = [self._outputs[i] for i in self._wanted(names)]
+        return [OrtValue(value, None if port.is_value or port.labels else port.element) for port, value in zip(ports, found)]
+
+    def io_binding(self) -> IOBinding:
+        """Inputs and outputs in memory of the caller, for run_with_iobinding."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
+        iobinding._run(run_options)
+
+    def run_into(self, outputs: Mapping[str, Any], inputs: Feed) -> None:
+        """Runs and writes the outputs into these arrays, {name: array}, which must have their types and shapes; other outputs are not
+        returned. Arrays are numpy's or writable ones with __dlpack__; outputs whose memory is dense and not shared with other arrays
+        are written in place, without a copy.
+
+        For sessions with device_pointers, inputs and outputs are dense GPU arrays: anything with __cuda_array_interface__. The
+        function returns without waiting: later work in the session's stream sees the outputs."""
+        if self._on_device:
+            self._run_on_device(outputs, inputs)
+            return
+        self._wanted(outputs)
+        self._watched(inputs, None, [self._room(port, outputs.get(port.name)) for port in self._outputs])
+
+    def _room(self, port: Port, given: Any) -> Optional[NDArray[Any]]:
+        """The array that an output is written into."""
+        given = value_of(given)
+        if given is None:
+            return None
+        if port.is_value or port.labels:
+            raise InvalidArgument(f"{port.what} cannot be written into an array")
+        array = given if isinstance(given, np.ndarray) else dlpack.from_dlpack(given, port.what) if hasattr(given, "__dlpack__") else None
+        if array is None:
+            raise InvalidArgument(f"{port.what} is written into an array, not into {type(given).__name__}")
+        if array.dtype != port.element.dtype and array.dtype != port.element.stored:
+            raise InvalidArgument(f"{port.what} gives {port.element.name} ({port.element.dtype}), but the array given for it is {array.dtype}")
+        if array.ndim != port.rank:
+            raise InvalidArgument(f"{port.what} has rank {port.rank}, but an array of shape {array.shape} is given for it")
+        if not array.flags.writeable:
+            raise InvalidArgument(f"{port.what}: the array given for it is read-only")
+        return array
+
+    def _run_on_device(self, outputs: Mapping[str, Any], inputs: Feed) -> None:
         nin, nout = len(self._inputs), len(self._outputs)
         (data, dims, capacity), message = (kind() for kind in self._arguments), ctypes.c_char_p()
-        arrays = [_on_gpu(port, feed) for ports, feed in ((self._inputs, inputs), (self._outputs, outputs)) for port in ports]
+        feed = self._named(inputs)
+        arrays = [_on_gpu(port, given) for ports, given in ((self._inputs, feed), (self._outputs, outputs)) for port in ports]
         for j, (port, (address, shape)) in enumerate(zip([*self._inputs, *self._outputs], arrays)):
             data[j], dims[port.first_dim:port.first_dim + port.rank] = address, shape
             if j >= nin:
@@ -235,27 +308,78 @@ class InferenceSession:
         address = workspace.ctypes.data + -workspace.ctypes.data % self._align
         status = self._run(data, dims, capacity, address, size, ctypes.byref(message))
         if status:
-            raise RunError(status, message.value.decode(errors="replace") if message.value else None)
+            raise run_error(status, message.value)
 
-    def _wanted(self, names):
+    def end_profiling(self) -> str:
+        """Writes what SessionOptions.enable_profiling has recorded, an event for each run, to a file in the trace format of Chrome
+        and Perfetto, and returns its name. "": nothing is recorded."""
+        profile, self._profile = self._profile, None
+        return profile.write() if profile else ""
+
+    def get_profiling_start_time_ns(self) -> int:
+        return self._profile.start if self._profile else 0
+
+    # ------------------------------------------------------------ arguments
+    def _wanted(self, names: Any) -> List[int]:
         known = self._output_places
+        if isinstance(names, str):
+            raise InvalidArgument(f"output_names must be a list of names, not the string '{names}'")
         unknown = [n for n in names if n not in known]
         if unknown:
             raise InvalidArgument(f"the model has no output '{unknown[0]}', only {', '.join(map(repr, known))}")
         return [known[n] for n in names]
 
-    def _feed(self, feed):
+    def _named(self, feed: Any) -> Mapping[str, Any]:
+        """The feed as values by name."""
+        if isinstance(feed, (list, tuple)):
+            names = [port.name for port in self._inputs if not port.has_default]
+            if len(feed) != len(names):
+                raise InvalidArgument(f"the model has {len(names)} inputs ({', '.join(names)}), but {len(feed)} values are given")
+            feed = dict(zip(names, feed))
+        elif not isinstance(feed, Mapping):
+            raise InvalidArgument(f"input_feed must be a dict of names and values, or a list of values, not {type(feed).__name__}")
+        return dict(feed)
+
+    def _feed(self, feed: Mapping[str, Any]) -> List[Any]:
         names = self._input_names
         for name in feed:
             if name not in names:
                 raise InvalidArgument(f"the model has no input '{name}', only {', '.join(map(repr, names))}")
         for name, port in zip(names, self._inputs):
             if name not in feed and not port.has_default:
-                raise InvalidArgument(f"input '{name}' is missing")
-        return [feed.get(name) for name in names]
+                raise InvalidArgument(f"input '{name}' is missing; the model needs {port.what}")
+        return [value_of(feed.get(name)) for name in names]
 
 
-def _device(said):
+def _remake(model: Any, sess_options: Any, options: Any, device: Any, stream: Any, graphs: bool, device_pointers: bool,
+            keywords: Dict[str, Any]) -> InferenceSession:
+    """A session from its pickled form."""
+    return InferenceSession(model, sess_options, options=options, device=device, stream=stream, graphs=graphs,
+                            device_pointers=device_pointers, **keywords)
+
+
+def _absolute(model: Any) -> Any:
+    return os.path.abspath(os.fspath(model)) if compiler.is_path(model) else model
+
+
+def _words(options: Sequence[str]) -> Sequence[str]:
+    if isinstance(options, (str, bytes)) or not all(isinstance(word, (str, os.PathLike)) for word in options):
+        raise TypeError("sess_options must be SessionOptions or a list of options of the command line")
+    return options
+
+
+def _pairs(dims: Any) -> Dict[str, Any]:
+    """The keyword dim as a dict: {"N": 2}, "N=2" or a list of such strings."""
+    if isinstance(dims, Mapping):
+        return dict(dims)
+    return dict(str(pair).split("=", 1) for pair in (dims if isinstance(dims, (list, tuple)) else [dims] if dims else []))
+
+
+def _shape_text(shape: Sequence[Union[int, str]]) -> str:
+    return f"[{', '.join(map(str, shape))}]" if shape else ""
+
+
+def _device(said: Optional[str]) -> Tuple[Optional[str], int]:
     """(value of --device or None, GPU number; -1: the CPU)"""
     if said is None:
         return None, 0
@@ -265,7 +389,7 @@ def _device(said):
     return kind, -1 if kind == "cpu" else int(number or 0)
 
 
-def _on_gpu(port, feed):
+def _on_gpu(port: Port, feed: Mapping[str, Any]) -> Tuple[int, Tuple[int, ...]]:
     """(address, shape) of an array on a GPU."""
     what = port.what
     if port.is_value:
@@ -288,157 +412,8 @@ def _on_gpu(port, feed):
     return about["data"][0], shape
 
 
-def _end(model, context, release):
+def _end(model: Any, context: Any, release: Optional[Callable[[], None]]) -> None:
     if context and model.close:
         abi.CLOSE(model.close)(context)
     if release:
         release()
-
-
-class Call:
-    """One call: its memory and sizes."""
-
-    def __init__(self, session, values):
-        self.s, self.memory = session, Memory()
-        nin, nout = len(session._inputs), len(session._outputs)
-        self.data, self.dims, self.capacity = (kind() for kind in session._arguments)
-        self.data[nin + nout] = session._context
-        self.arrays, self.outputs = [], [None] * nout
-        for j, (port, value) in enumerate(zip(session._inputs, values)):
-            self._input(j, port, value)
-        self.key = tuple(a.shape for a in self.arrays if a is not None)
-
-    def _input(self, j, port, value):
-        if port.is_value:
-            self.arrays.append(None)
-            self.data[j] = self.memory.of_value(value, port.element, port.key, port.what)
-            return
-        if value is None and port.has_default:
-            self.arrays.append(None)
-            self.dims[port.first_dim:port.first_dim + port.rank] = port.dims
-            return
-        array = as_array(value, port.element, port.what)
-        if array.ndim != port.rank:
-            raise InvalidArgument(f"{port.what} has rank {port.rank}, but an array of shape {array.shape} is given")
-        self.arrays.append(array)
-        self.dims[port.first_dim:port.first_dim + port.rank] = array.shape
-        self.data[j] = self.memory.of_array(array, port.element)
-
-    def run(self):
-        s, message, tries = self.s, ctypes.c_char_p(), len(self.outputs) + 3
-        size, workspace = self._workspace()
-        self._known_sizes()
-        try:
-            while True:
-                self._make_outputs()
-                status = s._run(self.data, self.dims, self.capacity, workspace[1], size, ctypes.byref(message))
-                tries -= 1
-                if status != abi.TOO_SMALL or not tries:
-                    break
-                self._release()
-                self.sizes = [self._dims(port) for port in s._outputs]
-            if status:
-                raise RunError(status, message.value.decode(errors="replace") if message.value else None)
-            found = self._read()
-            if s._repeated:
-                s._repeated.learn([*self.arrays, *found], size)
-            return found
-        finally:
-            self._release()
-            s._workspaces.append(workspace)
-
-    def _dims(self, port):
-        return list(self.dims[port.first_dim:port.first_dim + port.rank])
-
-    def _workspace(self):
-        """(bytes, (array, aligned address)): the session's, where one is free and large enough."""
-        s = self.s
-        size = s._bytes.get(self.key)
-        if size is None:
-            size = max(s._workspace(self.dims), 0)
-            if len(s._bytes) < 64:
-                s._bytes[self.key] = size
-        try:
-            workspace = s._workspaces.pop()
-        except IndexError:
-            workspace = None
-        if workspace is None or workspace[0].size < size + s._align:
-            made = np.empty(size + s._align, np.uint8)
-            workspace = made, made.ctypes.data + -made.ctypes.data % s._align
-        return size, workspace
-
-    def _known_sizes(self):
-        """Dims of outputs, as far as they are known before the run; None: not known."""
-        self.sizes = self.s._seen.get(self.key)
-        if self.sizes is not None:
-            return
-        symbols = {d: n for port, a in zip(self.s._inputs, self.arrays) if a is not None
-                   for d, n in zip(port.dims, a.shape) if isinstance(d, str)}
-        found = [[symbols.get(d) if isinstance(d, str) else d for d in port.dims] for port in self.s._outputs]
-        self.sizes = [None if port.is_value or None in dims else dims for port, dims in zip(self.s._outputs, found)]
-
-    def _make_outputs(self):
-        nin = len(self.s._inputs)
-        for j, port in enumerate(self.s._outputs):
-            if port.is_value:
-                self.outputs[j] = abi.Value()
-                self.data[nin + j], self.capacity[j] = ctypes.addressof(self.outputs[j]), 1
-                continue
-            if port.state:
-                made = self.outputs[j] = self._state(port).reshape(-1)
-                self.data[port.state - 1] = address(made)
-                count = made.size
-            else:
-                count = math.prod(self.sizes[j]) if self.sizes[j] is not None else 0
-                if port.data_sized:
-                    count = max(count, self.s._most.get(j, 256))
-                made = self.outputs[j] = space(count, port.element)
-            self.data[nin + j], self.capacity[j] = address(made), count
-
-    def _state(self, port):
-        """The memory of a state: a copy of its input, with room for what a state that grows may get."""
-        given = np.asarray(self.arrays[port.state - 1])
-        if not port.room:
-            return np.array(given)
-        axis, shape = self._growth(port), list(given.shape)
-        if shape[axis] > port.room:
-            return np.array(given)  # the run refuses it
-        shape[axis] = port.room
-        made = np.zeros(shape, given.dtype)
-        made[(slice(None),) * axis + (slice(given.shape[axis]),)] = given
-        return made
-
-    def _growth(self, port):
-        """The axis along which a state grows."""
-        before = self.s._inputs[port.state - 1].dims
-        return next(i for i, (a, b) in enumerate(zip(before, port.dims)) if a != b)
-
-    def _grown(self, port, made, dims):
-        axis, shape = self._growth(port), list(dims)
-        shape[axis] = port.room
-        part = made.reshape(shape)[(slice(None),) * axis + (slice(dims[axis]),)]
-        return np.ascontiguousarray(part).reshape(-1)
-
-    def _read(self):
-        s, found = self.s, []
-        for j, (port, made) in enumerate(zip(s._outputs, self.outputs)):
-            if port.is_value:
-                found.append(read_value(made))
-                continue
-            dims = self._dims(port)
-            if port.room:
-                made = self._grown(port, made, dims)
-            if port.data_sized:
-                s._most[j] = max(s._most.get(j, 256), math.prod(dims))
-            found.append(from_space(made, dims, port.element))
-        if self.key not in s._seen and len(s._seen) < 64:
-            s._seen[self.key] = [None if p.is_value or p.data_sized else self._dims(p) for p in s._outputs]
-        return found
-
-    def _release(self):
-        """Frees what a run allocated."""
-        for port, made in zip(self.s._outputs, self.outputs):
-            if port.is_value and made is not None:
-                free_value(made)
-            elif made is not None and port.element.is_string:
-                free_strings(made)

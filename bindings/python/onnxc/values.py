@@ -4,14 +4,19 @@ as a model takes it, without copies where possible; and vice versa.
 Types that numpy lacks are those of ml_dtypes. Without that package they are represented by their bits (uint16, uint8), and
 4-bit and 2-bit integers by int8 and uint8. Strings are arrays of objects: str, or bytes of UTF-8.
 """
+from __future__ import annotations
+
 import ctypes
 import math
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import abi
+from . import abi, dlpack
 from .errors import InvalidArgument
 
+ml_dtypes: Any
 try:
     import ml_dtypes
 except ImportError:
@@ -21,10 +26,10 @@ except ImportError:
 class ElementType:
     """One of ONNX's element types. bits: size of an element in C memory, where those below 8 are packed."""
 
-    def __init__(self, name, stored, bits, extra=None):
+    def __init__(self, name: str, stored: str, bits: int, extra: Optional[str] = None) -> None:
         self.name, self.bits = name, bits
-        self.stored = np.dtype(stored)  # what numpy holds without ml_dtypes
-        self.dtype = np.dtype(getattr(ml_dtypes, extra)) if extra and hasattr(ml_dtypes, extra) else self.stored
+        self.stored: np.dtype[Any] = np.dtype(stored)  # what numpy holds without ml_dtypes
+        self.dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, extra)) if extra and hasattr(ml_dtypes, extra) else self.stored
         self.is_string = name == "string"
         self.packed = bits < 8
 
@@ -46,23 +51,23 @@ ELEMENTS = {
 NUMBERS = {element.name: number for number, element in ELEMENTS.items()}
 
 
-def element_type(number):
+def element_type(number: int) -> ElementType:
     if number not in ELEMENTS:
         raise InvalidArgument(f"element type {number} is unknown")
     return ELEMENTS[number]
 
 
-def address(array):
+def address(array: NDArray[Any]) -> int:
     """The address of the elements. numpy's own way takes twice the time; it is used for arrays that are empty, read-only or of a type
     of ml_dtypes."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return array.ctypes.data
+        return int(array.ctypes.data)
 
 
 # ---------------------------------------------------------------- from numpy
-def as_array(value, element, what):
+def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
     """The value as a dense array of that type; the value itself if it already is one. Numbers and lists become arrays; an array
     of another type is an error."""
     if element.is_string:
@@ -71,7 +76,7 @@ def as_array(value, element, what):
             raise InvalidArgument(f"{what} takes strings, not {array.dtype}")
         return array.astype(object)
     if not isinstance(value, (np.ndarray, np.generic)):
-        value = np.asarray(value, element.dtype)
+        value = dlpack.from_dlpack(value, what) if hasattr(value, "__dlpack__") else converted(value, element, what)
     if value.dtype != element.dtype and value.dtype != element.stored:
         raise InvalidArgument(f"{what} takes {element.name} ({element.dtype}), not {value.dtype}")
     if isinstance(value, np.ndarray) and value.flags.carray:
@@ -79,7 +84,15 @@ def as_array(value, element, what):
     return np.require(value, requirements=["C", "ALIGNED"])
 
 
-def as_list(values, element, what):
+def converted(value: Any, element: ElementType, what: str) -> NDArray[Any]:
+    """Numbers and nested lists as an array."""
+    try:
+        return np.asarray(value, element.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{what} does not take {value!r:.60}: {error}") from error
+
+
+def as_list(values: Iterable[Any], element: ElementType, what: str) -> NDArray[Any]:
     """Keys or values of a map as an array. Integers are accepted as floats, but not vice versa."""
     values = list(values)
     kinds = "OUS" if element.is_string else "biuf" if element.stored.kind == "f" else "biu"
@@ -90,56 +103,58 @@ def as_list(values, element, what):
     return made.astype(element.dtype)
 
 
-def pack(array, bits):
+def pack(array: NDArray[Any], bits: int) -> NDArray[np.uint8]:
     """The elements of an array of bytes packed to `bits` bits each, the first one in the low bits."""
     each = 8 // bits
     flat = array.reshape(-1).view(np.uint8) & (2**bits - 1)
     flat = np.concatenate([flat, np.zeros(-flat.size % each, np.uint8)]).reshape(-1, each)
-    return np.bitwise_or.reduce(flat << (np.arange(each, dtype=np.uint8) * bits), axis=1).astype(np.uint8)
+    made: NDArray[np.uint8] = np.bitwise_or.reduce(flat << (np.arange(each, dtype=np.uint8) * bits), axis=1).astype(np.uint8)
+    return made
 
 
-def unpack(packed, element, count):
+def unpack(packed: NDArray[Any], element: ElementType, count: int) -> NDArray[Any]:
     bits = element.bits
     each = 8 // bits
     flat = packed[:, None] >> (np.arange(each, dtype=np.uint8) * bits) & (2**bits - 1)
     flat = flat.reshape(-1)[:count].astype(np.uint8)
     if element.stored.kind == "i":
         flat = ((flat ^ (1 << bits - 1)) - (1 << bits - 1)).astype(np.uint8)
-    return flat.view(element.stored) if element.dtype == element.stored else flat.view(element.dtype)
+    made: NDArray[Any] = flat.view(element.dtype)
+    return made
 
 
 class Memory:
     """Memory that a call points to; lives as long as this object."""
 
-    def __init__(self):
-        self.kept = []
+    def __init__(self) -> None:
+        self.kept: List[Any] = []
 
-    def keep(self, thing):
+    def keep(self, thing: Any) -> Any:
         self.kept.append(thing)
         return thing
 
-    def of_array(self, array, element):
+    def of_array(self, array: NDArray[Any], element: ElementType) -> int:
         """The address of a dense array's elements as C takes them."""
         if element.is_string:
             return self.of_strings(array)
         return address(self.keep(pack(array, element.bits) if element.packed else array))
 
-    def of_strings(self, array):
+    def of_strings(self, array: NDArray[Any]) -> int:
         texts = [self.keep(t.encode() if isinstance(t, str) else bytes(t)) for t in array.reshape(-1)]
         pointers = (ctypes.c_char_p * max(len(texts), 1))(*texts)
         addresses = np.frombuffer(self.keep(pointers), np.uint64)
         strings = np.zeros((max(len(texts), 1), 2), np.uint64)
         strings[:len(texts), 0] = addresses[:len(texts)]
         strings[:len(texts), 1] = [len(t) for t in texts]
-        return self.keep(strings).ctypes.data
+        return int(self.keep(strings).ctypes.data)
 
-    def of_value(self, value, element, key, what):
+    def of_value(self, value: Any, element: ElementType, key: Optional[ElementType], what: str) -> int:
         """A struct onnxc_value, by its address. key: type of the keys of maps; None: no maps."""
         made = self.keep(abi.Value())
         self._fill(made, value, element, key, what)
         return ctypes.addressof(made)
 
-    def _fill(self, made, value, element, key, what):
+    def _fill(self, made: Any, value: Any, element: ElementType, key: Optional[ElementType], what: str) -> None:
         if value is None:
             return
         if isinstance(value, dict):
@@ -163,7 +178,7 @@ class Memory:
 
 
 # ---------------------------------------------------------------- to numpy
-def space(count, element):
+def space(count: int, element: ElementType) -> NDArray[Any]:
     """Memory for `count` elements, to be filled by C; strings are zeroed."""
     if element.is_string:
         return np.zeros((max(count, 1), 2), np.uint64)
@@ -172,7 +187,7 @@ def space(count, element):
     return np.empty(max(count, 1), element.dtype)
 
 
-def from_space(memory, dims, element):
+def from_space(memory: NDArray[Any], dims: Sequence[int], element: ElementType) -> NDArray[Any]:
     """The array that C wrote to such memory: a view of it if no conversion is needed."""
     count = math.prod(dims)
     if element.is_string:
@@ -184,20 +199,20 @@ def from_space(memory, dims, element):
     return memory[:count].reshape(dims)
 
 
-def read_strings(pairs, count):
+def read_strings(pairs: NDArray[Any], count: int) -> NDArray[Any]:
     made = np.empty(count, object)
     for i in range(count):
         made[i] = ctypes.string_at(int(pairs[i, 0]), int(pairs[i, 1])).decode(errors="surrogateescape") if pairs[i, 1] else ""
     return made
 
 
-def free_strings(pairs):
+def free_strings(pairs: NDArray[Any]) -> None:
     if pairs[0, 0]:
         abi.c_free(ctypes.c_void_p(int(pairs[0, 0])))
     pairs[:] = 0
 
 
-def read_value(v):
+def read_value(v: Any) -> Any:
     """A struct onnxc_value as an array, a list, a dict or None; copies everything."""
     if v.kind == 0:
         return None
@@ -215,7 +230,7 @@ def read_value(v):
     return from_space(memory, dims, element)
 
 
-def free_value(v):
+def free_value(v: Any) -> None:
     abi.c_free(v.data)
     v.kind, v.data = 0, None
 
@@ -223,10 +238,10 @@ def free_value(v):
 class Rows:
     """A table with labelled columns, as maps: one per row, keys in ascending order. The last one of equal labels wins."""
 
-    def __init__(self, labels):
+    def __init__(self, labels: Sequence[Union[int, str]]) -> None:
         places = sorted({label: i for i, label in enumerate(labels)}.items(), key=lambda p: p[0].encode() if isinstance(p[0], str) else p[0])
         self.keys, self.columns = [key for key, _ in places], [i for _, i in places]
 
-    def maps(self, table):
+    def maps(self, table: NDArray[Any]) -> List[Dict[Union[int, str], Any]]:
         rows = np.atleast_2d(table)[:, self.columns].tolist()
         return [dict(zip(self.keys, row)) for row in rows]
