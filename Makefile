@@ -1,5 +1,6 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
 # make install PREFIX=... [DESTDIR=...]        a tree that may be moved
+# make wheel                                   a Python wheel for any Linux with glibc 2.27 or later (tools/wheel/wheel.mk)
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
@@ -96,6 +97,8 @@ PREFIX  ?= /usr/local
 LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
 	sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
+
+include tools/wheel/wheel.mk
 
 # The texts that onnxc embeds. They name headers, and lists of files: other ones in this file, or in a folder, make them anew.
 EMBEDDED = $(filter %.awk %.h %.c %.cuh %.html,$^)

@@ -74,7 +74,8 @@ check "libonnxc" sh -c "printf '#include <onnxc_compiler.h>\n#include <stdio.h>\
 python=$here/build/venv/bin/python
 if there "$python"; then
     check "Python" env PYTHONPATH="$p/share/onnxc/python" "$python" -c "import onnxc, numpy, os
-assert onnxc.compiler.abi.compiler_path().startswith('$p/'), onnxc.compiler.abi.compiler_path()
+assert onnxc.paths.compiler_path().startswith('$p/'), onnxc.paths.compiler_path()
+assert onnxc.__version__ == onnxc.version() and os.path.isdir(onnxc.get_cmake_dir()), onnxc.__version__
 onnxc.compile('mlp.onnx', 'python.so')
 assert onnxc.InferenceSession('python.so').run(None, {'x': [[1, 2, 3, 4]]})[0][0, 0] == 7.5"
 fi

@@ -236,7 +236,15 @@ def python(results):
     """The Python package: its own tests, and ONNX's test runner over its backend."""
     own_program(results, "python_session.py")
     own_program(results, "python_ort.py")
+    own_program(results, "python_install.py")
     own_program(results, "python_backend.py", "--every", "10")
+
+
+def wheel(results):
+    """The wheel for other systems, built and installed."""
+    made = run(["make", "-s", f"-j{JOBS}", "wheel"], timeout=1800, cwd=ROOT)
+    if results.check(made.code == 0, "make wheel", made.why()):
+        own_program(results, "python_install.py", made.out.strip().splitlines()[-1])
 
 
 def python_long(results):
@@ -584,7 +592,7 @@ STAGES = {
 }
 
 # Not part of a run without arguments.
-MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "gpu-long": gpu_long,
+MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "wheel": wheel, "gpu-long": gpu_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")
