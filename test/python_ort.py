@@ -1,5 +1,6 @@
 """The Python package as programs for ONNX Runtime use it: options, providers, OrtValue, I/O binding, DLPack, pickling, the cache, types.
 Prints N passed, N failed, N skipped."""
+import importlib
 import importlib.util
 import inspect
 import io
@@ -7,6 +8,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -613,6 +615,34 @@ class Cache(unittest.TestCase):
             for t in threads:
                 t.join()
             self.assertEqual(wrong, [])
+
+
+class Scoreboard(unittest.TestCase):
+    """The files for ONNX's backend scoreboard, and its way to run the backend: as a module."""
+    FOLDER = os.path.join(ROOT, "packaging", "scoreboard")
+
+    def test_cases_run(self):
+        import onnx.backend.test
+        names = set()
+        for kind in "stable", "development":
+            with open(os.path.join(self.FOLDER, "runtimes", "onnxc", kind, "Dockerfile")) as f:
+                names |= set(re.findall(r'^ENV ONNX_BACKEND="(.*)"$', f.read(), re.MULTILINE))
+        self.assertEqual(names, {"onnxc.backend"})
+        runner = onnx.backend.test.BackendTest(importlib.import_module(*names), __name__)
+        runner.include("^test_(add|clip|topk|split_to_sequence)_.*cpu$")
+        with open(os.devnull, "w") as quiet:
+            result = unittest.TextTestRunner(stream=quiet).run(runner.test_suite)
+        self.assertEqual((result.failures, result.errors), ([], []))
+        self.assertGreater(result.testsRun - len(result.skipped), 10)
+
+    def test_configuration(self):
+        with open(os.path.join(self.FOLDER, "setup", "config.json")) as f:
+            config = json.load(f)
+        for kind, entries in config.items():
+            entry = entries["onnxc"]
+            self.assertEqual((entry["name"], entry["results_dir"]), ("onnxc", f"./results/onnxc/{kind}"))
+            self.assertTrue(os.path.exists(os.path.join(self.FOLDER, "runtimes", "onnxc", kind, "Dockerfile")))
+        self.assertEqual(config["stable"]["onnxc"]["core_packages"], ["onnxc"])
 
 
 PROGRAM = '''
