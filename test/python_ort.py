@@ -276,6 +276,7 @@ class Runs(unittest.TestCase):
                 self.assertEqual((meta.domain, meta.version, meta.graph_description, meta.description, meta.custom_metadata_map),
                                  ("org.example", -3, "the graph", "the model", {"author": "me"}))
         self.assertIn(f"{len(data)} bytes", repr(ort.InferenceSession(data)))
+        self.assertEqual((session._model_path, ort.InferenceSession(data)._model_path), (path_of("mlp.onnx"), ""))
 
     def test_pickling(self):
         settings = ort.SessionOptions()

@@ -154,6 +154,11 @@ class InferenceSession:
         self._profile = Profile(self._settings.profile_file_prefix) if self._settings.enable_profiling else None
 
     @property
+    def _model_path(self) -> str:
+        """As in ONNX Runtime, where programs read it; "": the model was given as bytes."""
+        return self._made_with[0] if isinstance(self._made_with[0], str) else ""
+
+    @property
     def device(self) -> str:
         """The device on which it runs: "cpu" or "cuda:0"."""
         context = self._context and abi.Context.from_address(self._context.value)
