@@ -113,6 +113,6 @@ int pipeline_choices(pipeline *p, int **choices);
 struct emit_means pipeline_means(pipeline *p);
 const char *loops_text(arena *a, const lmodule *m);
 bool is_identifier(const char *s); // of C
-// The C identifier of a model: --name, or made of its file's name.
+// The C identifier of a model: --name, or made of the name of the output, or of the model's file.
 const char *model_identifier(arena *a, diag *d, const options *o, const char *path);
 #endif

@@ -153,7 +153,7 @@ class OnGpu(unittest.TestCase):
     @classmethod
     def compiled(cls, name, *options, ending=""):
         options = options or ("--device=cuda",)
-        ran = cls.onnxc(f"{name}.onnx", "--nvrtc", DOUBLES, "-o", f"{name}{ending}.so", *options)
+        ran = cls.onnxc(f"{name}.onnx", "--nvrtc", DOUBLES, "--name", name, "-o", f"{name}{ending}.so", *options)
         assert ran.returncode == 0, ran.stderr
         return Model(cls.path(f"{name}{ending}.so"), name)
 
