@@ -132,7 +132,8 @@ typedef struct onnxc_model {
      * dims: the dims of all inputs, then of all outputs, at onnxc_tensor_info.first_dim. The run writes those
      *     of the outputs, even if it returns ONNXC_TOO_SMALL: they are then the sizes needed.
      * capacity: for each output, the elements it has room for; 1 for an onnxc_value.
-     * message: may be NULL; set to the reason if the run fails. */
+     * message: may be NULL; set to the reason if the run fails. The text remains valid until the next failed run
+     *     in this thread. */
     int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,
                size_t workspace_size, const char **message);
     /* Workspace size in bytes for inputs of these dims; -1: the model does not accept them. */

@@ -89,7 +89,7 @@ static bool run_kernel(void *user, interp *in, const kernel *k) {
     if (error) r->machine->error = error = arena_printf(in->arena, "kernel '%s': %s", k->name, error);
     arena_destroy(own);
     if (error) interp_stop(in, INTERP_FAILED, error);
-    if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);
+    if (status) interp_stop(in, INTERP_FAILED, failure_text(in->arena, k, status - 1));
     return true;
 }
 

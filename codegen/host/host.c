@@ -337,7 +337,7 @@ static void plan_program(host_builder *a) {
             calls_runtime |= runs_parallel(&a->h[j], c) || c->has_tiles;
             if (a->plan.in_place[k]) c->f->noalias = false;
         }
-    a->result->needs_runtime |= !t->arch.is_text && calls_runtime;
+    a->result->needs_runtime |= !t->arch.is_text && (calls_runtime || a->o->runtime);
 }
 
 // ---------------------------------------------------------------- several programs

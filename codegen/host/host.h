@@ -34,7 +34,8 @@ typedef struct build_options {
     bool no_generic;  // omit the generic entry and the descriptor (the default for freestanding targets)
     bool descriptor;  // keep them for freestanding targets, too
     const char *hook; // int hook(void *user, uint32_t kernel) between kernels, non-zero cancels; NULL: none
-    bool waits; // for measurements on a GPU: wait for each kernel, then call the hook with HOOK_NO_KERNEL
+    bool waits;   // for measurements on a GPU: wait for each kernel, then call the hook with HOOK_NO_KERNEL
+    bool runtime; // there is a runtime to call, though the program alone may not need it
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights; // name of the weights file; NULL: the object contains the constants

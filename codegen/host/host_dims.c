@@ -179,15 +179,16 @@ static void check_range(host *h, const dim *s, ins *v, const char *where) {
     lbuild *b = &h->b;
     int64_t lo = s->min > 0 ? s->min : 0, hi = s->max < max_size(h) ? s->max : max_size(h);
     arena *a = h->builder->arena;
-    const char *text = arena_printf(a, "%s is negative or too large", where);
+    const char *plain = arena_printf(a, "%s is negative or too large", where), *rule = NULL;
     if (s->max >= max_size(h) && lo)
-        text =
-            arena_printf(a, "%s: %s must be at least %lld, and not too large", where, s->name, (long long)lo);
+        rule = arena_printf(a, "%s must be at least %lld, and not too large", s->name, (long long)lo);
     else if (s->max < max_size(h))
-        text =
-            arena_printf(a, "%s: %s must be from %lld to %lld", where, s->name, (long long)lo, (long long)hi);
+        rule = arena_printf(a, "%s must be from %lld to %lld", s->name, (long long)lo, (long long)hi);
+    said m = {.first = v, .numbered = arena_printf(a, "%s is \1, which is negative or too large", where)};
+    m.plain = rule ? arena_printf(a, "%s: %s", where, rule) : plain;
+    if (rule) m.numbered = arena_printf(a, "%s is \1, but %s", where, rule);
     ins *below = lb_bin(b, L_SUB, v, lb_int(b, i64(), lo));
-    host_fail_if(h, lb_cmp(b, L_ULT, lb_int(b, i64(), hi - lo), below), ONNXC_BAD_DIM, text);
+    host_fail_saying(h, lb_cmp(b, L_ULT, lb_int(b, i64(), hi - lo), below), ONNXC_BAD_DIM, &m);
 }
 
 static void bind(host *h, const dim *s, ins *v, const char *where) {
@@ -201,11 +202,26 @@ void host_bind_arguments(host *h, ins *const *values) {
     for (int j = 0; j < io->symbols.n; j++) bind(h, io->symbols.at[j], values[j], io->arguments[j]);
 }
 
+// " (from input 'ids')", the first one with an axis of that size.
+static const char *source_of(host *h, const dim *want) {
+    const interface *io = h->builder->io;
+    for (int j = 0; j < io->nin && want->kind == DIM_SYMBOL; j++)
+        for (int i = 0; i < io->in[j].buffer->rank; i++)
+            if (io->in[j].buffer->dims[i] == want)
+                return arena_printf(h->builder->arena, " (from input '%s')", io->in[j].original);
+    return "";
+}
+
 static void check_dim(host *h, const io_tensor *t, int axis, ins *given) {
+    arena *a = h->builder->arena;
     const dim *want = t->buffer->dims[axis];
-    const char *text = arena_printf(h->builder->arena, "input '%s': axis %d must have size %s", t->original,
-                                    axis, dim_text(h->builder->arena, want));
-    host_fail_if(h, lb_cmp(&h->b, L_NE, given, host_dim(h, want)), ONNXC_BAD_DIM, text);
+    const char *where = arena_printf(a, "input '%s': axis %d", t->original, axis), *size = dim_text(a, want);
+    const char *from = source_of(h, want);
+    said m = {.plain = arena_printf(a, "%s must have size %s%s", where, size, from), .first = given};
+    m.numbered = dim_is_const(want) ? arena_printf(a, "%s is \1, but must be %s", where, size)
+                                    : arena_printf(a, "%s is \1, but %s is \2%s", where, size, from);
+    m.second = host_dim(h, want);
+    host_fail_saying(h, lb_cmp(&h->b, L_NE, given, m.second), ONNXC_BAD_DIM, &m);
 }
 
 void host_bind_symbols(host *h) {

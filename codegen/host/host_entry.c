@@ -18,17 +18,36 @@ static int64_t message_offset(host_builder *a, const char *s) {
     return at;
 }
 
-static void set_message(host *h, const char *s) {
-    if (!h->message) {
-        lb_comment(&h->b, s);
-        return;
-    }
+static ins *message_text(host *h, const char *s) {
     ins *all = lb_symbol(&h->b, arena_printf(h->builder->arena, "%s_messages", h->builder->io->name));
-    lb_store(&h->b, h->message, idx(h, 0), lb_offset(&h->b, all, idx(h, message_offset(h->builder, s)), 1),
-             0);
+    return lb_offset(&h->b, all, idx(h, message_offset(h->builder, s)), 1);
 }
 
+// The runtime puts numbers into messages. Objects that do not link with it say them without.
+static void set_message(host *h, const said *m) {
+    lbuild *b = &h->b;
+    if (!h->message) {
+        lb_comment(b, m->plain);
+        return;
+    }
+    bool numbers = m->numbered && h->builder->result->needs_runtime;
+    ins *s = message_text(h, numbers ? m->numbered : m->plain);
+    if (numbers) {
+        const char *name =
+            runtime_function(h->builder, "onnxc_rt_message", lt_ptr(), 3, (ltype[]){lt_ptr(), i64(), i64()});
+        s = lb_call(b, lt_ptr(), name, 3,
+                    (ins *[]){s, m->first, m->second ? m->second : lb_int(b, i64(), 0)});
+    }
+    lb_store(b, h->message, idx(h, 0), s, 0);
+}
+
+static void set_plain(host *h, const char *s) { set_message(h, &(said){.plain = s}); }
+
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
+    host_fail_saying(h, cond, code, &(said){.plain = message});
+}
+
+void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message) {
     lbuild *b = &h->b;
     if (cond->op == L_CONST && !cond->i) return;
     ins *failed = lb_if(b, cond);
@@ -130,8 +149,16 @@ ins *open_capacity(host *h, const buffer *output) {
     return fits;
 }
 
-void close_capacity(host *h, ins *fits) {
+static void say_too_small(host *h, const io_tensor *t, ins *capacity) {
+    arena *a = h->builder->arena;
+    const char *plain = arena_printf(a, "output '%s' is too small", t->original);
+    set_message(h, &(said){plain, arena_printf(a, "%s: \1 elements given, \2 needed", plain), capacity,
+                           host_dim(h, buffer_count(t->buffer))});
+}
+
+void close_capacity(host *h, ins *fits, const buffer *output) {
     lb_else(&h->b, fits);
+    say_too_small(h, tensor_at(h, true, output->io), io_capacity(h, output->io));
     lb_set(&h->b, h->too_small, lb_int(&h->b, lt(LK_I1, 1), 1));
     lb_end(&h->b, fits);
 }
@@ -190,7 +217,7 @@ static void check_capacities(host *h) {
         if (!capacity) continue;
         if (!any) any = lb_var(b, "small", lb_int(b, lt(LK_I1, 1), 0));
         ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, host_dim(h, buffer_count(t->buffer))));
-        set_message(h, arena_printf(h->builder->arena, "output '%s' is too small", t->original));
+        say_too_small(h, t, capacity);
         lb_set(b, any, yes);
         lb_end(b, small);
     }
@@ -208,9 +235,13 @@ static void check_workspace(host *h) {
     if (dim_is(need, 0)) return;
     const char *bytes = dim_text(a->arena, need);
     ins *size = host_index(h, need), *zero = lb_int(b, size_type(h), 0);
-    host_fail_if(h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
-                 dim_is_const(need) ? arena_printf(a->arena, "the workspace needs %s bytes", bytes)
-                                    : "the workspace is too small");
+    const char *plain = dim_is_const(need)
+                            ? arena_printf(a->arena, "workspace too small: %s bytes needed", bytes)
+                            : "the workspace is too small";
+    ins *given = lindex_kind(h->t) == LK_I64 ? h->size : lb_conv(b, L_ZEXT, LK_I64, h->size);
+    host_fail_saying(
+        h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
+        &(said){plain, "workspace too small: \1 bytes given, \2 needed", given, host_dim(h, need)});
     ins *none = lb_cmp(b, L_EQ, h->workspace, lb_null(b));
     if (size->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, size, zero));
     host_fail_if(h, none, ONNXC_NULL_POINTER, "the workspace is a null pointer");
@@ -304,13 +335,14 @@ static void run_body(host *h) {
     make_task_arrays(h);
     make_library_arrays(h);
     prepare_gpu(h);
-    if (!h->gpu_run && checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
+    bool small = h->t->arch.is_text || !h->t->hosted;
+    if (!h->gpu_run && checks_data(h))
+        h->kernel_status = named_local(b, "failed", small ? LK_I32 : LK_I64, 1);
     if (has_data_sized(h->builder->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);
     write_output_dims(h, true);
     if (h->too_small) {
         ins *small = lb_if(b, lb_get(b, h->too_small));
-        set_message(h, "an output needs more elements than its capacity");
         lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
         lb_end(b, small);
     }
@@ -459,7 +491,7 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
         return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }
-    set_message(&h, bad_cpu);
+    set_plain(&h, bad_cpu);
     lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
 }
 

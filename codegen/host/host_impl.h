@@ -121,6 +121,12 @@ void host_variables(host *h); // one for each opaque dim
 
 // host_entry.c
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message);
+// A message with numbers in place of \1 and \2, which the runtime writes; the plain one is for objects without it.
+typedef struct said {
+    const char *plain, *numbered; // NULL: no numbers
+    ins *first, *second;          // i64; NULL: none
+} said;
+void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message);
 // Fails if that argument ("output 'y'") is a null pointer although it has elements.
 void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name);
 ins *io_pointer(host *h, bool output, int i);
@@ -128,7 +134,7 @@ ins *io_dim(host *h, bool output, int i, int axis);
 ins *io_capacity(host *h, int i); // NULL: the interface does not have it
 // Opens a branch in which output i has room for its elements, and closes it: else *too_small is set.
 ins *open_capacity(host *h, const buffer *output);
-void close_capacity(host *h, ins *fits);
+void close_capacity(host *h, ins *fits, const buffer *output);
 // host_context.c
 void begin_weights(host_builder *a);
 const char *weights_head_symbol(const host_builder *a);

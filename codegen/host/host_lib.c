@@ -72,7 +72,7 @@ void library_step(host *h, const step *s) {
     for (int j = 0; j < s->nmessages; j++)
         host_fail_if(h, lb_cmp(b, L_EQ, failed, lb_int(b, i32(), j + 1)), ONNXC_CHECK_FAILED,
                      located(h, s->loc, s->messages[j]));
-    if (room) close_capacity(h, room);
+    if (room) close_capacity(h, room, s->args[0]);
 }
 
 // Frees the strings and sequences of a run.

@@ -61,17 +61,47 @@ static void call_plain(host *h, const kernel_code *c, ins *scratch) {
     lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
 }
 
+// The check of that message, of which the status has the index; NULL: it has none.
+static const expr *find_check(const kernel *k, int message) {
+    const expr *index, *size;
+    for (int j = 0; j < k->exprs.n; j++) {
+        const expr *e = k->exprs.at[j];
+        if (e->op == X_CHECK && e->axis == message && check_operands(e, &index, &size)) return e;
+    }
+    return NULL;
+}
+
+static void fail_check(host *h, const kernel *k, int message, ins *failed, ins *status) {
+    arena *a = h->builder->arena;
+    lbuild *b = &h->b;
+    const expr *check = find_check(k, message), *index, *size;
+    said m = {.plain = failure_text(a, k, message)};
+    if (status->type.kind == LK_I64 && check && check_operands(check, &index, &size)) {
+        m.numbered = failure_numbered(a, k, message);
+        m.first = lb_bin(b, L_ASHR, status, lb_int(b, i64(), 8));
+        m.second = size->op == X_DIM ? host_dim(h, size->dim) : lb_int(b, i64(), size->i);
+    }
+    host_fail_saying(h, failed, ONNXC_CHECK_FAILED, &m);
+}
+
 static void check_kernel(host *h, const kernel_code *c, ins *status) {
     lbuild *b = &h->b;
     const kernel *k = c->kernel;
+    ltype t = status->type;
     if (!h->message || k->messages.n == 1) {
-        const char *text = located(h, k->loc, k->messages.at[0]);
-        host_fail_if(h, lb_cmp(b, L_NE, status, lb_int(b, i32(), 0)), ONNXC_CHECK_FAILED, text);
+        fail_check(h, k, 0, lb_cmp(b, L_NE, status, lb_int(b, t, 0)), status);
         return;
     }
+    ins *any = lb_if(b, lb_cmp(b, L_NE, status, lb_int(b, t, 0)));
+    ins *number = t.kind == LK_I64 ? lb_bin(b, L_AND, status, lb_int(b, t, 255)) : status;
     for (int j = 0; j < k->messages.n; j++)
-        host_fail_if(h, lb_cmp(b, L_EQ, status, lb_int(b, i32(), j + 1)), ONNXC_CHECK_FAILED,
-                     located(h, k->loc, k->messages.at[j]));
+        fail_check(h, k, j, lb_cmp(b, L_EQ, number, lb_int(b, t, j + 1)), status);
+    lb_end(b, any);
+}
+
+static ins *status_value(host *h, const kernel_code *c, ins *at) {
+    lkind kind = status_kind(c->kernel, h->t);
+    return lb_load(&h->b, lt(kind, 1), at, index_const(h, 0), kind == LK_I64 ? 8 : 4);
 }
 
 static void call_hook(host *h, int64_t kernel) {
@@ -102,10 +132,13 @@ static void kernel_step(host *h, const step *s) {
         call_hook(h, HOOK_NO_KERNEL);
         return;
     }
-    if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
+    if (c->has_status) {
+        lkind kind = status_kind(c->kernel, h->t);
+        lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, lt(kind, 1), 0), kind == LK_I64 ? 8 : 4);
+    }
     if (runs_parallel(h, c)) call_parallel(h, c, scratch);
     else call_plain(h, c, scratch);
-    if (c->has_status) check_kernel(h, c, lb_load(b, i32(), h->kernel_status, index_const(h, 0), 4));
+    if (c->has_status) check_kernel(h, c, status_value(h, c, h->kernel_status));
 }
 
 // ---------------------------------------------------------------- memory
@@ -132,7 +165,7 @@ static void copy_step(host *h, const step *s) {
     bool sized = s->buffer->role == BUF_OUTPUT && dims_are_opaque(s->buffer->dims, s->buffer->rank);
     ins *fits = sized ? open_capacity(h, s->buffer) : NULL;
     copy_bytes(h, s->buffer, s->from, bytes);
-    if (fits) close_capacity(h, fits);
+    if (fits) close_capacity(h, fits, s->buffer);
 }
 
 static void alloc_step(host *h, const step *s) {
@@ -186,10 +219,12 @@ static void check_bounds(host *h, const step *s, ins *v) {
     if (s->dim && s->dim->min >= d->min && s->dim->max <= d->max) return;
     ins *above = lb_bin(b, L_SUB, v, lb_int(b, i64(), d->min));
     ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
-    host_fail_if(h, wrong, ONNXC_CHECK_FAILED,
-                 located(h, s->loc,
-                         arena_printf(h->builder->arena, "a size is outside the range %lld to %lld",
-                                      (long long)d->min, (long long)d->max)));
+    const char *range = arena_printf(h->builder->arena, "outside the range %lld to %lld", (long long)d->min,
+                                     (long long)d->max);
+    const char *plain = arena_printf(h->builder->arena, "a size is %s", range);
+    const char *numbered = arena_printf(h->builder->arena, "size \1 is %s", range);
+    host_fail_saying(h, wrong, ONNXC_CHECK_FAILED,
+                     &(said){located(h, s->loc, plain), located(h, s->loc, numbered), v, NULL});
 }
 
 static void set_dim_step(host *h, const step *s) {

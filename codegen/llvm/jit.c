@@ -76,7 +76,7 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     const kernel_code *c = j->code[k->id];
     int64_t args[512];
     int n = 0;
-    int32_t status = 0;
+    int64_t status = 0;
     if (c->nbuffers + c->ndims > 500) return false;
     for (int i = 0; i < c->nbuffers; i++) args[n++] = (int64_t)(intptr_t)in->at[c->buffers[i]->id].data;
     for (int i = 0; i < c->ndims; i++) args[n++] = interp_dim(in, c->dims[i]);
@@ -91,7 +91,7 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     double start = clock_thread();
     j->call[k->id](args);
     j->time[k->id] += clock_thread() - start;
-    if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);
+    if (status) interp_stop(in, INTERP_FAILED, failure_text(in->arena, k, status_message(k, status)));
     return true;
 }
 

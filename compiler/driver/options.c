@@ -31,7 +31,8 @@ const option compile_options[] = {
     {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
      "write a Makefile dependency file: every output depends on the model and its external data"},
     {"--name", NULL, "IDENT", OPT_TEXT, AT(name), OUTPUT,
-     "prefix of the C identifiers; default: the name of the output file without its extension", .incidental = true},
+     "prefix of the C identifiers; default: the name of the output file without its extension",
+     .incidental = true},
 
     {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
      "target triple, as in LLVM; *-none-* implies --freestanding --threads 1 -Os; default: this machine"},

@@ -54,6 +54,7 @@ struct pipeline {
     // By the caller, before pipeline_run.
     int (*hook)(void *user, uint32_t kernel); // what options->hook names, for JIT code
     bool text_target;                         // loops for C text
+    bool runs_here;                           // the code is loaded into this process
     gpu_want gpu_want;                        // where host code launches kernels
     struct probes *probes;                    // values that runs show (compiler/driver/probes.h); NULL: none
 

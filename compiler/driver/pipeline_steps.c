@@ -168,6 +168,7 @@ static void schedule_for_host(pipeline *p) {
     *b = (build_options){.name = p->name,
                          .hook = p->options->hook,
                          .waits = p->hook != NULL,
+                         .runtime = p->runs_here,
                          .version = ONNXC_VERSION,
                          .model_hash = digest_text(p->model_digest),
                          .options_hash = options_hash(p),

@@ -146,6 +146,7 @@ static runnable *compiled(pipeline *p, const source *s) {
     }
     if (p->options->runner) return program_model(p, s);
     p->text_target = emit && strcmp(emit, "c") == 0;
+    p->runs_here = !p->text_target;
     pipeline_run(p, s, GOAL_LOOPS);
     return p->stopped ? NULL : p->text_target ? text_model(p) : loaded_model(p);
 }

@@ -34,10 +34,10 @@ kernel *kernel_begin(kernel *k) {
 // ---------------------------------------------------------------- expressions
 static int message_of(cloning *g, int message) {
     if (g->message[message] >= 0) return g->message[message];
-    const char *s = g->from->messages.at[message];
+    const check_message *m = g->from->messages.at[message];
     int n = g->to->messages.n, j = 0;
-    while (j < n && g->to->messages.at[j] != s) j++;
-    if (j == n) VEC_PUSH(g->to->arena, &g->to->messages, s);
+    while (j < n && g->to->messages.at[j] != m) j++;
+    if (j == n) VEC_PUSH(g->to->arena, &g->to->messages, m);
     return g->message[message] = j;
 }
 

@@ -340,15 +340,73 @@ expr *x_check(kernel *k, expr *a, expr *holds, int message) {
     return intern(k, (expr){.op = X_CHECK, .dtype = a->dtype, .arg = {a, holds}, .axis = message});
 }
 
-expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message) {
+static expr *checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *text,
+                           const char *numbered) {
     if (index->dtype != DT_I64) index = x_cast(k, index, DT_I64, true);
     expr *n = x_dim(k, extent), *zero = x_i64(k, 0);
     expr *i = wrap ? x_select(k, x_lt(k, index, zero), x_add(k, index, n), index) : index;
     expr *ok = x_and(k, x_bin(k, X_LE, zero, i), x_lt(k, i, n));
     if (is_const_int(ok, 1)) return i;
-    VEC_PUSH(k->arena, &k->messages, message);
+    int message = kernel_message(k, text, numbered);
     expr *clamped = x_bin(k, X_MAX, x_bin(k, X_MIN, i, x_add(k, n, x_i64(k, -1))), zero);
-    return x_check(k, clamped, ok, k->messages.n - 1);
+    return x_check(k, clamped, ok, message);
+}
+
+expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message) {
+    return checked_index(k, index, extent, wrap, message, NULL);
+}
+
+expr *x_checked_position(kernel *k, expr *index, dim *extent, int axis) {
+    return checked_index(k, index, extent, true,
+                         arena_printf(k->arena, "an index is out of range for axis %d", axis),
+                         arena_printf(k->arena, "index \1 is out of range for axis %d of size \2", axis));
+}
+
+// ---------------------------------------------------------------- messages of checks
+int kernel_message(kernel *k, const char *text, const char *numbered) {
+    check_message *m = ARENA_NEW(k->arena, check_message);
+    *m = (check_message){text, numbered, k->loc};
+    if (!numbered) m->numbered = arena_printf(k->arena, "%s (index \1, size \2)", text);
+    VEC_PUSH(k->arena, &k->messages, m);
+    return k->messages.n - 1;
+}
+
+static const char *located(arena *a, const kernel *k, const check_message *m, const char *said) {
+    const loc *at = m->loc && m->loc->node ? m->loc : k->loc;
+    text t = {.arena = a};
+    if (at && at->node) text_add_node(&t, at, false), text_add(&t, ": ");
+    text_add(&t, said);
+    return text_str(&t);
+}
+
+const char *failure_text(arena *a, const kernel *k, int message) {
+    return located(a, k, k->messages.at[message], k->messages.at[message]->text);
+}
+
+const char *failure_numbered(arena *a, const kernel *k, int message) {
+    return located(a, k, k->messages.at[message], k->messages.at[message]->numbered);
+}
+
+const char *text_numbered(arena *a, const char *said, int64_t first, int64_t second) {
+    text t = {.arena = a};
+    for (; *said; said++) {
+        if (*said == '\1' || *said == '\2')
+            text_printf(&t, "%lld", (long long)(*said == '\1' ? first : second));
+        else text_addn(&t, said, 1);
+    }
+    return text_str(&t);
+}
+
+bool check_operands(const expr *check, const expr **index, const expr **size) {
+    const expr *holds = check->arg[1], *less = NULL;
+    for (int j = 0; j < 2 && holds->op == X_AND; j++)
+        if (holds->arg[j]->op == X_LT) less = holds->arg[j];
+    if (holds->op == X_LT) less = holds;
+    if (!less || (less->arg[1]->op != X_DIM && less->arg[1]->op != X_CONST)) return false;
+    const expr *i = less->arg[0];
+    bool wrapped = i->op == X_SELECT && i->arg[0]->op == X_LT && i->arg[0]->arg[0] == i->arg[2];
+    *index = wrapped ? i->arg[2] : i, *size = less->arg[1];
+    return dtype_class_of((*index)->dtype) == DC_INT && dtype_class_of((*size)->dtype) == DC_INT;
 }
 
 // ---------------------------------------------------------------- looking

@@ -137,8 +137,7 @@ static bool parse_saturate(program_reader *r) {
 static int parse_message(program_reader *r) {
     kernel *k = r->k;
     reader_expect(&r->in, ",");
-    VEC_PUSH(k->arena, &k->messages, reader_string(&r->in));
-    return k->messages.n - 1;
+    return kernel_message(k, reader_string(&r->in), NULL);
 }
 
 static expr_op op_of_name(const char *name) {

@@ -103,11 +103,20 @@ static void eval_read(run *r, const expr *e, int64_t n, cell *out) {
                                                              : load(r, m, e->buffer->dtype, at[j]);
 }
 
+static void stop_check(run *r, const expr *e, int64_t lane) {
+    const expr *index, *size;
+    arena *a = r->in->arena;
+    if (!check_operands(e, &index, &size)) interp_stop(r->in, INTERP_FAILED, failure_text(a, r->k, e->axis));
+    interp_stop(r->in, INTERP_FAILED,
+                text_numbered(a, failure_numbered(a, r->k, e->axis), strip_result(r, index, lane).i,
+                              strip_result(r, size, lane).i));
+}
+
 static void eval_check(run *r, const expr *e, int64_t n, cell *out) {
     const cell *a = r->cells[e->arg[0]->id], *b = r->cells[e->arg[1]->id];
     int sa = r->varies[e->arg[0]->id], sb = r->varies[e->arg[1]->id];
     for (int64_t j = 0; j < n; j++) {
-        if (!b[j * sb].i) interp_stop(r->in, INTERP_FAILED, r->k->messages.at[e->axis]);
+        if (!b[j * sb].i) stop_check(r, e, j);
         out[j] = a[j * sa];
     }
 }

@@ -169,6 +169,15 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
 // The index clamped to [0, extent), after adding extent to negative ones (when wrap), with a check that fails
 // the run with `message` if it was outside.
 expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message);
+expr *x_checked_position(kernel *k, expr *index, dim *extent, int axis); // on that axis, may be negative
+int kernel_message(kernel *k, const char *text, const char *numbered);   // numbered NULL: made of text
+const char *failure_text(arena *a, const kernel *k, int message);        // with the node
+// With the node and the placeholders of numbers.
+const char *failure_numbered(arena *a, const kernel *k, int message);
+// \1 and \2 replaced by numbers.
+const char *text_numbered(arena *a, const char *text, int64_t first, int64_t second);
+// The index that check compares with a size, before it was made positive, and the size; false: there are none.
+bool check_operands(const expr *check, const expr **index, const expr **size);
 
 // e without folding; its id and axes are set.
 expr *x_as_written(kernel *k, const expr *e);
@@ -228,6 +237,12 @@ struct stage {
     VEC(write) writes;
 };
 
+// Of X_CHECK. In `numbered`, \1 is the index that was checked and \2 the size that it must not reach.
+typedef struct check_message {
+    const char *text, *numbered;
+    const loc *loc; // of the node whose check it is; NULL: the kernel's
+} check_message;
+
 struct kernel {
     int id; // dense in the program
     arena *arena;
@@ -239,9 +254,9 @@ struct kernel {
     int nouter; // the first nouter axes are parallel and shared by all stages
     VEC(stage *) stages;
     VEC(buffer *) locals;
-    VEC(const char *) messages; // of X_CHECK
-    VEC(expr *) exprs;          // by id
-    map shared;                 // equal expressions
+    VEC(const check_message *) messages; // of X_CHECK
+    VEC(expr *) exprs;                   // by id
+    map shared;                          // equal expressions
     const buffer *in_place; // operand whose memory its result has (a state): unchanged elements need no write
     const char *algorithm;  // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
 };

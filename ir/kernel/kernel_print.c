@@ -147,7 +147,7 @@ static void print_expr(const printer *p, const expr *e, dtype want) {
     if ((e->op == X_ROUND_TO || e->op == X_CAST) && e->saturate && cast_may_saturate(e->to))
         text_add(p->t, ", saturate");
     if (e->op == X_CHECK) {
-        const char *message = p->k->messages.at[e->axis];
+        const char *message = p->k->messages.at[e->axis]->text;
         text_add(p->t, ", ");
         text_add_quoted(p->t, message, strlen(message));
     }

@@ -14,6 +14,9 @@ int onnxc_rt_avx_vnni(void);
  * process use them, which it is asked here. */
 int onnxc_rt_tiles(void);
 
+/* The text with numbers in place of \1 and \2, in memory of this thread until its next failed run. */
+const char *onnxc_rt_message(const char *text, int64_t first, int64_t second);
+
 /* Aligned to 64 bytes; NULL: out of memory. A block of 0 bytes is not NULL. */
 void *onnxc_rt_alloc(int64_t bytes);
 void onnxc_rt_free(void *block); /* accepts NULL */

@@ -73,7 +73,7 @@ static inline bool loops_machine_kernel(void *user, interp *in, const kernel *k)
     uint64_t *args = ARENA_ARRAY(a, uint64_t, c->f->params.n + 1);
     kernel_memory *all = ARENA_ARRAY(a, kernel_memory, c->nbuffers + 1);
     int n = 0, memories = 0;
-    int32_t status = 0;
+    int64_t status = 0;
     for (int i = 0; i < c->nbuffers; i++)
         args[n++] = machine_address(a, all, &memories, in, c->buffers[i], kernel_writes(k, c->buffers[i]));
     for (int i = 0; i < memories; i++)
@@ -102,7 +102,7 @@ static inline bool loops_machine_kernel(void *user, interp *in, const kernel *k)
         if (all[i].writable)
             memcpy(in->at[all[i].root->id].data, all[i].at, (size_t)in->at[all[i].root->id].bytes);
     arena_destroy(a);
-    if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);
+    if (status) interp_stop(in, INTERP_FAILED, failure_text(in->arena, k, status_message(k, status)));
     return true;
 }
 #endif

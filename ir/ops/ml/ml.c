@@ -336,7 +336,7 @@ static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes
     expr *category = stage_own_axis(k, s, AXIS_REDUCE, "c", classes->dims[0]),
          *v = x_cast(k, x_read(k, x, at), DT_I64, true);
     expr *found = stage_reduce(k, s, RED_OR, x_bin(k, X_EQ, v, x_read(k, classes, &category)));
-    VEC_PUSH(k->arena, &k->messages, "a value of X is not one of the categories");
+    kernel_message(k, "a value of X is not one of the categories", NULL);
     stage_write(k, s, known, at, x_check(k, found, found, k->messages.n - 1));
 }
 
@@ -353,7 +353,7 @@ static void encode_strings(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, at);
     expr *place = x_read(k, places, at), *known = x_bin(k, X_LE, x_i64(k, 0), place);
     if (!node_int(n, "zeros", 1)) {
-        VEC_PUSH(k->arena, &k->messages, "a value of X is not one of the categories");
+        kernel_message(k, "a value of X is not one of the categories", NULL);
         place = x_check(k, place, known, k->messages.n - 1);
     }
     expr *category = x_read_guarded(k, classes, &place, known, x_i64(k, -1));

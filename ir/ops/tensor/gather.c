@@ -5,8 +5,6 @@
 #include "ir/ops/text/string.h"
 #include <string.h>
 
-static const char *const outside = "an index is out of range for its axis";
-
 static int axis_of(const node *n, int64_t fallback, int rank) {
     return infer_axis(n, node_int(n, "axis", fallback), rank);
 }
@@ -61,7 +59,7 @@ static void gather_lower(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, index);
     for (int a = 0; a < axis; a++) from[a] = index[a];
     for (int a = axis + 1; a < data->rank; a++) from[a] = index[a + q - 1];
-    from[axis] = x_checked_index(k, x_read(k, indices, index + axis), data->dims[axis], true, outside);
+    from[axis] = x_checked_position(k, x_read(k, indices, index + axis), data->dims[axis], axis);
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
@@ -106,7 +104,7 @@ static void gather_elements_lower(lowering *l, node *n) {
     expr *index[MAX_RANK], *from[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, index);
     memcpy(from, index, sizeof from);
-    from[axis] = x_checked_index(k, x_read(k, indices, index), data->dims[axis], true, outside);
+    from[axis] = x_checked_position(k, x_read(k, indices, index), data->dims[axis], axis);
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
@@ -138,7 +136,7 @@ static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buf
     for (int j = 0; j < indices->rank - 1; j++) at[j] = index[j];
     for (int j = 0; j < length; j++) {
         at[indices->rank - 1] = x_i64(k, j);
-        position[j] = x_checked_index(k, x_read(k, indices, at), data->dims[first + j], true, outside);
+        position[j] = x_checked_position(k, x_read(k, indices, at), data->dims[first + j], first + j);
     }
 }
 
@@ -279,7 +277,7 @@ static void scatter_elements_lower(lowering *l, node *n) {
     scan[axis] = true;
     scattering c = scatter_begin(l, n, scan);
     memcpy(to, c.index, sizeof to);
-    to[axis] = x_checked_index(c.k, x_read(c.k, indices, c.index), c.data->dims[axis], true, outside);
+    to[axis] = x_checked_position(c.k, x_read(c.k, indices, c.index), c.data->dims[axis], axis);
     scatter_end(&c, to);
 }
 

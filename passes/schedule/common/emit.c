@@ -81,13 +81,20 @@ static ins *make_locals(emitter *e, dim *own) {
 }
 
 void emitter_status(emitter *e) {
-    if (e->code->has_status) e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(LK_I32, 1), 0));
+    if (e->code->has_status)
+        e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(status_kind(e->k, e->t), 1), 0));
+}
+
+lkind status_kind(const kernel *k, const target *t) {
+    bool reports = t->hosted && !t->arch.is_text && !t->arch.is_gpu;
+    return reports && k->messages.n < 256 ? LK_I64 : LK_I32;
 }
 
 static void status_param(emitter *e) {
     if (!e->k->messages.n) return;
     e->code->has_status = true;
-    lfunc_param(e->code->f, "status", lt_ptr(), LK_I32, DT_I32, false);
+    lkind kind = status_kind(e->k, e->t);
+    lfunc_param(e->code->f, "status", lt_ptr(), kind, kind == LK_I64 ? DT_I64 : DT_I32, false);
     emitter_status(e);
 }
 
@@ -172,9 +179,10 @@ void emitter_block_locals(emitter *e, ins *block) {
 static void store_status(emitter *e) {
     if (!e->status) return;
     lfunc *f = e->code->f;
-    ins *failed = lb_get(&e->b, e->status), *zero = lb_int(&e->b, lt(LK_I32, 1), 0);
+    ins *failed = lb_get(&e->b, e->status), *zero = lb_int(&e->b, failed->type, 0);
     ins *bad = lb_if(&e->b, lb_cmp(&e->b, L_NE, failed, zero));
-    lb_store(&e->b, f->params.at[f->params.n - 1].value, lb_idx(&e->b, 0), failed, 4);
+    lb_store(&e->b, f->params.at[f->params.n - 1].value, lb_idx(&e->b, 0), failed,
+             failed->type.kind == LK_I64 ? 8 : 4);
     lb_end(&e->b, bad);
 }
 
@@ -535,15 +543,41 @@ static ins *emit_read(emitter *e, expr *x) {
 }
 
 // ---------------------------------------------------------------- values
+// The index of a lane that fails.
+static ins *failing_index(emitter *e, ins *ok, ins *index) {
+    lbuild *b = &e->b;
+    if (index->type.kind != LK_I64) index = lb_conv(b, L_SEXT, LK_I64, index);
+    if (ok->type.lanes == 1 || index->type.lanes == 1) return index;
+    ins *least = lb_splat(b, lb_int(b, lt(LK_I64, 1), INT64_MIN), ok->type.lanes);
+    return lb_hreduce(b, L_HSMAX, lb_select(b, ok, least, index));
+}
+
+static void report_index(emitter *e, const expr *x, ins *ok, ins *lanes, ins *index) {
+    lbuild *b = &e->b;
+    ltype t = lt(LK_I64, 1);
+    ins *failed = lb_if(b, lb_cmp(b, L_EQ, ok, lb_int(b, ok->type, 0)));
+    ins *shifted = lb_bin(b, L_SHL, failing_index(e, lanes, index), lb_int(b, t, 8));
+    lb_set(b, e->status, lb_bin(b, L_OR, shifted, lb_int(b, t, x->axis + 1)));
+    lb_end(b, failed);
+}
+
 static ins *emit_check(emitter *e, expr *x) {
     lbuild *b = &e->b;
+    const expr *index, *size;
+    bool reports = status_kind(e->k, e->t) == LK_I64 && check_operands(x, &index, &size);
     ins *v = emit_value(e, x->arg[0]), *ok = emit_value(e, x->arg[1]);
+    ins *i = reports ? emit_value(e, (expr *)(uintptr_t)index) : NULL;
     if (ok->type.lanes > 1 && e->active) {
         ins *lane = lb_iota(b, lt(index_kind(e), e->lanes));
         ok = lb_bin(b, L_OR, ok, lb_cmp(b, L_SLE, lb_splat(b, e->active, e->lanes), lane));
     }
+    ins *lanes = ok;
     if (ok->type.lanes > 1) ok = lb_hreduce(b, L_HAND, ok);
-    lb_set(b, e->status, lb_select(b, ok, lb_get(b, e->status), lb_int(b, lt(LK_I32, 1), x->axis + 1)));
+    if (i) report_index(e, x, ok, lanes, i);
+    else {
+        ins *before = lb_get(b, e->status);
+        lb_set(b, e->status, lb_select(b, ok, before, lb_int(b, before->type, x->axis + 1)));
+    }
     return v;
 }
 

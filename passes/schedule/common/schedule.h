@@ -10,7 +10,8 @@
 //   buffers  pointers in this order; dims as index-kind integers in this order;
 //   scratch  pointer to scratch bytes, private to one call, when scratch != NULL;
 //   begin, end  the range of tasks to run, when tasks != NULL (tasks run in any order, in several threads);
-//   status   pointer to int32: set to 1 + number of the failed X_CHECK message, when has_status.
+//   status   pointer to an integer of status_kind, when has_status: set to 1 + number of the failed X_CHECK message; if
+//            it is an int64, that is its low byte, and the rest the index of check_operands.
 typedef struct kernel_code {
     const kernel *kernel;
     const char *schedule; // its name for reports, NULL: loops
@@ -27,5 +28,10 @@ typedef struct kernel_code {
     dim *grid[3], *block[3]; // GPU launch sizes, NULL on the CPU
 } kernel_code;
 
+lkind status_kind(const kernel *k, const target *t);
+// The number of the failed message, of a status that is not 0.
+static inline int status_message(const kernel *k, int64_t status) {
+    return (int)(k->messages.n > 255 ? status : status & 255) - 1;
+}
 kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d);
 #endif
