@@ -258,9 +258,21 @@ static void context_functions(header *h) {
                 io->name, io->name);
 }
 
+static void output_dims(header *h) {
+    const interface *io = h->io;
+    if (!io->output_dims) return;
+    text_printf(&h->t,
+                "\n// Sets the sizes of the outputs that a run with the sizes of *in will have. A size that "
+                "depends on\n"
+                "// data is the largest possible one, or -1 if there is none. Returns 0 or an onnxc_status.\n"
+                "int %s_output_dims(const %s_in *in, %s_out *out);\n",
+                io->name, io->name, io->name);
+}
+
 static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
+    output_dims(h);
     context_functions(h);
     text_printf(
         &h->t,

@@ -430,7 +430,7 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     a->nvariants = nvariants;
     a->generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
     a->result = result;
-    a->io = result->io = interface_new(p, o->name ? o->name : "model", t, a->generic);
+    a->io = result->io = interface_new(p, o->name ? o->name : "model", t, a->generic, o->capacities);
     interface_add_extras(a->io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(a, t));
     a->m = result->module = lmodule_new(arena, a->io->name, t);
     a->align = result->align = t->freestanding ? 16 : 64;

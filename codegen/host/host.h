@@ -3,6 +3,7 @@
 //
 //   NAME_run(in, out, workspace, size)   typed entry: structs with one member per tensor
 //   NAME_workspace_bytes(dims...)        size_t
+//   NAME_output_dims(in, out)            sizes of the outputs, where any is not constant
 //   NAME_run_generic, NAME_workspace_generic, NAME_descriptor   the same for callers of arbitrary models
 //   (hosted) NAME_run_v2 ... NAME_run_v4          static: one for each CPU level, chosen by NAME_run_generic
 //   NAME_run_N1, NAME_run_N8 ...                  static: one for each version of the program
@@ -33,6 +34,7 @@ typedef struct build_options {
     const char *name; // prefix of the symbols; NULL: "model"
     bool no_generic;  // omit the generic entry and the descriptor (the default for freestanding targets)
     bool descriptor;  // keep them for freestanding targets, too
+    bool capacities;  // outputs whose size is not constant have a capacity
     const char *hook; // int hook(void *user, uint32_t kernel) between kernels, non-zero cancels; NULL: none
     bool waits;   // for measurements on a GPU: wait for each kernel, then call the hook with HOOK_NO_KERNEL
     bool runtime; // there is a runtime to call, though the program alone may not need it

@@ -18,6 +18,12 @@ static int64_t message_offset(host_builder *a, const char *s) {
     return at;
 }
 
+static void set_message_member(host *h, ins *s) {
+    const interface *io = h->builder->io;
+    lb_setfield(&h->b, h->out, io->message, interface_pointer_offset(h->t, io->out_int64s, io->out_pointers),
+                s);
+}
+
 static ins *message_text(host *h, const char *s) {
     ins *all = lb_symbol(&h->b, arena_printf(h->builder->arena, "%s_messages", h->builder->io->name));
     return lb_offset(&h->b, all, idx(h, message_offset(h->builder, s)), 1);
@@ -39,6 +45,7 @@ static void set_message(host *h, const said *m) {
                     (ins *[]){s, m->first, m->second ? m->second : lb_int(b, i64(), 0)});
     }
     lb_store(b, h->message, idx(h, 0), s, 0);
+    if (h->says_in_out) set_message_member(h, lb_load(b, lt_ptr(), h->message, idx(h, 0), 0));
 }
 
 static void set_plain(host *h, const char *s) { set_message(h, &(said){.plain = s}); }
@@ -570,8 +577,7 @@ static void store_results(host *h, ins *dims, ins *message) {
         }
     }
     if (!io->messages) return;
-    ins *v = lb_load(b, lt_ptr(), message, idx(h, 0), 0);
-    lb_setfield(b, h->out, io->message, interface_pointer_offset(h->t, io->out_int64s, io->out_pointers), v);
+    set_message_member(h, lb_load(b, lt_ptr(), message, idx(h, 0), 0));
 }
 
 static void write_typed_run(host_builder *a, const target *t) {
@@ -636,6 +642,36 @@ static void write_workspace_bytes(host_builder *a, const target *t) {
     }
     host_bind_arguments(&h, values);
     return_workspace(&h);
+}
+
+// ---------------------------------------------------------------- sizes of outputs
+static ins *bound_or_dim(host *h, dim *d) {
+    if (!dims_are_opaque(&d, 1)) return host_dim(h, d);
+    int64_t most = dim_upper(d);
+    return lb_int(&h->b, i64(), most < INT64_MAX / 2 ? most : -1);
+}
+
+static void write_output_sizes(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t};
+    const interface *io = a->io;
+    if (!io->output_dims) return;
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_output_dims", io->name), true, i32(), "int");
+    h.in = add_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true, arena_printf(a->arena, "%s_in", io->name));
+    h.out =
+        add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a->arena, "%s_out", io->name));
+    check_structs(&h);
+    h.says_in_out = io->messages;
+    if (io->messages) h.message = named_local(&h.b, "message", LK_PTR, 1);
+    host_bind_symbols(&h);
+    check_rules(&h);
+    host_check_negative(&h);
+    check_sizes(&h);
+    for (int i = 0; i < io->nout; i++)
+        for (int j = 0; j < io->out[i].buffer->rank; j++)
+            if (io->out[i].dim_slots[j] >= 0)
+                lb_setfield(&h.b, h.out, io->out[i].dims[j], interface_int64_offset(io->out[i].dim_slots[j]),
+                            bound_or_dim(&h, io->out[i].buffer->dims[j]));
+    lb_return(&h.b, lb_int(&h.b, i32(), ONNXC_OK));
 }
 
 // ---------------------------------------------------------------- several versions
@@ -712,6 +748,7 @@ void write_entries(host_builder *a, host *variants, int n) {
         write_workspace_generic(a, t);
     }
     write_workspace_bytes(a, t);
+    write_output_sizes(a, t);
     write_context_entries(a, t);
     if (a->result->weights_head) end_weights(a);
 }

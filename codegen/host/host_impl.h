@@ -88,10 +88,11 @@ typedef struct host {
     ins **at_caller;  // by buffer id: the caller's memory or its own; NULL: its own
     int *status_slot; // by kernel id
     int statuses;
-    bool unchecked; // kernels were launched whose status has not been read
-    int depth;      // nested regions around the current step
-    ins *made;      // list of blocks that library functions allocated; NULL: none allocates
-    bool asks_size; // the function returns the workspace size, or -1 if it fails
+    bool unchecked;   // kernels were launched whose status has not been read
+    int depth;        // nested regions around the current step
+    ins *made;        // list of blocks that library functions allocated; NULL: none allocates
+    bool says_in_out; // messages go into NAME_out
+    bool asks_size;   // the function returns the workspace size, or -1 if it fails
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }

@@ -52,7 +52,10 @@ static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
         t->dim_slots[j] = (*slots)++;
     }
     t->data_sized = output && !absent && dims_are_opaque(b->dims, b->rank);
-    if (!t->data_sized) return;
+    bool sized = false;
+    for (int j = 0; j < b->rank; j++) sized |= t->dim_slots[j] >= 0;
+    n->io->output_dims |= output && sized;
+    if (!t->data_sized && !(n->io->capacities && output && sized)) return;
     t->capacity = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_capacity", t->name));
     t->capacity_slot = (*slots)++;
 }
@@ -167,7 +170,7 @@ interface *interface_of_version(arena *a, const interface *io, const program *p)
     return own;
 }
 
-interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
+interface *interface_new(const program *p, const char *name, const target *t, bool generic, bool capacities) {
     interface *io = ARENA_NEW(p->arena, interface);
     namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
     io->name = c_identifier(p->arena, name, "model");
@@ -177,6 +180,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     io->in = ARENA_ARRAY(p->arena, io_tensor, io->nin + 1);
     io->out = ARENA_ARRAY(p->arena, io_tensor, io->nout + 1);
     io->generic = generic;
+    io->capacities = capacities;
     io->messages = t->hosted && generic;
     map_put(&n.macros, "WORKSPACE", (void *)"");
     for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");

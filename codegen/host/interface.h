@@ -15,7 +15,7 @@ typedef struct io_tensor {
     const char **dims;    // by axis: name of the int64_t member; NULL: constant
     int *dim_slots;       // by axis: number of the int64_t member; -1: constant
     bool data_sized;      // output whose size is known only at run time
-    const char *capacity; // data_sized: name of the int64_t member for its capacity in elements
+    const char *capacity; // name of the int64_t member for its capacity in elements; NULL: none
     int capacity_slot;
     int pointer_slot; // number of the pointer member
     int state; // output: 1 + the input that it updates in place, which has its members; input: 1 + that output
@@ -48,14 +48,17 @@ typedef struct interface {
     bool messages;          // NAME_out has a member for the message of a failed run
     bool generic;           // there is a generic entry and a descriptor
     const char *message;    // name of that member
-    bool context;           // a run has a context parameter
-    bool opens;             // NAME_open exists
-    const char *hook_user;  // member of NAME_in for the hook; NULL: no hook
-    map members;            // names of members in use
+    bool output_dims;       // NAME_output_dims exists
+    bool capacities;
+    bool context;          // a run has a context parameter
+    bool opens;            // NAME_open exists
+    const char *hook_user; // member of NAME_in for the hook; NULL: no hook
+    map members;           // names of members in use
 } interface;
 
 void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens);
-interface *interface_new(const program *p, const char *name, const target *t, bool generic);
+// capacities: all outputs whose size is not constant have one, not only those whose size depends on data.
+interface *interface_new(const program *p, const char *name, const target *t, bool generic, bool capacities);
 // The same names and members, with the tensors of another version of the program.
 interface *interface_of_version(arena *a, const interface *io, const program *p);
 int64_t interface_int64_offset(int slot);

@@ -108,6 +108,10 @@ const option compile_options[] = {
      "output OUT is input IN of the next call, updated in place"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
      "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
+    {"--capacities", NULL, NULL, OPT_FLAG, AT(capacities), MODEL,
+     "outputs whose size is not constant have a member for their capacity in NAME_out; runs refuse buffers "
+     "that are too "
+     "small"},
     {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
      "store constants in the object or in a separate file", .incidental = true},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,

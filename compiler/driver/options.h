@@ -11,7 +11,7 @@ typedef struct options {
     // target
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
-    bool freestanding, debug_info;
+    bool freestanding, debug_info, capacities;
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given
     // effort

@@ -167,6 +167,7 @@ static void schedule_for_host(pipeline *p) {
     build_options *b = ARENA_NEW(p->arena, build_options);
     *b = (build_options){.name = p->name,
                          .hook = p->options->hook,
+                         .capacities = p->options->capacities,
                          .waits = p->hook != NULL,
                          .runtime = p->runs_here,
                          .version = ONNXC_VERSION,
