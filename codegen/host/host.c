@@ -184,6 +184,8 @@ static dim **scratch_sizes(host_builder *a, host *variants, int n) {
             if (!c || !c->scratch) continue;
             bool several = runs_parallel(&variants[j], c);
             dim *own = several ? parallel_scratch(&variants[j], c) : c->scratch;
+            int threads = several ? kernel_threads(&variants[j], c) : 0;
+            if (threads > a->result->scratch_threads) a->result->scratch_threads = threads;
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }

@@ -69,6 +69,7 @@ typedef struct build {
     int nrules;
     int64_t align;         // of the workspace
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
+    int scratch_threads;   // for this many at most there is scratch memory of their own in the workspace; 0: none
     bool needs_runtime;    // the object refers to runtime-lite
 } build;
 

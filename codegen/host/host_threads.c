@@ -68,7 +68,7 @@ static ins *useful_threads(host *h, const kernel_code *c) {
 // That of the threads that its work and its tasks keep busy. For the most of them if that is little, or if only the run
 // knows better.
 dim *parallel_scratch(const host *h, const kernel_code *c) {
-    enum { SMALL = 1 << 18 };
+    enum { SMALL = 1 << 14 };
     dims *t = c->scratch->table;
     dim *blocks = dim_floordiv(kernel_work(c->kernel), dim_const(t, INT64_C(1) << WORK_BITS));
     dim *threads = dim_min(dim_const(t, kernel_threads(h, c)), dim_min(blocks, c->tasks));

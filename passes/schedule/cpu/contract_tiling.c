@@ -274,7 +274,14 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
 int64_t contraction_scratch(const target *t, const contraction *c) {
     block_limits l;
     if (!limits_of(t, c, &l) || !l.splits) return 0;
-    return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
+    int64_t bits = dtype_bits(c->s->states.at[0].dtype), columns = l.columns;
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    if (n && dim_is_const(n)) {
+        int64_t all =
+            dim_value(n) + (int64_t)MAX_VECTORS * target_lanes(t, (int)bits); // the last tile may be wider
+        columns = all < columns ? all : columns;
+    }
+    return l.rows * columns * bits / 8;
 }
 
 int64_t block_depth(const target *t, const contraction *c) {
