@@ -235,7 +235,8 @@ static void workspace(header *h) {
     text_add(&h->t, "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n");
     if (h->b->scratch_threads > 1)
         text_printf(&h->t,
-                    "// Part of it is scratch memory for each thread that the work at these sizes keeps busy, at most "
+                    "// Part of it is scratch memory for each thread that the work at these sizes keeps "
+                    "busy, at most "
                     "%d\n// (--threads N sets the most threads).\n",
                     h->b->scratch_threads);
     text_printf(&h->t, "size_t %s_workspace_bytes(", io->name);

@@ -69,8 +69,8 @@ typedef struct build {
     int nrules;
     int64_t align;         // of the workspace
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
-    int scratch_threads;   // for this many at most there is scratch memory of their own in the workspace; 0: none
-    bool needs_runtime;    // the object refers to runtime-lite
+    int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none
+    bool needs_runtime; // the object refers to runtime-lite
 } build;
 
 // A build, step by step. The arguments of host_begin must live until its end. Errors are fatal (d->jump).

@@ -99,7 +99,8 @@ static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *r
             }
         }
     if (t.n)
-        diag_warning(d, NULL, "%s needs functions of its compiler's own library: %s", runtime, text_str(&t));
+        diag_warning(d, WARN_RUNTIME_SYMBOLS, NULL, "%s needs functions of its compiler's own library: %s",
+                     runtime, text_str(&t));
 }
 
 bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o) {

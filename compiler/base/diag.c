@@ -129,12 +129,55 @@ void diag_remark(diag *d, const loc *at, const char *format, ...) {
     send(d, SEV_REMARK, DIAG_OK, at, s);
 }
 
-void diag_warning(diag *d, const loc *at, const char *format, ...) {
+// ---------------------------------------------------------------- warnings
+static const char *const warning_name[] = {
+#define X(id, name) name,
+    WARNINGS(X)
+#undef X
+};
+
+void diag_warning(diag *d, warning w, const loc *at, const char *format, ...) {
+    bool fatal = d->fatal >> w & 1;
+    if (d->off >> w & 1) {
+        d->pending_hint = NULL;
+        return;
+    }
     ARENA_VARIADIC(d->arena, s, format);
-    if (d->werror) report_error(d, DIAG_USER, at, arena_printf(d->arena, "%s [-Werror]", s));
-    else send(d, SEV_WARNING, DIAG_OK, at, s);
+    const char *said = arena_printf(d->arena, "%s [%s-W%s]", s, fatal ? "-Werror," : "", warning_name[w]);
+    if (fatal) report_error(d, DIAG_USER, at, said);
+    else send(d, SEV_WARNING, DIAG_OK, at, said);
 }
 
+const char *warning_names(arena *a) {
+    text t = {.arena = a};
+    for (int i = 0; i < WARNING_COUNT; i++) text_printf(&t, "%s%s", i ? ", " : "", warning_name[i]);
+    return text_str(&t);
+}
+
+static unsigned warning_bit(const char *name) {
+    for (unsigned i = 0; i < WARNING_COUNT; i++)
+        if (strcmp(name, warning_name[i]) == 0) return 1u << i;
+    return 0;
+}
+
+bool diag_warning_option(diag *d, const char *option) {
+    static const char *const groups[] = {"-Wall", "-Wextra", "-Wpedantic", "-Weverything"};
+    const unsigned all = (1u << WARNING_COUNT) - 1;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strcmp(option, groups[i]) == 0) return true;
+    if (strcmp(option, "-Wno-error") == 0) return d->fatal = 0, true;
+    if (strcmp(option, "-Werror") == 0) return d->fatal = all, true;
+    bool off = strncmp(option, "-Wno-", 5) == 0;
+    const char *name = option + (off ? 5 : 2);
+    bool error = strncmp(name, "error=", 6) == 0;
+    unsigned bit = warning_bit(error ? name + 6 : name);
+    if (off && error) d->fatal &= ~bit;
+    else if (off) d->off |= bit;
+    else d->off &= ~bit, d->fatal |= error ? bit : 0;
+    return bit != 0;
+}
+
+// ---------------------------------------------------------------- errors
 void diag_error(diag *d, const loc *at, const char *format, ...) {
     ARENA_VARIADIC(d->arena, s, format);
     report_error(d, DIAG_USER, at, s);

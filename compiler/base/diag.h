@@ -28,6 +28,22 @@ typedef struct loc {
 } loc;
 void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (operator-version)
 
+// X(enumerator, name for -W...): the warnings, in docs/cli.md with their meaning.
+#define WARNINGS(X)                                                                                          \
+    X(WARN_CPU_FALLBACK, "cpu-fallback")                                                                     \
+    X(WARN_DECLARED_TYPE, "declared-type")                                                                   \
+    X(WARN_GPU_USAGE, "gpu-usage")                                                                           \
+    X(WARN_IGNORED_INPUT, "ignored-input")                                                                   \
+    X(WARN_LOOP_CONDITION, "loop-condition")                                                                 \
+    X(WARN_RUNTIME_SYMBOLS, "runtime-symbols")                                                               \
+    X(WARN_UNKNOWN_OPTION, "unknown-warning-option")
+typedef enum warning {
+#define X(id, name) id,
+    WARNINGS(X)
+#undef X
+        WARNING_COUNT
+} warning;
+
 typedef enum diag_severity { SEV_REMARK, SEV_WARNING, SEV_ERROR } diag_severity;
 
 typedef struct diag_message {
@@ -46,8 +62,9 @@ typedef struct diag {
     const char *file; // default for a loc without one
     int errors;       // errors so far
     int error_limit;  // stop after this number (0: 20)
-    bool werror, remarks;
-    diag_class class; // worst class so far: DEFECT > USER > MISSING
+    bool remarks;
+    unsigned off, fatal; // warnings, as bits: those that are not shown, those that are errors
+    diag_class class;    // worst class so far: DEFECT > USER > MISSING
     jmp_buf *jump;
     const char *pending_hint;
     struct leftovers *leftovers; // removed by signals; NULL: not watched
@@ -56,7 +73,11 @@ typedef struct diag {
 // Sets the hint of the next message.
 void diag_hint(diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void diag_remark(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void diag_warning(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_warning(diag *d, warning w, const loc *at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// Does what "-Wno-NAME", "-Werror=NAME" ... ask for; false: no warning has that name.
+bool diag_warning_option(diag *d, const char *option);
+const char *warning_names(arena *a);
 // Records an error and returns, so that more can be found; call diag_check before results are used.
 void diag_error(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 // Like diag_error with class DIAG_MISSING.

@@ -80,7 +80,7 @@ void note_gpu_uses(pipeline *p) {
     if (!options_gpu_archs(p->arena, p->diag, p->options, &archs) || !p->gpu->module->funcs.n) return;
     nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, NULL);
     if (!n) {
-        diag_warning(p->diag, NULL, "%s: registers and shared memory are not reported",
+        diag_warning(p->diag, WARN_GPU_USAGE, NULL, "%s: registers and shared memory are not reported",
                      p->options->nvrtc ? arena_printf(p->arena, "no NVRTC library at %s", p->options->nvrtc)
                                        : "no NVRTC library was found");
         return;

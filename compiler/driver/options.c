@@ -141,8 +141,10 @@ const option compile_options[] = {
     {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "print the time of each pass"},
     {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT,
      "print what the passes did, and what they could not do and why"},
-    {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "treat warnings as errors"},
-    {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
+    {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT,
+     "-Werror: warnings are errors; -Werror=NAME: one of them is; -Wno-NAME turns one off; messages end with "
+     "the "
+     "names of warnings"},
     {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT,
      "debug information: functions are named after their kernels, lines are those of --emit=loops"},
     {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT, "stop after N errors; default: 20"},
@@ -220,13 +222,12 @@ static void check_passes(arena *a, diag *d, const options *o) {
     for (int i = 0; i < given.n; i++) check_pass(a, d, "--passes", given.at[i], true);
 }
 
-static void check_warnings(diag *d, const options *o) {
-    static const char *const known[] = {"-Wall", "-Wextra", "-Wno-error", "-Wpedantic"};
+static void check_warnings(arena *a, diag *d, const options *o) {
+    diag none = {0};
     for (int i = 0; i < o->warnings.n; i++) {
-        bool found = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known; j++)
-            found |= strcmp(o->warnings.at[i], known[j]) == 0;
-        if (!found) diag_warning(d, NULL, "unknown warning option '%s'", o->warnings.at[i]);
+        if (diag_warning_option(&none, o->warnings.at[i])) continue;
+        diag_hint(d, "warnings: %s", warning_names(a));
+        diag_warning(d, WARN_UNKNOWN_OPTION, NULL, "unknown warning option '%s'", o->warnings.at[i]);
     }
 }
 
@@ -360,7 +361,7 @@ void options_check(arena *a, diag *d, const options *o) {
     if (o->stop_after) check_pass(a, d, "--stop-after", o->stop_after, false);
     check_disabled(a, d, o);
     check_passes(a, d, o);
-    check_warnings(d, o);
+    check_warnings(a, d, o);
     check_algorithms(d, o);
     check_device(a, d, o);
     check_cblas(d, o);
@@ -406,7 +407,13 @@ const char *options_text(arena *a, const options *o) {
 }
 
 void options_apply(const options *o, diag *d) {
-    d->werror = o->werror;
+    d->off = d->fatal = 0;
+    for (int named = 0; named < 2; named++) // -Werror does not override -Wno-error=NAME
+        for (int i = 0; i < o->warnings.n; i++) {
+            const char *s = o->warnings.at[i];
+            bool all = strcmp(s, "-Werror") == 0 || strcmp(s, "-Wno-error") == 0;
+            if (all != (named == 1)) diag_warning_option(d, s);
+        }
     d->remarks = o->remarks;
     d->error_limit = o->error_limit > 1000000 ? 1000000 : (int)o->error_limit;
 }

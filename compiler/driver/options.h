@@ -24,7 +24,7 @@ typedef struct options {
     string_list warnings;
     string_list algorithms; // -f...
     string_list disabled;   // passes
-    bool werror, remarks, time_passes, verbose;
+    bool remarks, time_passes, verbose;
     int64_t error_limit;
     const char *program_folder; // folder of onnxc, for files installed beside it; not an option
     const char *diagnostics, *color, *print_after, *stop_after, *times, *passes;

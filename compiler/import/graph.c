@@ -254,7 +254,7 @@ static void compare_default(importer *im, const char *name, const type *declared
         diag_error(im->diag, NULL, "input '%s' is declared as %s, but its default value is %s", name, said,
                    is);
     else if (contradicts(declared, t))
-        diag_warning(im->diag, NULL,
+        diag_warning(im->diag, WARN_DECLARED_TYPE, NULL,
                      "input '%s' is declared as %s, but its default value is %s; the declaration is ignored",
                      name, said, is);
 }

@@ -281,7 +281,7 @@ static void open_context(arena *a, diag *d, code *c, const char *path) {
         failed = c->model.open(&o, &c->context);
     }
     if (failed) diag_fatal(d, NULL, "%s%s", where, *why ? why : onnxc_status_text(failed));
-    if (c->context->device < 0) diag_warning(d, NULL, "the CPU runs the model: %s", why);
+    if (c->context->device < 0) diag_warning(d, WARN_CPU_FALLBACK, NULL, "the CPU runs the model: %s", why);
     arena_on_destroy(a, close_context, c);
 }
 

@@ -442,7 +442,7 @@ static void report_declared(const node *n, int out, const type *declared) {
     for (int i = 0; i < v->graph->outputs.n; i++) is_output |= v->graph->outputs.at[i] == v;
     const char *text = arena_printf(a, "%s is declared as %s, but is %s; the declaration is ignored",
                                     label(n, true, out), type_text(a, declared), type_text(a, &v->type));
-    if (is_output) diag_warning(n->graph->module->diag, n->loc, "%s", text);
+    if (is_output) diag_warning(n->graph->module->diag, WARN_DECLARED_TYPE, n->loc, "%s", text);
     else diag_remark(n->graph->module->diag, n->loc, "%s", text);
 }
 

@@ -158,14 +158,14 @@ static void messages_name_file_node_and_operator(void **state) {
     loc at = {.file = "x.onnx", .node = "conv", .op = "Conv", .version = 22, .graph = "F", .via = &call};
     diag_hint(&d, "use --%s", "this");
     diag_error(&d, &at, "rank %d", 3);
-    diag_warning(&d, NULL, "odd");
+    diag_warning(&d, WARN_IGNORED_INPUT, NULL, "odd");
     diag_remark(&d, NULL, "not shown");
     d.remarks = true;
     diag_remark(&d, &(loc){.node = "n"}, "shown");
     assert_string_equal(text_str(&l.text), "x.onnx: node 'conv' (Conv-22): error: rank 3\n"
                                            "  in function 'F' called by node 'call' (F-1)\n"
                                            "hint: use --this\n"
-                                           "m.onnx: warning: odd\n"
+                                           "m.onnx: warning: odd [-Wignored-input]\n"
                                            "m.onnx: node 'n': remark: shown\n");
     assert_int_equal(d.errors, 1);
     assert_int_equal(d.class, DIAG_USER);
@@ -196,14 +196,14 @@ static void errors_stop_at_the_limit(void **state) {
     log_ l = {0};
     diag d = diag_for(a, &l);
     d.error_limit = 3;
-    d.werror = true;
+    assert_true(diag_warning_option(&d, "-Werror"));
     jmp_buf buf;
     volatile int reported = 0;
     if (DIAG_TRY(&d, buf))
-        for (;; reported++) diag_warning(&d, NULL, "w");
+        for (;; reported++) diag_warning(&d, WARN_IGNORED_INPUT, NULL, "w");
     assert_int_equal(reported, 3);
     assert_int_equal(l.n, 4);
-    assert_non_null(strstr(text_str(&l.text), "error: w [-Werror]"));
+    assert_non_null(strstr(text_str(&l.text), "error: w [-Werror,-Wignored-input]"));
     assert_non_null(strstr(text_str(&l.text), "too many errors (3)"));
     volatile bool left = true;
     if (DIAG_TRY(&d, buf)) {

@@ -150,6 +150,10 @@ static const char *const golden =
     "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n"
     "size_t toy_workspace_bytes(int64_t N);\n"
     "\n"
+    "// Sets the sizes of the outputs that a run with the sizes of *in will have. A size that depends on\n"
+    "// data is the largest possible one, or -1 if there is none. Returns 0 or an onnxc_status.\n"
+    "int toy_output_dims(const toy_in *in, toy_out *out);\n"
+    "\n"
     "// Returns 0 or an onnxc_status. Thread-safe, provided that each thread has its own workspace.\n"
     "int toy_run(const toy_in *in, toy_out *out, void *workspace, size_t workspace_size);\n"
     "\n"
@@ -220,11 +224,11 @@ static const char *const toy_caller =
                 "    CHECK(toy_run(&in, NULL, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
                 "    CHECK(toy_run(&in, &out, NULL, size) == ONNXC_NULL_POINTER);\n"
                 "    CHECK(toy_run(&in, &out, WORKSPACE, size - 1) == ONNXC_WORKSPACE_SIZE);\n"
-                "    CHECK(!strcmp(out.message, \"the workspace is too small\"));\n"
+                "    CHECK(strstr(out.message, \"workspace\"));\n"
                 "    CHECK(toy_run(&in, &out, (char *)WORKSPACE + 1, size) == ONNXC_WORKSPACE_ALIGN);\n"
                 "    in.int__dim0 = 3;\n"
                 "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
-                "    CHECK(!strcmp(out.message, \"input 'int': axis 0 must have size N\"));\n"
+                "    CHECK(strstr(out.message, \"input 'int': axis 0 \"));\n"
                 "    in.int__dim0 = in.x_1_dim0 = -2;\n"
                 "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
                 "    in.int__dim0 = in.x_1_dim0 = (int64_t)1 << 45;\n"
@@ -252,13 +256,13 @@ static const char *const generic_caller = CALLER_HEAD
     "    data[0] = x; data[1] = y; data[2] = z;\n"
     "    CHECK(size > 0 && size <= (int64_t)sizeof ws - 64);\n"
     "    CHECK(toy_run_generic(data, dims, &room, WORKSPACE, (size_t)size, &message) == ONNXC_TOO_SMALL);\n"
-    "    CHECK(dims[4] == 3 && dims[5] == 1 && !strcmp(message, \"output '/out/2' is too small\"));\n"
+    "    CHECK(dims[4] == 3 && dims[5] == 1 && strstr(message, \"output '/out/2' is too small\"));\n"
     "    room = 3;\n"
     "    CHECK(toy_run_generic(data, dims, &room, WORKSPACE, (size_t)size, NULL) == ONNXC_OK);\n"
     "    CHECK(z[0] == 22 && z[2] == 66);\n"
     "    dims[1] = 4;\n"
     "    CHECK(toy_run_generic(data, dims, &room, WORKSPACE, (size_t)size, &message) == ONNXC_BAD_DIM);\n"
-    "    CHECK(!strcmp(message, \"input 'x.1': axis 1 must have size 3\") && toy_workspace_generic(dims) == "
+    "    CHECK(strstr(message, \"input 'x.1': axis 1 \") && toy_workspace_generic(dims) == "
     "-1);\n"
     "    CHECK(toy_run_generic(NULL, dims, &room, WORKSPACE, (size_t)size, NULL) == ONNXC_NULL_POINTER);\n"
     "    return 0;\n"
@@ -408,6 +412,11 @@ static void objects_can_be_called(void **state) {
 }
 
 // The dispatcher takes the best variant that the runtime's answer allows.
+// In place of the runtime's.
+#define MESSAGE                                                                                              \
+    "#include <stdint.h>\nconst char *onnxc_rt_message(const char *, int64_t, int64_t);\n"                   \
+    "const char *onnxc_rt_message(const char *s, int64_t a, int64_t b) { return (void)a, (void)b, s; }\n"
+
 static void objects_hold_a_variant_for_each_level(void **state) {
     fixture *x = *state;
     toy_model(x);
@@ -418,11 +427,11 @@ static void objects_hold_a_variant_for_each_level(void **state) {
                          target_with_cpu(x->a, &x->d, base, "x86-64-v4")};
     const char *model = write_object(x, p, t, 3);
     static const char *const level =
-        "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 2; }\n";
+        "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 2; }\n" MESSAGE;
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, toy_caller));
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, generic_caller));
     static const char *const too_old =
-        CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n"
+        CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n" MESSAGE
                     "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, "
                     "&out, WORKSPACE, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
     run_caller(x, warnings, model, too_old);

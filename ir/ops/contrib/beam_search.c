@@ -313,7 +313,7 @@ static void begin_timestamps(generation *g) {
     }
     if (is_constant) infer_error(n, "logits_processor 1 needs attribute beginning_timestamp_token_id");
     diag_warning(
-        n->graph->module->diag, n->loc,
+        n->graph->module->diag, WARN_IGNORED_INPUT, n->loc,
         "input logits_processor is ignored, because attribute beginning_timestamp_token_id is not a token");
 }
 

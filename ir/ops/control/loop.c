@@ -498,7 +498,7 @@ static bool loop_canonicalise(node *n) {
     const value *next = origin(g->outputs.at[0]);
     if (node_in(n, 1) || is_true(next) || next == g->inputs.at[1]) return false;
     diag_warning(
-        n->graph->module->diag, n->loc,
+        n->graph->module->diag, WARN_LOOP_CONDITION, n->loc,
         "the body returns a condition, but the loop has no initial condition: the loop ends when the "
         "condition is false, as in ONNX Runtime, although the standard ignores it");
     node_set_in(n, 1, insert_scalar(n, DT_BOOL, 1));
