@@ -64,16 +64,20 @@ static const char *titles(arena *a) {
     return text_str(&t);
 }
 
+static _Noreturn void refuse(diag *d, const target_names *n, const char *why) {
+    diag_hint(d, "-o NAME.c writes portable C99 for any target with a C compiler");
+    diag_fatal_missing(d, NULL, "target %s: %s", n->triple, why);
+}
+
 // Objects are little-endian ELF.
 static void check_format(arena *a, diag *d, const target_names *n) {
     static const char *const others[] = {"windows", "mingw", "cygwin",     "darwin", "macos", "ios", "tvos",
                                          "watchos", "wasi",  "emscripten", "uefi",   "aix",   "cuda"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strstr(n->triple, others[i]))
-            diag_fatal_missing(d, NULL, "target %s: only ELF objects are supported so far", n->triple);
-    if (!n->arch) diag_fatal_missing(d, NULL, "target %s: only %s are supported", n->triple, titles(a));
+        if (strstr(n->triple, others[i])) refuse(d, n, "only ELF objects are supported so far");
+    if (!n->arch) refuse(d, n, arena_printf(a, "only %s are supported", titles(a)));
     if (strstr(n->triple, "aarch64_be") || strstr(n->triple, "armeb") || strstr(n->triple, "thumbeb"))
-        diag_fatal_missing(d, NULL, "target %s: big-endian targets are not supported", n->triple);
+        refuse(d, n, "big-endian targets are not supported");
 }
 
 // The CPU of a microcontroller implies the triple.

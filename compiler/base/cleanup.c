@@ -75,7 +75,7 @@ static void stop(void *user) {
 }
 
 leftovers *leftovers_watch(arena *a) {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
     leftovers *l = ARENA_NEW(a, leftovers);
     pthread_mutex_init(&l->lock, NULL);
     sigemptyset(&l->watched);
@@ -83,6 +83,7 @@ leftovers *leftovers_watch(arena *a) {
         struct sigaction now; // a signal ignored by nohup stays ignored
         if (!sigaction(ends[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&l->watched, ends[i]);
     }
+    signal(SIGXFSZ, SIG_IGN); // writes beyond the limit fail, as on a full disk
     pthread_sigmask(SIG_BLOCK, &l->watched, &l->before);
     if (pthread_create(&l->watcher, NULL, watch, l)) {
         pthread_sigmask(SIG_SETMASK, &l->before, NULL);

@@ -8,7 +8,7 @@
 
 typedef struct leftovers leftovers;
 
-// From now on SIGINT, SIGTERM and SIGHUP remove what is listed before they end the process; until the arena
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU remove what is listed before they end the process; until the arena
 // is destroyed. NULL if no thread can be started. Threads started before, and children of fork(), do not get
 // these signals.
 leftovers *leftovers_watch(arena *a);
