@@ -32,6 +32,7 @@ void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (o
 #define WARNINGS(X)                                                                                          \
     X(WARN_CPU_FALLBACK, "cpu-fallback")                                                                     \
     X(WARN_DECLARED_TYPE, "declared-type")                                                                   \
+    X(WARN_DUMP_LIMIT, "dump-limit")                                                                         \
     X(WARN_GPU_USAGE, "gpu-usage")                                                                           \
     X(WARN_IGNORED_INPUT, "ignored-input")                                                                   \
     X(WARN_LOOP_CONDITION, "loop-condition")                                                                 \

@@ -156,8 +156,9 @@ static void end_dump(inner *x) {
                         arena_printf(x->session->arena, "%s/index.json", x->options->dump),
                         (bytes){json_done(j), j->out.n});
     if (x->left_out)
-        diag_warning(&x->session->diag, NULL, "--dump-limit: %lld value%s of later iterations not written",
-                     (long long)x->left_out, x->left_out == 1 ? "" : "s");
+        diag_warning(&x->session->diag, WARN_DUMP_LIMIT, NULL,
+                     "--dump-limit: %lld value%s of later iterations not written", (long long)x->left_out,
+                     x->left_out == 1 ? "" : "s");
 }
 
 // ---------------------------------------------------------------- events
