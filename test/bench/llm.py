@@ -1,6 +1,6 @@
 """Steps and prompts of a decoder with random weights (llm_model.py), each engine in turn, outputs compared.
 
-usage: llm.py ONNXC [--weights int4,int8,dynamic,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
+usage: llm.py ONNXC [--weights int4,int8,dynamic,f16,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
                     [--cached 16,1024] [--rows 1,2,4,8,16] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
                     [--precision bf16|int8] [--accuracy-level 4]
 
@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 import peers
 
-TOLERANCE = {"int4": 3e-2, "int8": 3e-2, "dynamic": 5e-2, "f32": 1e-3}  # llama.cpp and OpenVINO quantise activations
+TOLERANCE = {"int4": 3e-2, "int8": 3e-2, "dynamic": 5e-2, "f16": 1e-2, "f32": 1e-3}  # llama.cpp and OpenVINO quantise activations
 
 
 class Caches:

@@ -35,7 +35,7 @@ class Weights:
     """Named matrices [outputs, inputs], made when asked for: the same name gives the same numbers."""
 
     def __init__(self, shape, kind):
-        self.shape, self.kind = shape, kind  # kind: int4, int8, f32
+        self.shape, self.kind = shape, kind  # kind: int4, int8, f16, f32
 
     def random(self, name):
         return np.random.default_rng(list(name.encode()))
@@ -55,8 +55,9 @@ class Weights:
         return q, spread.astype(np.float16)
 
     def dense(self, name, n, k):
-        if self.kind == "f32":
-            return self.random(name).standard_normal((n, k), np.float32) * np.float32(k ** -0.5)
+        if self.kind in ("f16", "f32"):
+            matrix = self.random(name).standard_normal((n, k), np.float32) * np.float32(k ** -0.5)
+            return matrix if self.kind == "f32" else matrix.astype(np.float16)
         q, scale = self.quantised(name, n, k)
         return (q.reshape(n, scale.shape[1], -1) * scale.astype(np.float32)[:, :, None]).reshape(n, k)
 
@@ -105,6 +106,9 @@ class Decoder:
 
     # ------------------------------------------------------------ products
     def linear(self, x, name, n, k):
+        if self.w.kind == "f16":
+            wide = self.op("Cast", self.constant(name, self.w.dense(name, n, k).T), to=TensorProto.FLOAT)
+            return self.op("MatMul", x, wide)
         if self.w.kind == "f32":
             return self.op("MatMul", x, self.constant(name, self.w.dense(name, n, k).T))
         q, scale = self.w.quantised(name, n, k)
@@ -242,7 +246,7 @@ def write_gguf(path, shape, kind):
     out.add_vocab_size(s.vocabulary), out.add_tokenizer_model("none")
 
     def matrix(name, source, n, k, heads=0):
-        if kind == "f32":
+        if kind in ("f16", "f32"):
             m = w.dense(source, n, k)
             return out.add_tensor(name, interleaved(m, heads) if heads else m)
         q, scale = (interleaved(m, heads) if heads else m for m in w.quantised(source, n, k))
