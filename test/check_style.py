@@ -67,6 +67,7 @@ ROOMS = {
     "compiler/report": [*LIBRARY, "compiler/driver"],
     "compiler/output": [*LIBRARY, "compiler/driver", "compiler/report"],
     "compiler/run": [*LIBRARY, "compiler/driver", "compiler/output", "compiler/values"],
+    "compiler/quantize": [*LIBRARY, "compiler/driver", "compiler/run", "compiler/values"],
     "compiler/api": [*LIBRARY, "compiler/driver", "compiler/output", "compiler/run", "compiler/tune"],
     "compiler/cli": [*LIBRARY, "compiler"],
 }

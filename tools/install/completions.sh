@@ -2,7 +2,7 @@
 # Completions of the command line, generated from --help. usage: completions.sh ONNXC bash|zsh|fish
 set -eu
 onnxc=$1
-verbs="run test bench inspect debug diff"
+verbs="run test bench inspect debug diff quantize"
 options() { # VERB: one option a line
     # shellcheck disable=SC2086 # no word for the compilation
     "$onnxc" $1 --help | sed -n 'h; s/^  \(-[^ ]*\).*/\1/p; g; s/^  -[^ ]*, \(--[^ ]*\).*/\1/p' |

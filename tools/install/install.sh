@@ -41,7 +41,7 @@ fill "$here/onnxc.pc.in" lib/pkgconfig/onnxc.pc
 # Man pages and completions say what --help says.
 mkdir -p "$root/share/man/man1" "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \
     "$root/share/fish/vendor_completions.d"
-for verb in compile run test bench inspect debug diff; do
+for verb in compile run test bench inspect debug diff quantize; do
     page=onnxc-$verb
     [ "$verb" != compile ] || page=onnxc
     sh "$here/man.sh" "$build/onnxc" "$verb" "$version" >"$root/share/man/man1/$page.1"

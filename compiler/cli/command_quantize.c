@@ -1,0 +1,103 @@
+// onnxc quantize: a float model becomes a quantised one in ONNX's standard operators.
+#include "compiler/base/outfile.h"
+#include "compiler/cli/run_io.h"
+#include "compiler/output/onnx_write.h"
+#include "compiler/quantize/quantize.h"
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) offsetof(quantize_options, field)
+#define DATA      "Calibration"
+#define WHAT      "Quantisation"
+static const option quantize_table[] = {
+    {"--to", NULL, "int8|int16|int8-weights|int4-weights|int2-weights|f16|bf16", OPT_CHOICE, AT(to), WHAT,
+     "int8, int16: weights as int8, values between nodes as 8 or 16 bits (default: int8); *-weights: weights "
+     "alone, in "
+     "blocks; f16, bf16: weights and arithmetic"},
+    {"--activations", NULL, "s8|u8|s8-symmetric|u8-symmetric|s16|u16|s16-symmetric", OPT_CHOICE,
+     AT(activations), WHAT, "type of values between nodes; default: s8, or s16-symmetric with --to=int16"},
+    {"--weights", NULL, "minmax|mse|kquant|gptq", OPT_CHOICE, AT(weights), WHAT,
+     "how scales of weights are found; kquant and gptq are for weights alone; default: minmax"},
+    {"--block", NULL, "N", OPT_NUMBER, AT(block), WHAT,
+     "elements of weights with one scale, for weights alone; default: 32"},
+    {"--per-tensor", NULL, NULL, OPT_FLAG, AT(per_tensor), WHAT, "one scale for all channels of a weight"},
+    {"--reduce-range", NULL, NULL, OPT_FLAG, AT(reduce_range), WHAT,
+     "7 bits for weights: for CPUs whose 16-bit sums of byte products saturate"},
+    {"--keep", NULL, "NODE", OPT_LIST, AT(keep), WHAT,
+     "leave nodes in float: a node's name, an operator, or /a regular expression/ for names; may be "
+     "repeated"},
+    {"--node", NULL, "NODE=SETTING", OPT_LIST, AT(node), WHAT,
+     "set nodes apart: float, int8, int16, per-tensor, minmax, percentile:P, entropy, mse, or LO..HI, the "
+     "range of the "
+     "output; may be repeated"},
+    {"--data", NULL, "DIR", OPT_TEXT, AT(data), DATA,
+     "samples: folders with input_0.pb ... or NAME.npy, or files .npz, .npy, .pb; without it, random inputs"},
+    {"--samples", NULL, "N", OPT_NUMBER, AT(samples), DATA, "use the first N samples; default: all"},
+    {"--ranges", NULL, "minmax|percentile|entropy|mse", OPT_CHOICE, AT(ranges), DATA,
+     "how ranges of values are found; default: mse"},
+    {"--percentile", NULL, "P", OPT_REAL, AT(percentile), DATA,
+     "share of elements within the range; default: 99.999"},
+    {"--seed", NULL, "N", OPT_NUMBER, AT(seed), DATA, "seed of random inputs; default: 0"},
+    {NULL},
+};
+
+static void show_step(void *user, const char *what) {
+    session *s = user;
+    if (!message_terminal()) return;
+    session_clear_progress(s);
+    fprintf(stderr, "%s ...", what);
+    fflush(stderr);
+    s->progress_shown = true;
+}
+
+static void check_output(session *s) {
+    const char *to = s->options.output;
+    if (!to) {
+        diag_hint(&s->diag, "-o model_q.onnx");
+        diag_fatal(&s->diag, NULL, "no output file is given");
+    }
+    size_t n = strlen(to);
+    if (strcmp(to, "/dev/stdout") != 0 && (n < 5 || strcmp(to + n - 5, ".onnx") != 0))
+        diag_fatal(&s->diag, NULL, "-o %s: quantize writes .onnx files", to);
+}
+
+static int quantize(session *s, void *own) {
+    const quantize_options *o = own;
+    source from = session_model(s);
+    check_output(s);
+    s->diag.file = from.path;
+    options *here = ARENA_NEW(s->arena, options);
+    *here = s->options;
+    here->output = here->emit = NULL;
+    options_use_native(here);
+    quantize_input in = {.arena = s->arena,
+                         .diag = &s->diag,
+                         .options = here,
+                         .own = o,
+                         .source = from,
+                         .import = {.external_data_dir = s->options.external_data_dir},
+                         .progress = show_step,
+                         .user = s};
+    quantize_result r = quantize_model(&in);
+    session_clear_progress(s);
+    outfile *file = outfile_open(s->arena, &s->diag, s->options.output, false);
+    sink to = outfile_sink(file);
+    onnx_write(r.module, &s->options.opsets, &to);
+    outfile_commit(file);
+    return DIAG_OK;
+}
+
+static const quantize_options quantize_defaults = {
+    .to = "int8", .ranges = "mse", .percentile = 99.999, .block = 32};
+const verb verb_quantize = {
+    .name = "quantize",
+    .usage = "onnxc quantize MODEL --data DIR -o FILE.onnx [options]",
+    .summary =
+        "Quantises a model: weights, and with samples for calibration also the values between nodes, become "
+        "integers\n"
+        "or narrower floats. The result has ONNX's standard operators, which other tools read as well.",
+    .table = quantize_table,
+    .size = sizeof(quantize_options),
+    .defaults = &quantize_defaults,
+    .run = quantize,
+};

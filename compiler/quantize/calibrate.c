@@ -1,0 +1,168 @@
+// Calibration. In: a plan and samples. Out: the range of every observed value and, if a method needs it, its histogram.
+//
+// The float model is compiled with the observed values as further outputs, and runs over the samples on this machine.
+#include "compiler/base/clock.h"
+#include "compiler/quantize/impl.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct calibration {
+    plan *plan;
+    VEC(int) observed; // ids of values
+    int *output;       // by observed value: the output that gives it; -1 - j: input j
+    runnable *r;
+    bool histograms;
+} calibration;
+
+// ---------------------------------------------------------------- the model with further outputs
+// The output that gives v, a new one if there is none; -1 - j: v is input j.
+static int place_of(const graph *g, const value *v) {
+    for (int i = 0; i < g->inputs.n; i++)
+        if (g->inputs.at[i] == v) return -1 - i;
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i] == v) return i;
+    return g->outputs.n;
+}
+
+static void add_outputs(void *user, module *m) {
+    const calibration *c = user;
+    prepare(m);
+    if (m->values.n != c->plan->module->values.n)
+        diag_defect(m->diag, NULL, "the model changed between two imports");
+    for (int i = 0; i < c->observed.n; i++) {
+        value *v = m->values.at[c->observed.at[i]];
+        int at = place_of(m->main, v);
+        if (at == m->main->outputs.n) graph_add_output(m->main, v);
+        c->output[i] = at;
+    }
+}
+
+static runnable *compile_observed(calibration *c) {
+    const quantize_input *in = c->plan->in;
+    pipeline_hooks hooks = {.user = c, .edit = add_outputs, .input = in->import.input};
+    pipeline *p = pipeline_new(in->arena, in->diag, in->options, &hooks);
+    return runnable_new(p, &in->source, NULL);
+}
+
+// ---------------------------------------------------------------- statistics
+
+// Twice the width: bins merge in pairs.
+static void widen(arena *a, histogram *h) {
+    int64_t *merged = ARENA_ARRAY(a, int64_t, BINS);
+    for (int i = 0; i < BINS; i++) merged[(int)floor((i - BINS / 2) / 2.0) + BINS / 2] += h->bins[i];
+    memcpy(h->bins, merged, BINS * sizeof *merged);
+    h->width *= 2;
+}
+
+void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest) {
+    if (!h->bins) h->bins = ARENA_ARRAY(a, int64_t, BINS);
+    if (largest > 0 && h->width == 0) h->width = exp2(ceil(log2(largest)) - log2(BINS / 2.0));
+    while (h->width > 0 && largest >= h->width * (BINS / 2 - 1)) widen(a, h);
+    double inverse = h->width > 0 ? 1 / h->width : 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (x[i] == 0) {
+            h->zeros++;
+            continue;
+        }
+        int at = (int)(x[i] * inverse + BINS / 2); // positive: truncation is floor
+        h->bins[at]++;
+    }
+}
+
+typedef struct extremes {
+    float least, most;
+    bool finite;
+} extremes;
+
+static extremes extremes_of(const float *x, int64_t n) {
+    enum { LANES = 16 };
+    float lo[LANES], hi[LANES], odd[LANES];
+    for (int k = 0; k < LANES; k++) lo[k] = hi[k] = x[0], odd[k] = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float v = x[i + k];
+            lo[k] = v < lo[k] ? v : lo[k];
+            hi[k] = v > hi[k] ? v : hi[k];
+            odd[k] += v - v; // NaN for infinities and NaN
+        }
+    for (; i < n; i++) {
+        lo[0] = x[i] < lo[0] ? x[i] : lo[0];
+        hi[0] = x[i] > hi[0] ? x[i] : hi[0];
+        odd[0] += x[i] - x[i];
+    }
+    extremes e = {lo[0], hi[0], true};
+    for (int k = 0; k < LANES; k++) {
+        e.least = lo[k] < e.least ? lo[k] : e.least;
+        e.most = hi[k] > e.most ? hi[k] : e.most;
+        e.finite &= odd[k] == 0;
+    }
+    return e;
+}
+
+static _Noreturn void refuse_value(const calibration *c, int id, const char *sample, const tensor *t) {
+    const value *v = c->plan->module->values.at[id];
+    const float *x = t->data;
+    int64_t i = 0;
+    while (i < t->count - 1 && x[i] - x[i] == 0) i++;
+    diag_hint(c->plan->diag,
+              "the float model computes it for this sample; check the sample, or leave it out");
+    diag_fatal(c->plan->diag, v->def ? v->def->loc : NULL,
+               "calibration: value '%s' has %s at element %lld in sample '%s'", v->name,
+               isnan(x[i]) ? "a NaN" : "an infinity", (long long)i, sample);
+}
+
+static void observe(calibration *c, int id, const char *sample, const tensor *t) {
+    qvalue *q = &c->plan->values[id];
+    if (t->count == 0) return;
+    extremes e = extremes_of(t->data, t->count);
+    if (!e.finite) refuse_value(c, id, sample, t);
+    if (q->count == 0) q->least = e.least, q->most = e.most;
+    if (e.least < q->least) q->least = e.least;
+    if (e.most > q->most) q->most = e.most;
+    q->count += t->count;
+    double largest = -e.least > e.most ? -e.least : e.most;
+    if (c->histograms) histogram_add(c->plan->arena, &q->seen, t->data, t->count, largest);
+}
+
+static void run_sample(void *user, arena *a, const char *name, const tensor *in) {
+    calibration *c = user;
+    plan *p = c->plan;
+    tensor *out = ARENA_ARRAY(a, tensor, c->r->nout + 1);
+    const char *message = NULL;
+    if (!c->r->run(c->r, a, in, out, &message))
+        diag_fatal(p->diag, NULL, "calibration: sample '%s': %s", name, message ? message : "the run failed");
+    for (int i = 0; i < c->observed.n; i++) {
+        int at = c->output[i];
+        observe(c, c->observed.at[i], name, at < 0 ? &in[-1 - at] : &out[at]);
+    }
+    p->nsamples++;
+}
+
+static bool needs_histograms(const plan *p) {
+    if (strcmp(p->own->ranges, "minmax") != 0) return true;
+    for (int i = 0; i < p->nnodes; i++)
+        if (p->nodes[i].ranges && strcmp(p->nodes[i].ranges, "minmax") != 0) return true;
+    return false;
+}
+
+void calibrate(plan *p) {
+    double start = clock_now();
+    calibration c = {.plan = p, .histograms = needs_histograms(p)};
+    for (int i = 0; i < p->nvalues; i++)
+        if (p->values[i].observed) VEC_PUSH(p->arena, &c.observed, i);
+    c.output = ARENA_ARRAY(p->arena, int, c.observed.n + 1);
+    if (!p->own->data) {
+        p->random = true;
+        diag_hint(p->diag, "--data DIR names a folder of samples");
+        diag_warning(p->diag, NULL,
+                     "no samples are given: ranges come from random inputs and will not suit real ones");
+    }
+    if (p->in->progress) p->in->progress(p->in->user, "compiling for calibration");
+    c.r = compile_observed(&c);
+    samples *s = samples_open(p, c.r);
+    if (p->in->progress) p->in->progress(p->in->user, "calibrating");
+    samples_each(s, p->own->samples ? p->own->samples : INT64_MAX, run_sample, &c);
+    if (p->nsamples == 0) diag_fatal(p->diag, NULL, "--data: '%s' has no samples", p->own->data);
+    p->seconds[0] = clock_now() - start;
+}

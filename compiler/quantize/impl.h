@@ -1,0 +1,125 @@
+// Shared by the files of this folder.
+//   quantize.c   the order of the steps
+//   prepare.c    the model before quantisation: types, folded constants and batch normalisations
+//   rules.c      which nodes and values are quantised
+//   pattern.c    --keep and --node
+//   samples.c    calibration data
+//   calibrate.c  runs the model over the samples and collects statistics
+//   range.c      from statistics to ranges, scales and zero points
+//   weights.c    weights as integers
+//   qdq.c        writes QuantizeLinear and DequantizeLinear into the graph
+#ifndef ONNXC_COMPILER_QUANTIZE_IMPL_H
+#define ONNXC_COMPILER_QUANTIZE_IMPL_H
+#include "compiler/quantize/quantize.h"
+#include "ir/graph/op.h"
+
+// What an operator is to a quantiser.
+typedef enum role {
+    ROLE_FLOAT,   // stays as it is
+    ROLE_PRODUCT, // has weights and a sum of products
+    ROLE_BIAS,    // adds a constant row to a product
+    ROLE_CLAMP,   // Relu, Clip: part of the node before it
+    ROLE_MOVE,    // elements are moved or selected: input and output have one scale
+    ROLE_JOIN,    // Concat
+    ROLE_POOL,    // averages
+    ROLE_PAIR,    // pointwise, of two computed values
+    ROLE_POINT,   // pointwise, of one computed value
+} role;
+
+// Occurrences of values by size: bin i has the elements in [i - BINS/2, i - BINS/2 + 1) * width. Zeros are counted apart.
+enum { BINS = 8192 };
+typedef struct histogram {
+    double width; // a power of two; 0: empty
+    int64_t *bins;
+    int64_t zeros;
+} histogram;
+
+typedef struct qvalue {
+    bool quantised;
+    bool observed;      // statistics are needed
+    int group;          // values with one scale: the index of their representative
+    double least, most; // seen in calibration; least > most: nothing seen
+    int64_t count;
+    histogram seen;
+    // The result:
+    double lo, hi;
+    dtype type;
+    float scale;
+    int zero;
+    bool fixed; // the range is given by --node
+    // Compared with the float model, for the report.
+    double signal, noise, dot, norm;
+} qvalue;
+
+typedef struct qnode {
+    role role;
+    bool candidate; // operator and types allow it
+    bool quantised;
+    bool kept;                // by --keep, --node or the search
+    const char *why;          // a reason for staying in float
+    double sensitivity, gain; // of the search; NAN: not measured
+    double weight_signal, weight_noise;
+    const char *ranges; // of its output, by --node; NULL: the default
+    double percentile;
+    bool per_tensor;
+    dtype activation; // of its inputs, by --node; DT_NONE: the default
+} qnode;
+
+typedef struct plan {
+    arena *arena;
+    diag *diag;
+    const quantize_input *in;
+    const quantize_options *own;
+    module *module; // prepared
+    int nnodes, nvalues;
+    qnode *nodes;   // by id
+    qvalue *values; // by id
+    dtype activation;
+    bool symmetric;
+    int64_t nsamples;
+    bool random;
+    double seconds[4]; // calibration, quantisation, search, measuring
+    int64_t bytes_before, bytes_after;
+    double time_before, time_after; // of one run; 0: not measured
+    struct loss *loss;              // NULL: not measured
+} plan;
+
+// prepare.c: types, folding. The result is the same for the same model, so that ids of nodes and values of one import
+// hold for all.
+void prepare(module *m);
+module *prepared_module(const quantize_input *in);
+
+// rules.c
+void find_roles(plan *p);
+void choose_nodes(plan *p); // from candidates and kept nodes; then the values
+bool reads_quantised(const plan *p, const node *n, int i);
+int group_of(const plan *p, int value);
+
+// pattern.c
+void apply_patterns(plan *p);
+const char *node_label(arena *a, const node *n); // its name, or one made of its operator and output
+
+// samples.c
+typedef struct samples samples;
+samples *samples_open(const plan *p, const runnable *r);
+typedef void sample_hook(void *user, arena *a, const char *name, const tensor *in);
+void samples_each(samples *s, int64_t most, sample_hook *fn, void *user);
+
+// calibrate.c
+void calibrate(plan *p);
+
+// range.c
+void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);
+void choose_ranges(plan *p);
+
+// weights.c: the DequantizeLinear of a constant, before n.
+// axis: of channels, -1: none. bias: of n's input 2, NULL: it stays.
+value *quantised_weights(plan *p, node *n, int input, int axis, const float *input_scale,
+                         const constant *bias);
+
+// qdq.c
+void insert_qdq(plan *p);
+node *new_node(graph *g, node *before, const char *op, const char *name, int nin, value *const *in);
+value *new_output(node *n, const char *name);
+constant *floats(arena *a, int rank, const int64_t *dims);
+#endif

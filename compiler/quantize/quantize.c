@@ -1,0 +1,84 @@
+// The order of the steps. In: a model and settings. Out: the quantised module, with a plan that says what was done.
+#include "compiler/base/clock.h"
+#include "compiler/quantize/impl.h"
+#include <math.h>
+#include <string.h>
+
+static plan *plan_new(const quantize_input *in) {
+    plan *p = ARENA_NEW(in->arena, plan);
+    *p = (plan){.arena = in->arena, .diag = in->diag, .in = in, .own = in->own};
+    p->module = prepared_module(in);
+    p->nnodes = p->module->nodes.n;
+    p->nvalues = p->module->values.n;
+    p->nodes = ARENA_ARRAY(p->arena, qnode, p->nnodes + 1);
+    p->values = ARENA_ARRAY(p->arena, qvalue, p->nvalues + 1);
+    for (int i = 0; i < p->nnodes; i++) p->nodes[i].sensitivity = p->nodes[i].gain = NAN;
+    return p;
+}
+
+static void choose_activation(plan *p) {
+    const char *s = p->own->activations;
+    bool wide = strcmp(p->own->to, "int16") == 0;
+    if (!s) s = wide ? "s16-symmetric" : "s8";
+    p->activation = strncmp(s, "s16", 3) == 0   ? DT_I16
+                    : strncmp(s, "u16", 3) == 0 ? DT_U16
+                    : s[0] == 'u'               ? DT_U8
+                                                : DT_I8;
+    p->symmetric = strstr(s, "symmetric") != NULL;
+    if (wide != (dtype_bits(p->activation) == 16))
+        diag_fatal(p->diag, NULL, "--activations=%s does not go with --to=%s", s, p->own->to);
+}
+
+// ---------------------------------------------------------------- nothing to do
+static int count_op(const module *m, const char *name) {
+    int n = 0;
+    for (int i = 0; i < m->main->nodes.n; i++) n += strcmp(m->main->nodes.at[i]->op->name, name) == 0;
+    return n;
+}
+
+static void check_something(plan *p) {
+    int products = 0, quantised = 0, kept = 0;
+    const char *why = NULL;
+    for (int i = 0; i < p->module->main->nodes.n; i++) {
+        const qnode *q = &p->nodes[p->module->main->nodes.at[i]->id];
+        if (q->role != ROLE_PRODUCT) continue;
+        products++;
+        quantised += q->quantised;
+        kept += q->candidate && q->kept;
+        if (!q->candidate) why = q->why;
+    }
+    if (quantised) return;
+    int already = count_op(p->module, "DequantizeLinear");
+    if (already)
+        diag_fatal(p->diag, NULL,
+                   "nothing to quantise: the model is quantised already (it has %d DequantizeLinear nodes)",
+                   already);
+    if (!products)
+        diag_fatal(p->diag, NULL,
+                   "nothing to quantise: the model has no Conv, ConvTranspose, Gemm or MatMul");
+    if (kept)
+        diag_fatal(p->diag, NULL, "nothing to quantise: --keep and --node leave all %d products in float",
+                   products);
+    diag_fatal(p->diag, NULL, "nothing to quantise: the model has %d products, and none can be quantised: %s",
+               products, why);
+}
+
+static void quantise_static(plan *p) {
+    choose_activation(p);
+    find_roles(p);
+    apply_patterns(p);
+    choose_nodes(p);
+    check_something(p);
+    for (int i = 0; i < p->nvalues; i++) p->values[i].observed = p->values[i].quantised;
+    calibrate(p);
+    choose_ranges(p);
+    double start = clock_now();
+    insert_qdq(p);
+    p->seconds[1] = clock_now() - start;
+}
+
+quantize_result quantize_model(const quantize_input *in) {
+    plan *p = plan_new(in);
+    quantise_static(p);
+    return (quantize_result){p->module, p};
+}
