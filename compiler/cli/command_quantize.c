@@ -17,9 +17,12 @@ static const option quantize_table[] = {
     {"--activations", NULL, "s8|u8|s8-symmetric|u8-symmetric|s16|u16|s16-symmetric", OPT_CHOICE,
      AT(activations), WHAT, "type of values between nodes; default: s8, or s16-symmetric with --to=int16"},
     {"--weights", NULL, "minmax|mse|kquant|gptq", OPT_CHOICE, AT(weights), WHAT,
-     "how scales of weights are found; kquant and gptq are for weights alone; default: minmax"},
+     "how scales of weights are found; kquant (least squares) and gptq (errors are made up for, with samples) are for "
+     "weights alone, kquant is the default there; otherwise minmax"},
     {"--block", NULL, "N", OPT_NUMBER, AT(block), WHAT,
      "elements of weights with one scale, for weights alone; default: 32"},
+    {"--symmetric-weights", NULL, NULL, OPT_FLAG, AT(symmetric_weights), WHAT,
+     "no zero points for weights alone: int4 and int2 instead of uint4 and uint2"},
     {"--per-tensor", NULL, NULL, OPT_FLAG, AT(per_tensor), WHAT, "one scale for all channels of a weight"},
     {"--reduce-range", NULL, NULL, OPT_FLAG, AT(reduce_range), WHAT,
      "7 bits for weights: for CPUs whose 16-bit sums of byte products saturate"},

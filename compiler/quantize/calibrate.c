@@ -12,6 +12,8 @@ typedef struct calibration {
     int *output;       // by observed value: the output that gives it; -1 - j: input j
     runnable *r;
     bool histograms;
+    see_hook *see; // NULL: ranges are collected
+    void *user;
 } calibration;
 
 // ---------------------------------------------------------------- the model with further outputs
@@ -117,6 +119,10 @@ static void observe(calibration *c, int id, const char *sample, const tensor *t)
     if (t->count == 0) return;
     extremes e = extremes_of(t->data, t->count);
     if (!e.finite) refuse_value(c, id, sample, t);
+    if (c->see) {
+        c->see(c->user, id, t);
+        return;
+    }
     if (q->count == 0) q->least = e.least, q->most = e.most;
     if (e.least < q->least) q->least = e.least;
     if (e.most > q->most) q->most = e.most;
@@ -146,9 +152,9 @@ static bool needs_histograms(const plan *p) {
     return false;
 }
 
-void calibrate(plan *p) {
+void calibrate(plan *p, see_hook *see, void *user) {
     double start = clock_now();
-    calibration c = {.plan = p, .histograms = needs_histograms(p)};
+    calibration c = {.plan = p, .histograms = needs_histograms(p), .see = see, .user = user};
     for (int i = 0; i < p->nvalues; i++)
         if (p->values[i].observed) VEC_PUSH(p->arena, &c.observed, i);
     c.output = ARENA_ARRAY(p->arena, int, c.observed.n + 1);

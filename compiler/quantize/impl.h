@@ -6,7 +6,9 @@
 //   samples.c    calibration data
 //   calibrate.c  runs the model over the samples and collects statistics
 //   range.c      from statistics to ranges, scales and zero points
-//   weights.c    weights as integers
+//   weights.c    weights as int8 beside quantised values
+//   weights_only.c, blocks.c, gptq.c   weights alone, in blocks
+//   halves.c     f16 and bf16
 //   qdq.c        writes QuantizeLinear and DequantizeLinear into the graph
 #ifndef ONNXC_COMPILER_QUANTIZE_IMPL_H
 #define ONNXC_COMPILER_QUANTIZE_IMPL_H
@@ -76,6 +78,7 @@ typedef struct plan {
     qvalue *values; // by id
     dtype activation;
     bool symmetric;
+    int threads; // for work of this process
     int64_t nsamples;
     bool random;
     double seconds[4]; // calibration, quantisation, search, measuring
@@ -105,8 +108,13 @@ samples *samples_open(const plan *p, const runnable *r);
 typedef void sample_hook(void *user, arena *a, const char *name, const tensor *in);
 void samples_each(samples *s, int64_t most, sample_hook *fn, void *user);
 
-// calibrate.c
-void calibrate(plan *p);
+// calibrate.c: runs the float model; `see` gets every observed value of every sample. NULL: ranges are collected.
+typedef void see_hook(void *user, int value, const tensor *t);
+void calibrate(plan *p, see_hook *see, void *user);
+
+// weights_only.c, halves.c
+void quantise_weights_only(plan *p);
+void convert_halves(plan *p);
 
 // range.c
 void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);

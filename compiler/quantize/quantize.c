@@ -1,5 +1,6 @@
 // The order of the steps. In: a model and settings. Out: the quantised module, with a plan that says what was done.
 #include "compiler/base/clock.h"
+#include "runtime-lite/core/runtime.h"
 #include "compiler/quantize/impl.h"
 #include <math.h>
 #include <string.h>
@@ -8,6 +9,7 @@ static plan *plan_new(const quantize_input *in) {
     plan *p = ARENA_NEW(in->arena, plan);
     *p = (plan){.arena = in->arena, .diag = in->diag, .in = in, .own = in->own};
     p->module = prepared_module(in);
+    p->threads = (int)(in->options->jobs > 0 ? in->options->jobs : onnxc_default_threads());
     p->nnodes = p->module->nodes.n;
     p->nvalues = p->module->values.n;
     p->nodes = ARENA_ARRAY(p->arena, qnode, p->nnodes + 1);
@@ -70,7 +72,7 @@ static void quantise_static(plan *p) {
     choose_nodes(p);
     check_something(p);
     for (int i = 0; i < p->nvalues; i++) p->values[i].observed = p->values[i].quantised;
-    calibrate(p);
+    calibrate(p, NULL, NULL);
     choose_ranges(p);
     double start = clock_now();
     insert_qdq(p);
@@ -79,6 +81,9 @@ static void quantise_static(plan *p) {
 
 quantize_result quantize_model(const quantize_input *in) {
     plan *p = plan_new(in);
-    quantise_static(p);
+    const char *to = in->own->to;
+    if (strstr(to, "-weights")) quantise_weights_only(p);
+    else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) convert_halves(p);
+    else quantise_static(p);
     return (quantize_result){p->module, p};
 }
