@@ -5,6 +5,7 @@
 #include "compiler/quantize/quantize.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define AT(field) offsetof(quantize_options, field)
 #define DATA      "Calibration"
@@ -17,7 +18,8 @@ static const option quantize_table[] = {
     {"--activations", NULL, "s8|u8|s8-symmetric|u8-symmetric|s16|u16|s16-symmetric", OPT_CHOICE,
      AT(activations), WHAT, "type of values between nodes; default: s8, or s16-symmetric with --to=int16"},
     {"--weights", NULL, "minmax|mse|kquant|gptq", OPT_CHOICE, AT(weights), WHAT,
-     "how scales of weights are found; kquant (least squares) and gptq (errors are made up for, with samples) are for "
+     "how scales of weights are found; kquant (least squares) and gptq (errors are made up for, with "
+     "samples) are for "
      "weights alone, kquant is the default there; otherwise minmax"},
     {"--block", NULL, "N", OPT_NUMBER, AT(block), WHAT,
      "elements of weights with one scale, for weights alone; default: 32"},
@@ -33,6 +35,17 @@ static const option quantize_table[] = {
      "set nodes apart: float, int8, int16, per-tensor, minmax, percentile:P, entropy, mse, or LO..HI, the "
      "range of the "
      "output; may be repeated"},
+    {"--max-loss", NULL, "cos=X|top1=P%|sqnr=DB", OPT_LIST, AT(max_loss), WHAT,
+     "leave the nodes in float that cost most accuracy for their gain in time, until the outputs are this "
+     "close to those of "
+     "the float model: cosine, share of changed answers (or of lost ones, with --labels), signal-to-noise "
+     "ratio; may be "
+     "repeated"},
+    {"--report", NULL, "FILE", OPT_TEXT, AT(report), WHAT,
+     "write what was done to each node, its range, error and gain (.html, .json, otherwise text)"},
+    {"--measure", NULL, NULL, OPT_FLAG, AT(measure), WHAT, "print the loss of accuracy and the gain in time"},
+    {"--labels", NULL, "FILE", OPT_TEXT, AT(labels), DATA,
+     "right answers to the samples, int64 (.npy), for top1"},
     {"--data", NULL, "DIR", OPT_TEXT, AT(data), DATA,
      "samples: folders with input_0.pb ... or NAME.npy, or files .npz, .npy, .pb; without it, random inputs"},
     {"--samples", NULL, "N", OPT_NUMBER, AT(samples), DATA, "use the first N samples; default: all"},
@@ -53,6 +66,11 @@ static void show_step(void *user, const char *what) {
     s->progress_shown = true;
 }
 
+static int64_t size_of_file(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
 static void check_output(session *s) {
     const char *to = s->options.output;
     if (!to) {
@@ -65,13 +83,15 @@ static void check_output(session *s) {
 }
 
 static int quantize(session *s, void *own) {
-    const quantize_options *o = own;
+    quantize_options *o = own;
     source from = session_model(s);
     check_output(s);
     s->diag.file = from.path;
     options *here = ARENA_NEW(s->arena, options);
     *here = s->options;
     here->output = here->emit = NULL;
+    o->cross = here->triple != NULL;
+    here->triple = here->cpu = here->features = here->multiversion = here->device = NULL;
     options_use_native(here);
     quantize_input in = {.arena = s->arena,
                          .diag = &s->diag,
@@ -87,6 +107,9 @@ static int quantize(session *s, void *own) {
     sink to = outfile_sink(file);
     onnx_write(r.module, &s->options.opsets, &to);
     outfile_commit(file);
+    quantize_set_sizes(r.plan, size_of_file(from.path), size_of_file(s->options.output));
+    fputs(quantize_summary(s->arena, r.plan), stdout);
+    if (o->report) quantize_write_report(s->arena, &s->diag, r.plan, o->report);
     return DIAG_OK;
 }
 

@@ -117,7 +117,8 @@ static void quantise_rows(void *user, int index) {
     work *x = user;
     block_weights *b = x->b;
     arena *a = arena_new();
-    int64_t from = (int64_t)index * ROWS_AT_A_TIME, to = from + ROWS_AT_A_TIME < x->rows ? from + ROWS_AT_A_TIME : x->rows;
+    int64_t from = (int64_t)index * ROWS_AT_A_TIME,
+            to = from + ROWS_AT_A_TIME < x->rows ? from + ROWS_AT_A_TIME : x->rows;
     int n = (int)(to - from);
     float *w = ARENA_ARRAY(a, float, n * b->length + 1);
     int *codes = ARENA_ARRAY(a, int, n * b->length + 1);
@@ -127,10 +128,13 @@ static void quantise_rows(void *user, int index) {
         for (int64_t k = 0; k < b->length; k++) w[r * b->length + k] = b->w[place(b, from + r, k, b->length)];
     if (b->method == BLOCK_GPTQ) gptq_rows(b, n, w, codes, scales);
     else
-        for (int r = 0; r < n; r++) fit_row(b, w + r * b->length, codes + r * b->length, scales + r * b->nblocks, h);
+        for (int r = 0; r < n; r++)
+            fit_row(b, w + r * b->length, codes + r * b->length, scales + r * b->nblocks, h);
     for (int r = 0; r < n; r++) {
-        for (int64_t k = 0; k < b->length; k++) b->codes[place(b, from + r, k, b->length)] = (int8_t)codes[r * b->length + k];
-        for (int64_t k = 0; k < b->nblocks; k++) b->scales[place(b, from + r, k, b->nblocks)] = scales[r * b->nblocks + k];
+        for (int64_t k = 0; k < b->length; k++)
+            b->codes[place(b, from + r, k, b->length)] = (int8_t)codes[r * b->length + k];
+        for (int64_t k = 0; k < b->nblocks; k++)
+            b->scales[place(b, from + r, k, b->nblocks)] = scales[r * b->nblocks + k];
     }
     arena_destroy(a);
 }
@@ -155,7 +159,8 @@ static value *stored(plan *p, node *n, const block_weights *b, const constant *c
     int64_t dims[MAX_RANK];
     memcpy(dims, c->dims, (size_t)c->rank * sizeof *dims);
     dims[b->axis] = b->nblocks;
-    constant *q = constant_new(a, b->format.type, c->rank, c->dims), *s = constant_new(a, b->format.scale, c->rank, dims);
+    constant *q = constant_new(a, b->format.type, c->rank, c->dims),
+             *s = constant_new(a, b->format.scale, c->rank, dims);
     constant *z = constant_new(a, b->format.type, c->rank, dims);
     for (int64_t i = 0; i < c->count; i++) dtype_store_int(q->elem, (void *)q->data, i, b->codes[i]);
     for (int64_t i = 0; i < s->count; i++) {
@@ -165,7 +170,8 @@ static value *stored(plan *p, node *n, const block_weights *b, const constant *c
     value *in[] = {value_constant(g, arena_printf(a, "%s_quantized", name), q),
                    value_constant(g, arena_printf(a, "%s_scale", name), s), NULL};
     if (!b->format.symmetric) in[2] = value_constant(g, arena_printf(a, "%s_zero_point", name), z);
-    node *d = new_node(g, n, "DequantizeLinear", arena_printf(a, "%s_DequantizeLinear", name), in[2] ? 3 : 2, in);
+    node *d =
+        new_node(g, n, "DequantizeLinear", arena_printf(a, "%s_DequantizeLinear", name), in[2] ? 3 : 2, in);
     node_set_attr(d, (attr){.name = "axis", .kind = ATTR_INT, .i = b->axis});
     node_set_attr(d, (attr){.name = "block_size", .kind = ATTR_INT, .i = b->block});
     return new_output(d, arena_printf(a, "%s_dequantized", name));

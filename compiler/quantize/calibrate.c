@@ -39,13 +39,6 @@ static void add_outputs(void *user, module *m) {
     }
 }
 
-static runnable *compile_observed(calibration *c) {
-    const quantize_input *in = c->plan->in;
-    pipeline_hooks hooks = {.user = c, .edit = add_outputs, .input = in->import.input};
-    pipeline *p = pipeline_new(in->arena, in->diag, in->options, &hooks);
-    return runnable_new(p, &in->source, NULL);
-}
-
 // ---------------------------------------------------------------- statistics
 
 // Twice the width: bins merge in pairs.
@@ -131,6 +124,32 @@ static void observe(calibration *c, int id, const char *sample, const tensor *t)
     if (c->histograms) histogram_add(c->plan->arena, &q->seen, t->data, t->count, largest);
 }
 
+// A copy that outlives the run.
+static tensor *kept(arena *a, const tensor *t, int n, int64_t *bytes) {
+    tensor *copy = ARENA_ARRAY(a, tensor, n + 1);
+    for (int i = 0; i < n; i++) {
+        copy[i] = t[i];
+        int64_t size = t[i].data ? dtype_size(t[i].dtype, t[i].count) : 0;
+        if (!t[i].data) continue;
+        copy[i].data = memcpy(arena_alloc(a, (size_t)size + 64), t[i].data, (size_t)size);
+        *bytes += size;
+    }
+    return copy;
+}
+
+static void hold(calibration *c, const char *name, const tensor *in, const tensor *out) {
+    plan *p = c->plan;
+    int nout = p->module->main->outputs.n;
+    for (int i = 0; i < c->r->nin; i++)
+        if (c->r->in[i].boxed || c->r->in[i].dtype == DT_STRING) return;
+    for (int i = 0; i < nout; i++)
+        if (c->r->out[i].boxed || c->r->out[i].dtype == DT_STRING) return;
+    held_sample h = {.name = arena_strdup(p->arena, name)};
+    h.in = kept(p->arena, in, c->r->nin, &p->held_bytes);
+    h.out = kept(p->arena, out, nout, &p->held_bytes);
+    VEC_PUSH(p->arena, &p->held, h);
+}
+
 static void run_sample(void *user, arena *a, const char *name, const tensor *in) {
     calibration *c = user;
     plan *p = c->plan;
@@ -142,6 +161,7 @@ static void run_sample(void *user, arena *a, const char *name, const tensor *in)
         int at = c->output[i];
         observe(c, c->observed.at[i], name, at < 0 ? &in[-1 - at] : &out[at]);
     }
+    if (p->held_bytes < p->held_most) hold(c, name, in, out);
     p->nsamples++;
 }
 
@@ -158,17 +178,18 @@ void calibrate(plan *p, see_hook *see, void *user) {
     for (int i = 0; i < p->nvalues; i++)
         if (p->values[i].observed) VEC_PUSH(p->arena, &c.observed, i);
     c.output = ARENA_ARRAY(p->arena, int, c.observed.n + 1);
-    if (!p->own->data) {
+    if (!p->own->data && !p->random) {
         p->random = true;
         diag_hint(p->diag, "--data DIR names a folder of samples");
         diag_warning(p->diag, NULL,
                      "no samples are given: ranges come from random inputs and will not suit real ones");
     }
     if (p->in->progress) p->in->progress(p->in->user, "compiling for calibration");
-    c.r = compile_observed(&c);
+    c.r = compile_edited(p, p->arena, add_outputs, &c);
+    p->float_model = c.r;
     samples *s = samples_open(p, c.r);
     if (p->in->progress) p->in->progress(p->in->user, "calibrating");
     samples_each(s, p->own->samples ? p->own->samples : INT64_MAX, run_sample, &c);
     if (p->nsamples == 0) diag_fatal(p->diag, NULL, "--data: '%s' has no samples", p->own->data);
-    p->seconds[0] = clock_now() - start;
+    p->seconds[0] += clock_now() - start;
 }

@@ -9,11 +9,11 @@
 #include <string.h>
 
 typedef void dpotrf(const char *uplo, const int *n, double *a, const int *lda, int *info);
-typedef void sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                   const float *b, int ldb, float beta, float *c, int ldc);
+typedef void sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                   const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
 struct algebra {
-    sgemm *gemm;           // NULL: loops of our own
+    sgemm *gemm;             // NULL: loops of our own
     dpotrf *factor, *invert; // NULL: likewise
 };
 
@@ -36,7 +36,8 @@ algebra *algebra_open(const plan *p) {
 void add_products(const algebra *l, const float *x, int64_t rows, int64_t n, float *c) {
     enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
     if (l->gemm) {
-        l->gemm(ROW_MAJOR, TRANSPOSED, PLAIN, (int)n, (int)n, (int)rows, 1, x, (int)n, x, (int)n, 1, c, (int)n);
+        l->gemm(ROW_MAJOR, TRANSPOSED, PLAIN, (int)n, (int)n, (int)rows, 1, x, (int)n, x, (int)n, 1, c,
+                (int)n);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
@@ -96,13 +97,13 @@ static bool invert(const algebra *l, double *a, int64_t n) {
 // Upper, with inverse = u^T u.
 float *inverse_factor(const algebra *l, arena *a, const float *products, int64_t n) {
     const double damping = 0.01;
-    double *m = ARENA_ARRAY(a, double, n * n + 1), mean = 0;
+    double *m = ARENA_ARRAY(a, double, n *n + 1), mean = 0;
     for (int64_t i = 0; i < n * n; i++) m[i] = products[i];
     for (int64_t i = 0; i < n; i++) mean += m[i * n + i] / (double)n;
     for (int64_t i = 0; i < n; i++) m[i * n + i] += damping * mean + (mean == 0);
     if (!factor(l, m, n) || !invert(l, m, n)) return NULL;
     if (!factor(l, m, n)) return NULL;
-    float *u = ARENA_ARRAY(a, float, n * n + 1);
+    float *u = ARENA_ARRAY(a, float, n *n + 1);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i; j < n; j++) u[i * n + j] = (float)m[j * n + i];
     return u;
@@ -125,7 +126,8 @@ void gptq_rows(const block_weights *b, int nrows, float *w, int *codes, block_sc
             float *row = w + r * n;
             block_scale *s = &scales[r * b->nblocks + k / b->block];
             int left = (int)(n - k < b->block ? n - k : b->block);
-            if (k % b->block == 0) *s = block_fit(&b->format, BLOCK_KQUANT, row + k, b->moments ? b->moments + k : NULL, left);
+            if (k % b->block == 0)
+                *s = block_fit(&b->format, BLOCK_KQUANT, row + k, b->moments ? b->moments + k : NULL, left);
             codes[r * n + k] = block_code(&b->format, s, row[k]);
             double e = row[k] - s->scale * (codes[r * n + k] - s->zero);
             if (u) subtract(row + k + 1, u + k + 1, (float)(e / u[k]), n - k - 1);

@@ -3,7 +3,6 @@
 //
 // A node stays in float32 if its operator takes nothing else, if a number would become infinite or 0 (an epsilon of 1e-12),
 // or if the samples, or the operator where there are none, let values beyond 65504 expect.
-#include "compiler/base/clock.h"
 #include "compiler/quantize/impl.h"
 #include "ir/ops/downgrade.h"
 #include <math.h>
@@ -69,8 +68,9 @@ static bool loses_number(const conversion *c, const node *n) {
 
 static const char *objection(const conversion *c, const node *n) {
     const plan *p = c->plan;
-    static const char *const kept[] = {"NonMaxSuppression", "Range", "RandomNormalLike", "RandomUniformLike",
-                                       "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"};
+    static const char *const kept[] = {"NonMaxSuppression",    "Range",          "RandomNormalLike",
+                                       "RandomUniformLike",    "QuantizeLinear", "DequantizeLinear",
+                                       "DynamicQuantizeLinear"};
     if (!newest_version(n->op) || *n->op->domain) return "the operator is not of ONNX's standard";
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (strcmp(kept[i], n->op->name) == 0) return "the operator stays in float";
@@ -82,7 +82,8 @@ static const char *objection(const conversion *c, const node *n) {
     for (int i = 0; i < n->nin + n->nout; i++) {
         const value *v = i < n->nin ? n->in[i] : n->out[i - n->nin];
         const qvalue *q = v ? &p->values[v->id] : NULL;
-        if (q && q->count && (q->most > c->most / 2 || q->least < -c->most / 2)) return "its values come close to 65504";
+        if (q && q->count && (q->most > c->most / 2 || q->least < -c->most / 2))
+            return "its values come close to 65504";
     }
     return NULL;
 }
@@ -102,7 +103,8 @@ static void choose(conversion *c) {
         converted += q->quantised;
     }
     if (converted) return;
-    diag_fatal(p->diag, NULL, "nothing to convert: no node computes in float32 and may compute in %s", p->own->to);
+    diag_fatal(p->diag, NULL, "nothing to convert: no node computes in float32 and may compute in %s",
+               p->own->to);
 }
 
 // ---------------------------------------------------------------- values
@@ -168,7 +170,8 @@ static void convert_node(conversion *c, node *n) {
     if (is_cast_to_float(n)) node_set_attr(n, (attr){.name = "to", .kind = ATTR_INT, .i = (int)c->to});
     infer_node(n);
     for (int i = 0; i < n->nout; i++)
-        if (n->out[i] && c->was_float[n->out[i]->id] && n->out[i]->type.elem == c->to) keep_outside(c, n->out[i]);
+        if (n->out[i] && c->was_float[n->out[i]->id] && n->out[i]->type.elem == c->to)
+            keep_outside(c, n->out[i]);
 }
 
 static void observe_all(plan *p) {
@@ -180,25 +183,35 @@ static void observe_all(plan *p) {
         }
 }
 
-void convert_halves(plan *p) {
+// In topological order: types follow from those of the inputs.
+static void convert_all(plan *p) {
+    conversion c = *(conversion *)p->state;
+    c.plan = p;
+    c.casts = c.constants = (map){.arena = p->arena};
+    VEC(node *) nodes = {0}; // the list grows
+    graph *g = p->module->main;
+    for (int i = 0; i < g->nodes.n; i++) VEC_PUSH(p->arena, &nodes, g->nodes.at[i]);
+    for (int i = 0; i < nodes.n; i++) convert_node(&c, nodes.at[i]);
+}
+
+void plan_halves(plan *p) {
     bool f16 = strcmp(p->own->to, "f16") == 0;
-    conversion c = {.plan = p, .to = f16 ? DT_F16 : DT_BF16, .most = f16 ? 65504 : 0x1.fep127,
-                    .least = f16 ? 0x1p-25 : 0x1p-134, .casts = {.arena = p->arena}, .constants = {.arena = p->arena}};
-    c.was_float = ARENA_ARRAY(p->arena, bool, p->nvalues + 1);
+    conversion *c = ARENA_NEW(p->arena, conversion);
+    *c = (conversion){.plan = p,
+                      .to = f16 ? DT_F16 : DT_BF16,
+                      .most = f16 ? 65504 : 0x1.fep127,
+                      .least = f16 ? 0x1p-25 : 0x1p-134};
+    c->was_float = ARENA_ARRAY(p->arena, bool, p->nvalues + 1);
     for (int i = 0; i < p->nvalues; i++) {
         const type *t = &p->module->values.at[i]->type;
-        c.was_float[i] = t->kind == TYPE_TENSOR && t->elem == DT_F32;
+        c->was_float[i] = t->kind == TYPE_TENSOR && t->elem == DT_F32;
     }
     apply_patterns(p);
     if (p->own->data && f16) {
         observe_all(p);
         calibrate(p, NULL, NULL);
     }
-    choose(&c);
-    double start = clock_now();
-    VEC(node *) nodes = {0}; // the list grows
-    graph *g = p->module->main;
-    for (int i = 0; i < g->nodes.n; i++) VEC_PUSH(p->arena, &nodes, g->nodes.at[i]);
-    for (int i = 0; i < nodes.n; i++) convert_node(&c, nodes.at[i]);
-    p->seconds[1] = clock_now() - start;
+    choose(c);
+    p->state = c;
+    p->apply = convert_all;
 }

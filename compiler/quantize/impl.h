@@ -9,11 +9,15 @@
 //   weights.c    weights as int8 beside quantised values
 //   weights_only.c, blocks.c, gptq.c   weights alone, in blocks
 //   halves.c     f16 and bf16
+//   evaluate.c   what quantisation loses; measure.c: what it gains; search.c: --max-loss
+//   report.c     what is printed and written about it
 //   qdq.c        writes QuantizeLinear and DequantizeLinear into the graph
 #ifndef ONNXC_COMPILER_QUANTIZE_IMPL_H
 #define ONNXC_COMPILER_QUANTIZE_IMPL_H
 #include "compiler/quantize/quantize.h"
 #include "ir/graph/op.h"
+
+typedef struct plan plan;
 
 // What an operator is to a quantiser.
 typedef enum role {
@@ -67,7 +71,13 @@ typedef struct qnode {
     dtype activation; // of its inputs, by --node; DT_NONE: the default
 } qnode;
 
-typedef struct plan {
+// Inputs and outputs of one run of the float model, for comparisons.
+typedef struct held_sample {
+    const char *name;
+    tensor *in, *out;
+} held_sample;
+
+struct plan {
     arena *arena;
     diag *diag;
     const quantize_input *in;
@@ -85,7 +95,12 @@ typedef struct plan {
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured
-} plan;
+    void (*apply)(plan *p);         // changes p->module as planned
+    void *state;                    // of apply
+    VEC(held_sample) held;
+    int64_t held_bytes, held_most;
+    const runnable *float_model; // of calibration
+};
 
 // prepare.c: types, folding. The result is the same for the same model, so that ids of nodes and values of one import
 // hold for all.
@@ -112,9 +127,31 @@ void samples_each(samples *s, int64_t most, sample_hook *fn, void *user);
 typedef void see_hook(void *user, int value, const tensor *t);
 void calibrate(plan *p, see_hook *see, void *user);
 
-// weights_only.c, halves.c
-void quantise_weights_only(plan *p);
-void convert_halves(plan *p);
+// weights_only.c, halves.c: plans
+void plan_weights_only(plan *p);
+void plan_halves(plan *p);
+
+// evaluate.c
+typedef struct loss {
+    double signal, noise; // of the outputs
+    double cosine;        // the smallest of all outputs
+    int64_t rows,
+        changed; // answers: the largest element of each row; those that differ from the float model's
+    int64_t labelled, right_before, right_after; // with --labels
+} loss;
+double decibels(double signal, double noise);
+void hold_samples(plan *p); // if none are held yet
+// A model compiled from the one that `edit` makes of the imported module.
+runnable *compile_edited(const plan *p, arena *a, void (*edit)(void *user, module *m), void *user);
+void edit_quantised(void *plan, module *m); // for compile_edited: prepares and applies
+// Over the first `most` held samples; extra: a further input, or NULL.
+loss measure_loss(plan *p, runnable *r, int most, const tensor *extra);
+void compare_values_of(plan *p); // signal and noise of every value that the report shows
+
+// measure.c
+void measure_gains(plan *p); // seconds that each node saves
+// search.c
+void search_mixture(plan *p); // --max-loss
 
 // range.c
 void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);

@@ -1,7 +1,7 @@
 // The order of the steps. In: a model and settings. Out: the quantised module, with a plan that says what was done.
 #include "compiler/base/clock.h"
-#include "runtime-lite/core/runtime.h"
 #include "compiler/quantize/impl.h"
+#include "runtime-lite/core/runtime.h"
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ static void check_something(plan *p) {
                products, why);
 }
 
-static void quantise_static(plan *p) {
+static void plan_static(plan *p) {
     choose_activation(p);
     find_roles(p);
     apply_patterns(p);
@@ -74,16 +74,27 @@ static void quantise_static(plan *p) {
     for (int i = 0; i < p->nvalues; i++) p->values[i].observed = p->values[i].quantised;
     calibrate(p, NULL, NULL);
     choose_ranges(p);
-    double start = clock_now();
-    insert_qdq(p);
-    p->seconds[1] = clock_now() - start;
+    p->apply = insert_qdq;
 }
 
 quantize_result quantize_model(const quantize_input *in) {
+    enum { HELD_MOST = 1 << 28 };
     plan *p = plan_new(in);
     const char *to = in->own->to;
-    if (strstr(to, "-weights")) quantise_weights_only(p);
-    else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) convert_halves(p);
-    else quantise_static(p);
+    bool compares = in->own->report || in->own->max_loss.n || in->own->measure;
+    p->held_most = compares ? HELD_MOST : 0;
+    if (strstr(to, "-weights")) plan_weights_only(p);
+    else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) plan_halves(p);
+    else plan_static(p);
+    if (in->own->max_loss.n) search_mixture(p);
+    if (compares) compare_values_of(p);
+    if (compares && !in->own->max_loss.n) measure_gains(p);
+    double start = clock_now();
+    p->apply(p);
+    p->seconds[1] = clock_now() - start;
     return (quantize_result){p->module, p};
+}
+
+void quantize_set_sizes(plan *p, int64_t before, int64_t after) {
+    p->bytes_before = before, p->bytes_after = after;
 }

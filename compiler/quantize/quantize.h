@@ -15,6 +15,8 @@ typedef struct quantize_options {
     string_list keep, node, max_loss;
     const char *labels, *report;
     int64_t samples, seed;
+    bool measure;
+    bool cross; // the target is not this machine
     bool per_tensor, reduce_range, equalize, correct_bias, symmetric_weights;
 } quantize_options;
 
@@ -38,6 +40,8 @@ typedef struct quantize_input {
 
 // Errors leave through the diag.
 quantize_result quantize_model(const quantize_input *in);
+// Of the model's files, for the report.
+void quantize_set_sizes(struct plan *p, int64_t before, int64_t after);
 // As text for a terminal.
 const char *quantize_summary(arena *a, const struct plan *p);
 // A file: HTML or JSON, by its ending.

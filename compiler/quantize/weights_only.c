@@ -4,12 +4,13 @@
 // Matrices get blocks along the axis that is summed over, as ONNX Runtime's MatMulNBits has them; convolutions get int8 with
 // a scale for each channel.
 #include "compiler/quantize/blocks.h"
-#include "compiler/base/clock.h"
 #include <string.h>
 
 enum { SMALLEST = 256 }; // elements: below, scales and nodes take what integers save
 
-static bool is_op(const node *n, const char *name) { return strcmp(n->op->name, name) == 0 && !*n->op->domain; }
+static bool is_op(const node *n, const char *name) {
+    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
+}
 
 static bool is_convolution(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
 
@@ -48,7 +49,7 @@ static void see_rows(void *user, int id, const tensor *t) {
     if (!m->squares) {
         m->length = n;
         m->squares = ARENA_ARRAY(all->plan->arena, double, n + 1);
-        if (all->products) m->products = ARENA_ARRAY(all->plan->arena, float, n * n + 1);
+        if (all->products) m->products = ARENA_ARRAY(all->plan->arena, float, n *n + 1);
     }
     if (m->length != n) return;
     for (int64_t r = 0; r < rows; r++)
@@ -58,8 +59,8 @@ static void see_rows(void *user, int id, const tensor *t) {
 }
 
 static bool reads_rows(const plan *p, const node *n) {
-    return p->nodes[n->id].quantised && !is_convolution(n) && !node_int(n, "transA", 0) && !n->in[0]->constant &&
-           n->in[0]->type.elem == DT_F32;
+    return p->nodes[n->id].quantised && !is_convolution(n) && !node_int(n, "transA", 0) &&
+           !n->in[0]->constant && n->in[0]->type.elem == DT_F32;
 }
 
 static void collect(plan *p, input_moments *all) {
@@ -105,7 +106,10 @@ static void quantise_convolution(plan *p, node *n) {
 static void quantise_node(plan *p, node *n, input_moments *all) {
     const constant *w = n->in[1]->constant;
     arena *a = arena_within(p->arena);
-    block_weights b = {.format = format_of(p, n), .method = method_of(p->own->weights), .input = 1, .axis = sum_axis(n, w),
+    block_weights b = {.format = format_of(p, n),
+                       .method = method_of(p->own->weights),
+                       .input = 1,
+                       .axis = sum_axis(n, w),
                        .block = p->own->block};
     const moments *m = all ? map_get_number(&all->by_value, (uint64_t)n->in[0]->id) : NULL;
     if (m && m->length == w->dims[b.axis] && w->rank == 2) {
@@ -129,34 +133,42 @@ static void choose(plan *p) {
         q->quantised = q->candidate && !q->kept;
         any |= q->quantised;
     }
-    if (!any) diag_fatal(p->diag, NULL, "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul has float weights of %d "
-                                        "elements or more, or --keep and --node leave them in float", SMALLEST);
+    if (!any)
+        diag_fatal(p->diag, NULL,
+                   "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul has float weights of %d "
+                   "elements or more, or --keep and --node leave them in float",
+                   SMALLEST);
 }
 
-void quantise_weights_only(plan *p) {
-    if (!p->own->weights) {
-        quantize_options *o = ARENA_NEW(p->arena, quantize_options);
-        *o = *p->own;
-        o->weights = "kquant";
-        p->own = o;
-    }
-    apply_patterns(p);
-    choose(p);
-    bool sampled = p->own->data != NULL && (strcmp(p->own->weights, "gptq") == 0 || strcmp(p->own->weights, "kquant") == 0);
-    if (!sampled && strcmp(p->own->weights, "gptq") == 0) {
-        diag_hint(p->diag, "--data DIR names a folder of samples; --weights=kquant does without");
-        diag_fatal(p->diag, NULL, "--weights=gptq needs samples");
-    }
-    input_moments all;
-    if (sampled) collect(p, &all);
-    double start = clock_now();
+static void quantise_all(plan *p) {
     const graph *g = p->module->main;
     VEC(node *) chosen = {0}; // the list of nodes grows
     for (int i = 0; i < g->nodes.n; i++)
         if (p->nodes[g->nodes.at[i]->id].quantised) VEC_PUSH(p->arena, &chosen, g->nodes.at[i]);
     for (int i = 0; i < chosen.n; i++) {
         if (is_convolution(chosen.at[i])) quantise_convolution(p, chosen.at[i]);
-        else quantise_node(p, chosen.at[i], sampled ? &all : NULL);
+        else quantise_node(p, chosen.at[i], p->state);
     }
-    p->seconds[1] = clock_now() - start;
+}
+
+void plan_weights_only(plan *p) {
+    if (!p->own->weights) {
+        quantize_options *o = ARENA_NEW(p->arena, quantize_options);
+        *o = *p->own;
+        o->weights = "kquant";
+        p->own = o;
+    }
+    bool gptq = strcmp(p->own->weights, "gptq") == 0;
+    apply_patterns(p);
+    choose(p);
+    if (!p->own->data && gptq) {
+        diag_hint(p->diag, "--data DIR names a folder of samples; --weights=kquant does without");
+        diag_fatal(p->diag, NULL, "--weights=gptq needs samples");
+    }
+    if (p->own->data && (gptq || strcmp(p->own->weights, "kquant") == 0)) {
+        input_moments *all = ARENA_NEW(p->arena, input_moments);
+        collect(p, all);
+        p->state = all;
+    }
+    p->apply = quantise_all;
 }
