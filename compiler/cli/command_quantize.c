@@ -82,6 +82,23 @@ static void check_output(session *s) {
         diag_fatal(&s->diag, NULL, "-o %s: quantize writes .onnx files", to);
 }
 
+// Weights go to a file of their own if the model came with one, or if protobuf's 2 GiB would not hold them.
+static void write_model(session *s, const module *m, bool external) {
+    const int64_t most = (int64_t)2000 << 20;
+    const char *path = s->options.output, *slash = strrchr(path, '/');
+    outfile *file = outfile_open(s->arena, &s->diag, path, false), *data = NULL;
+    sink to = outfile_sink(file), weights = {0};
+    onnx_external beside = {.location = arena_printf(s->arena, "%s.data", slash ? slash + 1 : path),
+                            .to = &weights};
+    if (external || onnx_weight_bytes(m) > most) {
+        data = outfile_open(s->arena, &s->diag, arena_printf(s->arena, "%s.data", path), false);
+        weights = outfile_sink(data);
+    }
+    onnx_write(m, &s->options.opsets, &to, data ? &beside : NULL);
+    if (data) outfile_commit(data);
+    outfile_commit(file);
+}
+
 static int quantize(session *s, void *own) {
     quantize_options *o = own;
     source from = session_model(s);
@@ -101,13 +118,14 @@ static int quantize(session *s, void *own) {
                          .import = {.external_data_dir = s->options.external_data_dir},
                          .progress = show_step,
                          .user = s};
+    in.import.files = &in.files;
     quantize_result r = quantize_model(&in);
     session_clear_progress(s);
-    outfile *file = outfile_open(s->arena, &s->diag, s->options.output, false);
-    sink to = outfile_sink(file);
-    onnx_write(r.module, &s->options.opsets, &to);
-    outfile_commit(file);
-    quantize_set_sizes(r.plan, size_of_file(from.path), size_of_file(s->options.output));
+    write_model(s, r.module, in.files.n > 1);
+    int64_t before = 0, after = size_of_file(s->options.output);
+    for (int i = 0; i < in.files.n; i++) before += size_of_file(in.files.at[i]);
+    if (in.files.n > 1) after += size_of_file(arena_printf(s->arena, "%s.data", s->options.output));
+    quantize_set_sizes(r.plan, before, after);
     fputs(quantize_summary(s->arena, r.plan), stdout);
     if (o->report) quantize_write_report(s->arena, &s->diag, r.plan, o->report);
     return DIAG_OK;

@@ -76,6 +76,7 @@ typedef struct writer {
     node *nodes;        // by id, as that version of their operators expresses them
     int *reads;         // of values by id, by these nodes and as outputs
     int newest_dtype;
+    onnx_external *external; // NULL: none
 } writer;
 
 static const char *name_of(const writer *w, const value *v) { return v ? w->names[v->id] : ""; }
@@ -169,7 +170,30 @@ static const uint8_t *raw_bytes(arena *a, const constant *c, size_t size) {
     return raw;
 }
 
+static void put_entry(writer *w, message *m, const char *key, const char *v) {
+    message entry = message_new(w->arena);
+    put_text(&entry, 1, key);
+    put_text(&entry, 2, v);
+    put_message(m, 13, entry);
+}
+
+// The bytes in the file beside the model, where they begin at a page.
+static void put_external(writer *w, message *m, const uint8_t *data, size_t n) {
+    enum { PAGE = 4096 };
+    static const char zeros[PAGE];
+    onnx_external *e = w->external;
+    int64_t gap = (PAGE - e->size % PAGE) % PAGE;
+    sink_addn(e->to, zeros, (size_t)gap);
+    put_entry(w, m, "location", e->location);
+    put_entry(w, m, "offset", arena_printf(w->arena, "%lld", (long long)(e->size + gap)));
+    put_entry(w, m, "length", arena_printf(w->arena, "%zu", n));
+    put_int(m, 14, 1);
+    sink_addn(e->to, (const char *)data, n);
+    e->size += gap + (int64_t)n;
+}
+
 static message tensor_message(writer *w, const char *name, const constant *c) {
+    enum { EXTERNAL_LEAST = 1024 };
     message m = message_new(w->arena);
     note_dtype(w, c->elem);
     for (int j = 0; j < c->rank; j++) put_int(&m, 1, c->dims[j]);
@@ -182,7 +206,10 @@ static message tensor_message(writer *w, const char *name, const constant *c) {
         break;
     case CONST_SPLAT:
     case CONST_ROUNDED: // not in graphs
-    case CONST_BYTES: put_outside(&m, 9, raw_bytes(w->arena, c, n), n); break;
+    case CONST_BYTES:
+        if (w->external && n >= EXTERNAL_LEAST) put_external(w, &m, raw_bytes(w->arena, c, n), n);
+        else put_outside(&m, 9, raw_bytes(w->arena, c, n), n);
+        break;
     }
     return m;
 }
@@ -386,8 +413,22 @@ static void put_opsets(const writer *w, message *model) {
     }
 }
 
-void onnx_write(const module *m, const string_list *opsets, const sink *to) {
-    writer w = {.arena = m->arena, .m = m, .opsets = {.arena = m->arena}, .node_names = {.arena = m->arena}};
+int64_t onnx_weight_bytes(const module *m) {
+    int64_t bytes = 0;
+    for (int i = 0; i < m->values.n; i++) {
+        const value *v = m->values.at[i];
+        bool counts = v->graph && v->constant && v->constant->kind != CONST_STRINGS && value_uses(v);
+        if (counts) bytes += dtype_raw_size(v->constant->elem, v->constant->count);
+    }
+    return bytes;
+}
+
+void onnx_write(const module *m, const string_list *opsets, const sink *to, onnx_external *external) {
+    writer w = {.arena = m->arena,
+                .m = m,
+                .opsets = {.arena = m->arena},
+                .node_names = {.arena = m->arena},
+                .external = external};
     w.names = ARENA_ARRAY(m->arena, const char *, m->values.n + 1);
     choose_names(&w);
     choose_opsets(m, opsets, &w.opsets);

@@ -136,7 +136,7 @@ static void write_example(pipeline *p, const char *path) {
 
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
-static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, &p->options->opsets, to); }
+static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, &p->options->opsets, to, NULL); }
 static text onnx_bytes(pipeline *p) {
     text t = {.arena = p->arena};
     sink to = sink_text(&t);

@@ -9,6 +9,7 @@
 //   weights.c    weights as int8 beside quantised values
 //   weights_only.c, blocks.c, gptq.c   weights alone, in blocks
 //   halves.c     f16 and bf16
+//   tables.c     embeddings
 //   evaluate.c   what quantisation loses; measure.c: what it gains; search.c: --max-loss
 //   report.c     what is printed and written about it
 //   qdq.c        writes QuantizeLinear and DequantizeLinear into the graph
@@ -61,6 +62,7 @@ typedef struct qnode {
     role role;
     bool candidate; // operator and types allow it
     bool quantised;
+    bool table;               // of embeddings, as int8 (tables.c)
     bool kept;                // by --keep, --node or the search
     const char *why;          // a reason for staying in float
     double sensitivity, gain; // of the search; NAN: not measured
@@ -130,6 +132,10 @@ void calibrate(plan *p, see_hook *see, void *user);
 // weights_only.c, halves.c: plans
 void plan_weights_only(plan *p);
 void plan_halves(plan *p);
+
+// tables.c
+void find_tables(plan *p);
+void quantise_tables(plan *p);
 
 // evaluate.c
 typedef struct loss {

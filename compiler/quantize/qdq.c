@@ -126,4 +126,5 @@ void insert_qdq(plan *p) {
         widen_bias(p, products.at[i]);
     }
     for (int i = 0; i < values.n; i++) quantise_value(p, &values.at[i]);
+    quantise_tables(p);
 }

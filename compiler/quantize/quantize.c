@@ -71,6 +71,7 @@ static void plan_static(plan *p) {
     apply_patterns(p);
     choose_nodes(p);
     check_something(p);
+    find_tables(p);
     for (int i = 0; i < p->nvalues; i++) p->values[i].observed = p->values[i].quantised;
     calibrate(p, NULL, NULL);
     choose_ranges(p);

@@ -34,6 +34,7 @@ typedef struct quantize_input {
     const quantize_options *own;
     source source;
     import_options import;
+    file_list files; // that the import has read
     void (*progress)(void *user, const char *what);
     void *user;
 } quantize_input;

@@ -35,6 +35,7 @@ typedef VEC(row) rows;
 
 static const char *state_text(const plan *p, const node *n) {
     const qnode *q = &p->nodes[n->id];
+    if (q->table) return "int8";
     if (!q->quantised) return "float";
     if (q->activation && p->apply == insert_qdq) return dtype_bits(q->activation) == 16 ? "int16" : "int8";
     return p->own->to;
@@ -48,9 +49,15 @@ static rows rows_of(arena *a, const plan *p) {
         const node *n = g->nodes.at[i];
         if (n->id >= p->nnodes) continue;
         const qnode *q = &p->nodes[n->id];
-        if (!q->quantised && !q->candidate && q->role != ROLE_PRODUCT) continue;
+        if (!q->quantised && !q->table && !q->candidate && q->role != ROLE_PRODUCT) continue;
         const value *v = node_out(n, 0);
-        row r = {n, node_label(a, n), n->op->name, state_text(p, n), q->quantised ? NULL : q->why, NULL, q};
+        row r = {n,
+                 node_label(a, n),
+                 n->op->name,
+                 state_text(p, n),
+                 q->quantised || q->table ? NULL : q->why,
+                 NULL,
+                 q};
         if (v && v->id < p->nvalues) r.out = &p->values[v->id];
         VEC_PUSH(a, &all, r);
     }
@@ -245,7 +252,7 @@ static const char *report_html(arena *a, const plan *p) {
                  "errors of nodes before included<th>Gain<th>Reason\n");
     for (int i = 0; i < all.n; i++) {
         const row *r = &all.at[i];
-        text_printf(&t, "<tr%s>", r->q->quantised ? "" : " class=float");
+        text_printf(&t, "<tr%s>", r->q->quantised || r->q->table ? "" : " class=float");
         add_cell(&t, "", r->name);
         add_cell(&t, "", r->op);
         add_cell(&t, "", r->state);

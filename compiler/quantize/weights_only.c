@@ -149,6 +149,7 @@ static void quantise_all(plan *p) {
         if (is_convolution(chosen.at[i])) quantise_convolution(p, chosen.at[i]);
         else quantise_node(p, chosen.at[i], p->state);
     }
+    quantise_tables(p);
 }
 
 void plan_weights_only(plan *p) {
@@ -161,6 +162,7 @@ void plan_weights_only(plan *p) {
     bool gptq = strcmp(p->own->weights, "gptq") == 0;
     apply_patterns(p);
     choose(p);
+    find_tables(p);
     if (!p->own->data && gptq) {
         diag_hint(p->diag, "--data DIR names a folder of samples; --weights=kquant does without");
         diag_fatal(p->diag, NULL, "--weights=gptq needs samples");
