@@ -7,26 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-// The hook has no argument for its state.
-typedef struct kernel_timer {
-    double *seconds, *best;
-    uint32_t n, now;
-    double since;
-} kernel_timer;
-static _Thread_local kernel_timer *timer;
-
-static void stop(kernel_timer *t, double now) {
-    if (t->now < t->n) t->seconds[t->now] += now - t->since;
-}
-
-static int next_kernel(void *user, uint32_t kernel) {
-    (void)user;
-    stop(timer, clock_now());
-    timer->now = kernel;
-    timer->since = clock_now();
-    return 0;
-}
-
 static void edit_float(void *user, module *m) {
     (void)user;
     prepare(m);
@@ -45,7 +25,7 @@ static double run_timed(plan *p, arena *a, runnable *r, kernel_timer *t) {
         double start = clock_now();
         prepared_run(call);
         double now = clock_now();
-        stop(t, now);
+        kernel_timer_stop(t, now);
         for (uint32_t k = 0; k < t->n; k++)
             if (i == 0 || t->seconds[k] < t->best[k]) t->best[k] = t->seconds[k];
         if (now - start < best) best = now - start;
@@ -73,14 +53,14 @@ static double time_nodes(plan *p, void (*edit)(void *user, module *m), double *b
     o->hook = "onnxc_quantize_hook";
     pipeline_hooks hooks = {.user = p, .edit = edit, .input = p->in->import.input};
     pipeline *line = pipeline_new(a, p->diag, o, &hooks);
-    line->hook = next_kernel;
+    line->hook = p->in->hook;
     runnable *r = runnable_new(line, &p->in->source, NULL);
     kernel_timer t = {.n = line->versions.n ? 0 : (uint32_t)line->program->kernels.n};
     t.seconds = ARENA_ARRAY(a, double, t.n + 1);
     t.best = ARENA_ARRAY(a, double, t.n + 1);
-    timer = &t;
+    p->in->use_timer(&t);
     double seconds = run_timed(p, a, r, &t);
-    timer = NULL;
+    p->in->use_timer(NULL);
     map nodes = {.arena = a};
     const graph *g = p->module->main;
     for (int i = 0; i < g->nodes.n; i++)

@@ -26,7 +26,16 @@ typedef struct quantize_result {
     struct plan *plan;
 } quantize_result;
 
-// make: a new pipeline in the arena, with these options, for the model.
+// Times of kernels: the hook between them has no argument for its state, and this library no variables.
+typedef struct kernel_timer {
+    double *seconds, *best; // by kernel: of this run, of the fastest one
+    uint32_t n, now;
+    double since;
+} kernel_timer;
+static inline void kernel_timer_stop(kernel_timer *t, double now) {
+    if (t->now < t->n) t->seconds[t->now] += now - t->since;
+}
+
 typedef struct quantize_input {
     arena *arena;
     diag *diag;
@@ -34,7 +43,9 @@ typedef struct quantize_input {
     const quantize_options *own;
     source source;
     import_options import;
-    file_list files; // that the import has read
+    file_list files;                          // that the import has read
+    int (*hook)(void *user, uint32_t kernel); // runs before each kernel, for the timer in use
+    void (*use_timer)(kernel_timer *t);
     void (*progress)(void *user, const char *what);
     void *user;
 } quantize_input;
