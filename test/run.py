@@ -225,6 +225,11 @@ def written(results):
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 
 
+def quantize(results):
+    """onnxc quantize: every form and method, and ONNX Runtime on what comes out."""
+    own_program(results, "quantize.py", ONNXC)
+
+
 def docs(results):
     """The examples of the documentation, and docs/operators.md."""
     made = run(["make", "-s", "build/release/unit/math"], timeout=600, cwd=ROOT)
@@ -571,6 +576,7 @@ STAGES = {
     "headers": objects.headers,
     "formats": formats,
     "written": written,
+    "quantize": quantize,
     "sizes": sizes,
     "page": page,
     "proofs": proofs,

@@ -34,7 +34,8 @@ def prepare(folder):
     for model in glob.glob(os.path.join(ROOT, "test", "cli", "*.onnx")) + glob.glob(os.path.join(ROOT, "test", "cli", "*.onnxtxt")) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]:
         shutil.copy(model, folder)
     os.makedirs(os.path.join(folder, "samples", "digits"))
-    shutil.copy(os.path.join(ROOT, "samples", "digits", "digits.onnx"), os.path.join(folder, "samples", "digits"))
+    for name in ("digits.onnx", "digits_data.h"):
+        shutil.copy(os.path.join(ROOT, "samples", "digits", name), os.path.join(folder, "samples", "digits"))
     include = os.path.join(folder, ".include")
     os.mkdir(include)
     for header in ("onnxc.h", "onnxc_custom.h"):

@@ -101,7 +101,8 @@ static _Noreturn void refuse_value(const calibration *c, int id, const char *sam
     int64_t i = 0;
     while (i < t->count - 1 && x[i] - x[i] == 0) i++;
     diag_hint(c->plan->diag,
-              "the float model computes it for this sample; check the sample, or leave it out");
+              v->def ? "the float model computes it for this sample; check the sample, or leave it out"
+                     : "it is in the sample itself");
     diag_fatal(c->plan->diag, v->def ? v->def->loc : NULL,
                "calibration: value '%s' has %s at element %lld in sample '%s'", v->name,
                isnan(x[i]) ? "a NaN" : "an infinity", (long long)i, sample);

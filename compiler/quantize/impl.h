@@ -157,7 +157,8 @@ void compare_values_of(plan *p); // signal and noise of every value that the rep
 // measure.c
 void measure_gains(plan *p); // seconds that each node saves
 // search.c
-void search_mixture(plan *p); // --max-loss
+void check_goals(const plan *p); // of --max-loss
+void search_mixture(plan *p);
 
 // range.c
 void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);

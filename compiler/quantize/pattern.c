@@ -56,19 +56,21 @@ static _Noreturn void refuse_unmatched(const plan *p, const char *option, const 
     diag_fatal(p->diag, NULL, "%s %s: no node of the model has that name or operator", option, word);
 }
 
-static bool set_range(qnode *q, plan *p, const node *n, const char *s) {
+// LO..HI; strtod would take the first point of "0..1".
+static bool set_range(plan *p, const node *n, const char *s) {
+    const char *points = strstr(s, "..");
     char *end;
-    double lo = strtod(s, &end), hi;
-    if (end == s || strncmp(end, "..", 2) != 0) return false;
-    const char *rest = end + 2;
-    hi = strtod(rest, &end);
-    if (end == rest || *end || !(lo < hi) || lo > 0 || hi < 0) return false;
+    if (!points || points == s || !points[2]) return false;
+    char *low = arena_strndup(p->arena, s, (size_t)(points - s));
+    double lo = strtod(low, &end);
+    if (*end) return false;
+    double hi = strtod(points + 2, &end);
+    if (*end || !(lo < hi) || lo > 0 || hi < 0) return false;
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
         qvalue *v = &p->values[n->out[i]->id];
         v->fixed = true, v->lo = lo, v->hi = hi;
     }
-    (void)q;
     return true;
 }
 
@@ -81,7 +83,7 @@ static bool set_node(plan *p, const node *n, const char *s) {
     else if (strcmp(s, "minmax") == 0 || strcmp(s, "entropy") == 0 || strcmp(s, "mse") == 0) q->ranges = s;
     else if (strncmp(s, "percentile:", 11) == 0)
         q->ranges = "percentile", q->percentile = strtod(s + 11, NULL);
-    else return set_range(q, p, n, s);
+    else return set_range(p, n, s);
     return !q->ranges || strcmp(q->ranges, "percentile") != 0 || (q->percentile > 50 && q->percentile <= 100);
 }
 

@@ -66,6 +66,11 @@ static void check_something(plan *p) {
 }
 
 static void plan_static(plan *p) {
+    const char *w = p->own->weights;
+    if (w && (strcmp(w, "kquant") == 0 || strcmp(w, "gptq") == 0)) {
+        diag_hint(p->diag, "--to=int8-weights, int4-weights and int2-weights quantise weights alone");
+        diag_fatal(p->diag, NULL, "--weights=%s does not go with --to=%s", w, p->own->to);
+    }
     choose_activation(p);
     find_roles(p);
     apply_patterns(p);
@@ -83,6 +88,7 @@ quantize_result quantize_model(const quantize_input *in) {
     plan *p = plan_new(in);
     const char *to = in->own->to;
     bool compares = in->own->report || in->own->max_loss.n || in->own->measure;
+    check_goals(p);
     p->held_most = compares ? HELD_MOST : 0;
     if (strstr(to, "-weights")) plan_weights_only(p);
     else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) plan_halves(p);
