@@ -27,7 +27,8 @@ typedef struct verb {
     int (*run)(session *s, void *own); // the exit code
     bool forks;                        // its processes handle signals themselves
 } verb;
-extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect, verb_debug, verb_diff, verb_quantize;
+extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect, verb_debug, verb_diff,
+    verb_quantize;
 
 // NULL: no verb has that name.
 const verb *verb_find(const char *name);
