@@ -51,14 +51,16 @@ static void percentile_range(arena *a, const qvalue *v, double percentile, doubl
 }
 
 // ---------------------------------------------------------------- least squares
-// Squares of what clipping to lo..hi and rounding to `levels` steps lose. Zeros are exact.
+// Squares of what clipping to lo..hi and rounding to `levels` steps lose. Zeros are exact. Errors of rounding are independent
+// and average out in the sums that follow; those of clipping all have one sign, so that they count as twice as large.
 static double loss_of(const histogram *h, const sums *s, double lo, double hi, int levels) {
+    const double clipped_counts = 4;
     int a = bin_at(h, lo), b = bin_at(h, hi);
     double step = (hi - lo) / levels, inside = s->count[b] - s->count[a];
     double below = s->second[a] - 2 * lo * s->first[a] + lo * lo * s->count[a];
     double above = s->second[BINS] - s->second[b] - 2 * hi * (s->first[BINS] - s->first[b]) +
                    hi * hi * (s->count[BINS] - s->count[b]);
-    return inside * step * step / 12 + below + above;
+    return inside * step * step / 12 + clipped_counts * (below + above);
 }
 
 static void mse_range(arena *a, const qvalue *v, int levels, bool symmetric, double *lo, double *hi) {
