@@ -356,15 +356,23 @@ def halves(cases):
     x = n.op("MatMul", n.input("x", [4, 8]), n.constant(np.full((8, 8), 300, np.float32)), name="large")
     x = n.op("Mul", n.op("Mul", x, n.constant(np.float32(100)), name="larger"), n.constant(np.float32(1e-5)), name="back")
     y = n.op("Add", n.op("Relu", x), n.constant(np.float32(1e-12)), name="epsilon")
-    case = Case.__new__(Case)
     with tempfile.TemporaryDirectory() as folder:
         KINDS["overflow"] = lambda: n.model(y)
-        case.__init__("overflow", folder)
+        case = Case("overflow", folder)
         del KINDS["overflow"]
         case.run("--to=f16", least=40)
         out = nodes_of(case.path[:-5] + "_q.onnx")
         check("larger" in out and not out["larger"].input[0].endswith("_f16"), "a node that overflows stays in float32")
         case.run("--to=f16", "--keep=/large/", least=40)
+    masked = Net(9)
+    x = masked.input("x", [4, 8])
+    mask = masked.op("Log", masked.op("Cast", masked.op("Less", x, masked.constant(np.float32(1))), to=TensorProto.FLOAT))
+    y = masked.op("Softmax", masked.op("Add", masked.op("MatMul", x, masked.weight(8, 8)), mask), axis=-1)
+    with tempfile.TemporaryDirectory() as folder:
+        KINDS["masked"] = lambda: masked.model(y)
+        case = Case("masked", folder)
+        del KINDS["masked"]
+        case.run("--to=f16", least=40)
 
 
 def mixtures(cases):

@@ -108,10 +108,23 @@ static _Noreturn void refuse_value(const calibration *c, int id, const char *sam
                isnan(x[i]) ? "a NaN" : "an infinity", (long long)i, sample);
 }
 
+// Without infinities, which masks have and 16-bit floats represent.
+static extremes extremes_of_finite(const float *x, int64_t n) {
+    extremes e = {0, 0, true};
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(x[i])) e.finite = false;
+        if (!isfinite(x[i])) continue;
+        e.least = x[i] < e.least ? x[i] : e.least;
+        e.most = x[i] > e.most ? x[i] : e.most;
+    }
+    return e;
+}
+
 static void observe(calibration *c, int id, const char *sample, const tensor *t) {
     qvalue *q = &c->plan->values[id];
     if (t->count == 0) return;
     extremes e = extremes_of(t->data, t->count);
+    if (!e.finite && c->plan->infinities) e = extremes_of_finite(t->data, t->count);
     if (!e.finite) refuse_value(c, id, sample, t);
     if (c->see) {
         c->see(c->user, id, t);
@@ -167,6 +180,7 @@ static void run_sample(void *user, arena *a, const char *name, const tensor *in)
 }
 
 static bool needs_histograms(const plan *p) {
+    if (p->infinities) return false;
     if (strcmp(p->own->ranges, "minmax") != 0) return true;
     for (int i = 0; i < p->nnodes; i++)
         if (p->nodes[i].ranges && strcmp(p->nodes[i].ranges, "minmax") != 0) return true;

@@ -209,6 +209,7 @@ void plan_halves(plan *p) {
     apply_patterns(p);
     if (p->own->data && f16) {
         observe_all(p);
+        p->infinities = true;
         calibrate(p, NULL, NULL);
     }
     choose(c);

@@ -93,6 +93,7 @@ struct plan {
     int threads; // for work of this process
     int64_t nsamples;
     bool random;
+    bool infinities;   // values may have some
     double seconds[4]; // calibration, quantisation, search, measuring
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
