@@ -179,6 +179,14 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
     return t;
 }
 
+const char *target_runtime_folder(arena *a, const target *t) {
+    if (strstr(t->triple, "-linux-gnu")) return t->folder;
+    if (!triple_is_bare(t->triple)) return NULL;
+    const char *name =
+        arena_printf(a, "%s-none-%s", triple_part(a, t->triple, 0), triple_part(a, t->triple, 3));
+    return t->abi ? arena_printf(a, "%s-%s", name, t->abi) : name;
+}
+
 target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) {
     const char *more = strchr(cpu, '+');
     target_names n = {.arch = find_arch(base->triple), .triple = base->triple, .features = {.arena = a}};

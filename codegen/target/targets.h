@@ -28,6 +28,10 @@ target *target_for_cuda(arena *a, const target_options *o);
 bool target_is_host_arch(const target *t);
 // Whether this machine can run code for that target.
 bool target_runs_here(arena *a, diag *d, const target *t);
+// Name of the folder with the runtime library for that target: Debian's for Linux ("aarch64-linux-gnu"), else
+// the triple without vendor and, where it has several, the calling convention ("thumbv7em-none-eabihf",
+// "riscv32-none-elf-ilp32"). NULL: none is built for it.
+const char *target_runtime_folder(arena *a, const target *t);
 // The text of --list-targets.
 const char *target_list_text(arena *a);
 #endif

@@ -40,20 +40,34 @@ static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p
 
 static void write_cuda(pipeline *p, const sink *to) { cuda_write(p->loops, to, p->diag); }
 
+// Beside the program or the library, wherever an installed tree has them. %s: the target's folder.
+static const char *installed_runtime(pipeline *p, const target *t, bool own) {
+    static const char *const own_places[] = {"libonnxc-rt.a", "../lib/libonnxc-rt.a"};
+    static const char *const places[] = {"../lib/%s/libonnxc-rt.a", "../%s/libonnxc-rt.a",
+                                         "../lib/onnxc/%s/libonnxc-rt.a", "../onnxc/%s/libonnxc-rt.a",
+                                         "../../lib/onnxc/%s/libonnxc-rt.a"};
+    enum { OWN_PLACES = sizeof own_places / sizeof *own_places, PLACES = sizeof places / sizeof *places };
+    const char *from = p->options->program_folder, *folder = target_runtime_folder(p->arena, t);
+    for (int i = own ? 0 : OWN_PLACES; from && i < OWN_PLACES + (folder ? PLACES : 0); i++) {
+        const char *place =
+            i < OWN_PLACES ? own_places[i] : arena_printf(p->arena, places[i - OWN_PLACES], folder);
+        const char *path = arena_printf(p->arena, "%s/%s", from, place);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return NULL;
+}
+
 const char *output_runtime(pipeline *p) {
     const options *o = p->options;
     if (o->runtime || !p->build->needs_runtime) return o->runtime;
     const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
-    static const char *const places[] = {"libonnxc-rt.a", "../lib/libonnxc-rt.a"};
-    const char *triple = p->target->triple ? p->target->triple : own->triple; // C text: what cc makes of it
-    for (size_t i = 0; o->program_folder && strcmp(own->triple, triple) == 0 && i < 2; i++) {
-        const char *path = arena_printf(p->arena, "%s/%s", o->program_folder, places[i]);
-        if (access(path, R_OK) == 0) return path;
-    }
+    const target *t = p->target->triple ? p->target : own; // C text: what cc makes of it
+    const char *path = installed_runtime(p, t, strcmp(own->triple, t->triple) == 0);
+    if (path) return path;
     diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",
               p->target->freestanding ? "; C text (-o NAME.c) does not need it" : "");
     diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
-                       triple);
+                       t->triple);
 }
 
 static link_options linking(pipeline *p) {
