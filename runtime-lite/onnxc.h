@@ -29,8 +29,9 @@
 extern "C" {
 #endif
 
-/* Version of the interface between objects and the runtime. Both must have the same version to be linked. */
-#define ONNXC_INTERFACE 1
+/* Version of the interface between objects, descriptors, the runtime and programs, all of which must have the
+ * same. It changes with any of the declarations below (docs/versioning.md). */
+#define ONNXC_INTERFACE 2
 
 #ifndef ONNXC_STATUS
 #define ONNXC_STATUS

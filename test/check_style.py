@@ -4,7 +4,8 @@ usage: check_style.py [--report]      --report: also the longest files and funct
 
 Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
 behind; files named in comments and docs exist; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
-that can be written to (in build/release/libonnxc.a, where that exists).
+that can be written to (in build/release/libonnxc.a, where that exists); the interface has a new number if it changed
+(check_interface.py).
 """
 import glob
 import os
@@ -13,6 +14,8 @@ import shutil
 import statistics
 import subprocess
 import sys
+
+import check_interface
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONGEST_FILE = 800
@@ -233,6 +236,7 @@ def main():
     problems += check_format([path for path in paths if not path.endswith(".def")])
     problems += check_data()
     problems += check_tree()
+    problems += check_interface.problems()
     for line in report if "--report" in sys.argv else []:
         print(line)
     for problem in problems:

@@ -255,7 +255,7 @@ void prepared_release(prepared_call *c) { runnable_release_outputs(c->r, c->out)
 // ---------------------------------------------------------------- code in this process
 static const load_name runtime_names[] = {
 #define NAME(f) {#f, (const void *)f}
-    NAME(onnxc_interface_1),  NAME(onnxc_rt_alloc),      NAME(onnxc_rt_free),
+    NAME(onnxc_interface_2),  NAME(onnxc_rt_alloc),      NAME(onnxc_rt_free),
     NAME(onnxc_rt_message),   NAME(onnxc_rt_tiles),      NAME(onnxc_rt_avx_vnni),
     NAME(onnxc_rt_parallel),  NAME(onnxc_rt_gpu_open),   NAME(onnxc_rt_gpu_or_cpu_open),
     NAME(onnxc_rt_gpu_put),   NAME(onnxc_rt_gpu_close),  NAME(onnxc_rt_gpu_begin),

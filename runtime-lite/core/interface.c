@@ -42,7 +42,7 @@ static int find_level(void) {
 }
 
 // CPUID takes microseconds under a hypervisor. Concurrent threads compute the same result.
-int onnxc_interface_1(void) {
+int onnxc_interface_2(void) {
     static atomic_int known;
     int level = atomic_load_explicit(&known, memory_order_relaxed);
     if (level) return level;
@@ -56,7 +56,7 @@ int onnxc_rt_avx_vnni(void) {
     static atomic_int known;
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
-        answer = onnxc_interface_1() >= 3 && has(cpuid_part(7, 1).a, 1u << 4) ? YES : NO;
+        answer = onnxc_interface_2() >= 3 && has(cpuid_part(7, 1).a, 1u << 4) ? YES : NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == YES;
@@ -65,7 +65,7 @@ int onnxc_rt_avx_vnni(void) {
 #include <sys/auxv.h>
 
 // ARMv8-A; with the dot product; and with products of blocks of bytes and of bf16.
-int onnxc_interface_1(void) {
+int onnxc_interface_2(void) {
     enum { DOTPROD = 1 << 20, I8MM = 1 << 13, BF16 = 1 << 14 }; // HWCAP, HWCAP2 of Linux
     unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
     if (!(first & DOTPROD)) return 1;
@@ -73,6 +73,6 @@ int onnxc_interface_1(void) {
 }
 int onnxc_rt_avx_vnni(void) { return 0; }
 #else
-int onnxc_interface_1(void) { return 1; }
+int onnxc_interface_2(void) { return 1; }
 int onnxc_rt_avx_vnni(void) { return 0; }
 #endif

@@ -7,7 +7,7 @@
 /* Every object that needs the runtime calls this first; the name ensures that both have the same version.
  * Returns the CPU level: N of x86-64-vN (5: x86-64-v4 with AVX512_VNNI); AArch64: 2 with the dot product, 3 with i8mm
  * and bf16, too; else 1. */
-int onnxc_interface_1(void);
+int onnxc_interface_2(void);
 /* Whether the CPU has AVX-VNNI and all of x86-64-v3. */
 int onnxc_rt_avx_vnni(void);
 /* Whether the CPU has matrix tiles (AMX for int8 and bf16, and AVX512_BF16) and the operating system lets this

@@ -87,8 +87,17 @@ static int bind(onnxc_library *l, const char *name) {
     return l->model.descriptor && run && workspace;
 }
 
-static int is_known(const onnxc_descriptor *d) {
-    return memcmp(d->magic, "onnxc-m", 8) == 0 && d->interface_version == ONNXC_INTERFACE;
+// Nothing else of a descriptor is read before this: all versions of the interface begin in the same way.
+static int is_known(const onnxc_descriptor *d, const char *path, const char *name, const char **message) {
+    if (memcmp(d->magic, "onnxc-m", 8) != 0)
+        SAY("'%s_descriptor' in '%s' is not a descriptor of a model", name, path);
+    else if (d->interface_version != ONNXC_INTERFACE)
+        SAY("model '%s' in '%s' has interface version %u, but this program needs %d; compile the model again "
+            "with "
+            "the onnxc that belongs to the program",
+            name, path, (unsigned)d->interface_version, ONNXC_INTERFACE);
+    else return 1;
+    return 0;
 }
 
 static int open_into(onnxc_library *l, const char *path, const char *name, const char **message) {
@@ -103,9 +112,7 @@ static int open_into(onnxc_library *l, const char *path, const char *name, const
         SAY("'%s' contains no model '%s'", path, name);
         return 0;
     }
-    if (is_known(l->model.descriptor)) return 1;
-    SAY("model '%s' of '%s' does not have interface version %d", name, path, ONNXC_INTERFACE);
-    return 0;
+    return is_known(l->model.descriptor, path, name, message);
 }
 
 onnxc_library *onnxc_library_open(const char *path, const char *name, const char **message) {

@@ -9,7 +9,7 @@ static int has(unsigned reg, unsigned bits) { return (reg & bits) == bits; }
 
 static int has_tiles(void) {
     unsigned a = 0, b = 0, c = 0, d = 0, state, high;
-    if (onnxc_interface_1() < 5 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (onnxc_interface_2() < 5 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     if (!has(d, 1u << 22 | 1u << 24 | 1u << 25)) return 0;                      // AMX-BF16, -TILE, -INT8
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !has(a, 1u << 5)) return 0; // AVX512_BF16
     __asm__ volatile("xgetbv" : "=a"(state), "=d"(high) : "c"(0));

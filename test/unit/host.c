@@ -427,11 +427,11 @@ static void objects_hold_a_variant_for_each_level(void **state) {
                          target_with_cpu(x->a, &x->d, base, "x86-64-v4")};
     const char *model = write_object(x, p, t, 3);
     static const char *const level =
-        "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 2; }\n" MESSAGE;
+        "int onnxc_interface_2(void);\nint onnxc_interface_2(void) { return 2; }\n" MESSAGE;
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, toy_caller));
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, generic_caller));
     static const char *const too_old =
-        CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n" MESSAGE
+        CALLER_HEAD "int onnxc_interface_2(void);\nint onnxc_interface_2(void) { return 1; }\n" MESSAGE
                     "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, "
                     "&out, WORKSPACE, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
     run_caller(x, warnings, model, too_old);
@@ -441,17 +441,23 @@ static void objects_hold_a_variant_for_each_level(void **state) {
 // ---------------------------------------------------------------- versions
 static void versions_that_differ_do_not_link(void **state) {
     fixture *x = *state;
-    static const char *const newer =
-        "int onnxc_interface_2(void);\nint check(void);\nint check(void) { return onnxc_interface_2(); }\n";
-    const char *path = workdir_write(x->dir, "newer.c", newer, strlen(newer)),
-               *said = arena_printf(x->a, "%s/said", x->dir.path);
-    const char *command = arena_printf(x->a,
-                                       "gcc -I. -shared -fPIC -Wl,-z,defs -o %s/newer.so %s "
-                                       "runtime-lite/core/interface_2.c runtime-lite/core/interface.c 2>%s",
-                                       x->dir.path, path, said);
-    assert_int_not_equal(system(command), 0);
-    command = arena_printf(x->a, "grep -q object_has_interface_2_but_runtime_has_interface_1 %s", said);
-    assert_int_equal(system(command), 0);
+    for (int version = ONNXC_INTERFACE - 1; version <= ONNXC_INTERFACE + 1; version += 2) {
+        const char *other = arena_printf(x->a,
+                                         "int onnxc_interface_%d(void);\nint check(void);\nint check(void) { "
+                                         "return onnxc_interface_%d(); }\n",
+                                         version, version);
+        const char *path = workdir_write(x->dir, "other.c", other, strlen(other)),
+                   *said = arena_printf(x->a, "%s/said", x->dir.path);
+        const char *command =
+            arena_printf(x->a,
+                         "gcc -I. -shared -fPIC -Wl,-z,defs -o %s/other.so %s "
+                         "runtime-lite/core/interface_%d.c runtime-lite/core/interface.c 2>%s",
+                         x->dir.path, path, version, said);
+        assert_int_not_equal(system(command), 0);
+        command = arena_printf(x->a, "grep -q object_has_interface_%d_but_runtime_has_interface_%d %s",
+                               version, ONNXC_INTERFACE, said);
+        assert_int_equal(system(command), 0);
+    }
 }
 
 // ---------------------------------------------------------------- the descriptor

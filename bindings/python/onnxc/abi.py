@@ -11,7 +11,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_float, c_
                     c_void_p)
 from typing import Any, Iterator, Optional, Tuple
 
-INTERFACE = 1
+INTERFACE = 2
 TOO_SMALL = 5
 
 
