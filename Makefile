@@ -1,5 +1,6 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
-# make install PREFIX=... [DESTDIR=...]        a tree that may be moved
+# make install PREFIX=... [DESTDIR=...] [LIBDIR=lib/x86_64-linux-gnu]    a tree that may be moved
+# make dist; make deb                          the same for other machines: an archive, Debian packages (tools/dist/dist.mk)
 # make wheel                                   a Python wheel for any Linux with glibc 2.27 or later (tools/wheel/wheel.mk)
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
@@ -94,9 +95,10 @@ $(B)/proto/onnx.pb-c.o: $(B)/proto/onnx.pb-c.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 PREFIX  ?= /usr/local
+LIBDIR  ?= lib
 LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
-	sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
+	LIBDIR=$(LIBDIR) sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
 
 include tools/wheel/wheel.mk
 
@@ -164,4 +166,5 @@ random: all
 clean:
 	rm -rf build
 .PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware exports tools decoders wild accept fuzz random clean
+include tools/dist/dist.mk
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

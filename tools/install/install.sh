@@ -1,9 +1,11 @@
 #!/bin/sh
 # Lays out the installed tree: what `make install PREFIX=... DESTDIR=...` runs. Everything in it finds the rest from where it
 # lies, so the tree may be moved.
-# usage: install.sh BUILD VERSION ROOT [LLD]      ROOT: DESTDIR and PREFIX together
+# usage: [LIBDIR=lib/x86_64-linux-gnu] install.sh BUILD VERSION ROOT [LLD]      ROOT: DESTDIR and PREFIX together
 set -eu
-build=$1 version=$2 root=$3 lld=${4-} here=$(dirname "$0")
+build=$1 version=$2 root=$3 lld=${4-} here=$(dirname "$0") libdir=${LIBDIR:-lib}
+# From LIBDIR up to the prefix.
+up=$(printf %s "$libdir" | sed 's|[^/][^/]*|..|g')
 
 put() { # MODE FILE... FOLDER
     mode=$1
@@ -15,13 +17,13 @@ put() { # MODE FILE... FOLDER
         shift
     done
 }
-fill() { sed "s|@VERSION@|$version|g" "$1" >"$root/$2"; }
+fill() { sed "s|@VERSION@|$version|g; s|@LIBDIR@|$libdir|g; s|@UP@|$up|g" "$1" >"$root/$2"; }
 
 put 755 "$build/onnxc" bin
-put 644 "$build/libonnxc-rt.a" lib
-put 755 "$build/libonnxc.so" lib
-mv "$root/lib/libonnxc.so" "$root/lib/libonnxc.so.0"
-ln -sf libonnxc.so.0 "$root/lib/libonnxc.so"
+put 644 "$build/libonnxc-rt.a" "$libdir"
+put 755 "$build/libonnxc.so" "$libdir"
+mv "$root/$libdir/libonnxc.so" "$root/$libdir/libonnxc.so.0"
+ln -sf libonnxc.so.0 "$root/$libdir/libonnxc.so"
 put 644 runtime-lite/onnxc.h runtime-lite/onnxc_custom.h include
 sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/api/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
 for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/image runtime-lite/lib runtime-lite/lib/string runtime-lite/lib/value; do
@@ -30,11 +32,14 @@ done
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
 put 644 bindings/python/onnxc/*.py bindings/python/onnxc/py.typed share/onnxc/python/onnxc
 printf '"""The version of this package."""\n__version__ = "%s"\n' "$version" >"$root/share/onnxc/python/onnxc/_version.py"
-put 644 "$here/onnxc.mk" share/onnxc
-put 644 "$here/onnxcConfig.cmake" lib/cmake/onnxc
-fill "$here/onnxcConfigVersion.cmake.in" lib/cmake/onnxc/onnxcConfigVersion.cmake
-mkdir -p "$root/lib/pkgconfig"
-fill "$here/onnxc.pc.in" lib/pkgconfig/onnxc.pc
+fill "$here/onnxc.mk" share/onnxc/onnxc.mk
+mkdir -p "$root/$libdir/cmake/onnxc" "$root/$libdir/pkgconfig"
+fill "$here/onnxcConfig.cmake" "$libdir/cmake/onnxc/onnxcConfig.cmake"
+fill "$here/onnxcConfigVersion.cmake.in" "$libdir/cmake/onnxc/onnxcConfigVersion.cmake"
+fill "$here/onnxc.pc.in" "$libdir/pkgconfig/onnxc.pc"
+fill "$here/libonnxc.pc.in" "$libdir/pkgconfig/libonnxc.pc"
+put 644 README.md CHANGELOG.md SECURITY.md LICENSE share/doc/onnxc
+put 644 docs/*.md share/doc/onnxc/docs
 [ -z "$lld" ] || [ ! -x "$lld" ] || { put 755 "$lld" lib/onnxc && [ "$(basename "$lld")" = ld.lld ] ||
     mv "$root/lib/onnxc/$(basename "$lld")" "$root/lib/onnxc/ld.lld"; }
 

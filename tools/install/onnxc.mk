@@ -21,7 +21,7 @@ ONNXC_MACHINE = --target=$(ONNXC_TRIPLE) $(filter-out -mtune=%,$(filter -m%,$(CC
 ifneq ($(filter %-none-% %-none %-elf %-eabi %-eabihf,$(filter-out %-linux-gnueabi %-linux-gnueabihf,$(ONNXC_TRIPLE))),)
 ONNXC_RUNTIME :=
 else ifeq ($(ONNXC_TRIPLE),$(shell cc -dumpmachine 2>/dev/null))
-ONNXC_RUNTIME := $(ONNXC_PREFIX)/lib/libonnxc-rt.a
+ONNXC_RUNTIME := $(ONNXC_PREFIX)/@LIBDIR@/libonnxc-rt.a
 else
 ONNXC_RUNTIME := onnxc-runtime/$(ONNXC_TRIPLE)/libonnxc-rt.a
 $(ONNXC_RUNTIME):

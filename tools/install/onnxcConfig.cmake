@@ -6,14 +6,14 @@
 # Targets: onnxc::onnxc (the compiler), onnxc::runtime (what models link with: built from source when it cross-compiles),
 # onnxc::compiler (libonnxc, the compiler as a library).
 cmake_minimum_required(VERSION 3.16...3.31)
-get_filename_component(_onnxc_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+get_filename_component(_onnxc_prefix "${CMAKE_CURRENT_LIST_DIR}/../../@UP@" ABSOLUTE)
 set(ONNXC_RUNTIME_SOURCES "${_onnxc_prefix}/share/onnxc/runtime")
 
 if(NOT TARGET onnxc::onnxc)
   add_executable(onnxc::onnxc IMPORTED GLOBAL)
   set_target_properties(onnxc::onnxc PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/bin/onnxc")
   add_library(onnxc::compiler UNKNOWN IMPORTED GLOBAL) # not SHARED: targets may lack shared libraries
-  set_target_properties(onnxc::compiler PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/lib/libonnxc.so"
+  set_target_properties(onnxc::compiler PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/@LIBDIR@/libonnxc.so"
     INTERFACE_INCLUDE_DIRECTORIES "${_onnxc_prefix}/include")
 endif()
 
@@ -53,7 +53,7 @@ if(NOT TARGET onnxc::runtime)
     add_library(onnxc::runtime ALIAS onnxc_runtime)
   else()
     add_library(onnxc::runtime STATIC IMPORTED GLOBAL)
-    set_target_properties(onnxc::runtime PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/lib/libonnxc-rt.a")
+    set_target_properties(onnxc::runtime PROPERTIES IMPORTED_LOCATION "${_onnxc_prefix}/@LIBDIR@/libonnxc-rt.a")
   endif()
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the runtime libraries of runtimes.txt with clang. usage: runtimes.sh SOURCES BUILD OUT
+#   SOURCES: share/onnxc/runtime of an installed tree; libraries are written to OUT/FOLDER/libonnxc-rt.a
+# A target whose C library is not installed is left out with a note.
+set -eu
+sources=$(realpath "$1") build=$2 out=$3 here=$(cd "$(dirname "$0")" && pwd)
+clang=${CLANG:-clang-19} ar=${LLVM_AR:-llvm-ar-19}
+sed 's/#.*//' "$here/runtimes.txt" | while read -r folder triple flags; do
+    [ -n "$folder" ] || continue
+    case $triple in
+    *-linux-*)
+        if ! echo '#include <stdlib.h>' | $clang --target="$triple" -x c -fsyntax-only - 2>/dev/null; then
+            echo "note: no runtime library for $folder: its C library is not installed" >&2
+            continue
+        fi
+        headers= ;;
+    *) headers="-nostdlibinc -I$here/include" ;;
+    esac
+    ${MAKE:-make} -s -j "$(nproc)" -f "$sources/Makefile" B="$build/$folder" CC="$clang --target=$triple" AR="$ar" \
+        CFLAGS="$flags $headers" LDFLAGS=
+    mkdir -p "$out/$folder"
+    install -m 644 "$build/$folder/libonnxc-rt.a" "$out/$folder/"
+done
