@@ -4,16 +4,20 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 256 }; // further ones are not removed
+// WAKE ends the thread: pthread_cancel would need libgcc_s. The kernel ignores this signal by default.
+enum { MOST = 256 /* further ones are not removed */, WAKE = SIGURG };
 
 struct leftovers {
     pthread_mutex_t lock;
     pthread_t watcher;
     sigset_t watched, before;
+    atomic_bool stopped;
     const char *paths[MOST];
     int n;
     pid_t child; // 0: none
@@ -62,14 +66,15 @@ static void end_process(leftovers *l, int sig) {
 
 static void *watch(void *user) {
     leftovers *l = user;
-    for (int sig;;)
-        if (sigwait(&l->watched, &sig) == 0) end_process(l, sig);
+    for (int sig; !atomic_load(&l->stopped);)
+        if (sigwait(&l->watched, &sig) == 0 && sig != WAKE) end_process(l, sig);
     return NULL;
 }
 
 static void stop(void *user) {
     leftovers *l = user;
-    pthread_cancel(l->watcher);
+    atomic_store(&l->stopped, true);
+    pthread_kill(l->watcher, WAKE);
     pthread_join(l->watcher, NULL);
     pthread_sigmask(SIG_SETMASK, &l->before, NULL);
 }
@@ -79,6 +84,7 @@ leftovers *leftovers_watch(arena *a) {
     leftovers *l = ARENA_NEW(a, leftovers);
     pthread_mutex_init(&l->lock, NULL);
     sigemptyset(&l->watched);
+    sigaddset(&l->watched, WAKE);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction now; // a signal ignored by nohup stays ignored
         if (!sigaction(ends[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&l->watched, ends[i]);

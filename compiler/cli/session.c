@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 
 typedef struct info_options {
@@ -71,9 +72,12 @@ static bool give_information(session *s, const verb *v, const info_options *info
 }
 
 // ---------------------------------------------------------------- the run
-// Installed files are found relative to the program.
+// Installed files are found relative to the program. Bare root folders have no /proc.
 static const char *program_folder(arena *a) {
-    char *path = realpath("/proc/self/exe", NULL), *slash = path ? strrchr(path, '/') : NULL;
+    const char *executed = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+    char *path = realpath("/proc/self/exe", NULL), *slash;
+    if (!path && executed) path = realpath(executed, NULL);
+    slash = path ? strrchr(path, '/') : NULL;
     const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path)) : NULL;
     free(path);
     return folder;

@@ -6,7 +6,7 @@ set -eu
 sources=$(realpath "$1") build=$2 out=$3 here=$(cd "$(dirname "$0")" && pwd)
 clang=${CLANG:-clang-19} ar=${LLVM_AR:-llvm-ar-19}
 sed 's/#.*//' "$here/runtimes.txt" | while read -r folder triple flags; do
-    [ -n "$folder" ] || continue
+    case $folder in "" | "$(uname -m)-linux-gnu") continue ;; esac # lib/libonnxc-rt.a is that of this machine
     case $triple in
     *-linux-*)
         if ! echo '#include <stdlib.h>' | $clang --target="$triple" -x c -fsyntax-only - 2>/dev/null; then
@@ -16,7 +16,7 @@ sed 's/#.*//' "$here/runtimes.txt" | while read -r folder triple flags; do
         headers= ;;
     *) headers="-nostdlibinc -I$here/include" ;;
     esac
-    ${MAKE:-make} -s -j "$(nproc)" -f "$sources/Makefile" B="$build/$folder" CC="$clang --target=$triple" AR="$ar" \
+    MAKEFLAGS= make -s -j "$(nproc)" -f "$sources/Makefile" B="$build/$folder" CC="$clang --target=$triple" AR="$ar" \
         CFLAGS="$flags $headers" LDFLAGS=
     mkdir -p "$out/$folder"
     install -m 644 "$build/$folder/libonnxc-rt.a" "$out/$folder/"
