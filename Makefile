@@ -58,9 +58,9 @@ unit: $(UNIT)
 runtime: $(B)/libonnxc-rt.a
 
 $(B)/onnxc: $(CLI_O) $(LIBS)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(B)/libonnxc.so: $(LIB_O) $(B)/libonnxc-rt.a
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libonnxc.so.0 -Wl,-z,nodelete -o $@ $^ $(LDLIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libonnxc.so.0 -Wl,-z,nodelete -o $@ $^ $(LDLIBS)
 $(B)/libonnxc.a: $(LIB_O)
 	rm -f $@ && $(AR) rcsD $@ $^
 $(B)/libonnxc-rt.a: $(RT_O)

@@ -1,5 +1,5 @@
 # make static [B=...]   onnxc, libonnxc.so and ld.lld in $(B)/static, with everything but libc inside
-# make dist             build/dist/onnxc-VERSION-MACHINE.tar.xz: a tree that may be unpacked anywhere (docs/installing.md)
+# make dist             build/dist/onnxc-VERSION-MACHINE.tar.xz: a tree that may be unpacked anywhere (docs/installation.md)
 # make deb              Debian packages in build/deb
 CXX    ?= g++
 STATIC := $(B)/static
@@ -16,10 +16,10 @@ STATIC_O := $(B)/tools/dist/glibc.o $(STATIC)/libjansson.a
 
 $(STATIC)/onnxc: $(CLI_O) $(LIBS) $(STATIC_O)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(STATIC_LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(STATIC)/libonnxc.so: $(LIB_O) $(B)/libonnxc-rt.a $(STATIC_O) tools/dist/libonnxc.map
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libonnxc.so.0 -Wl,-z,nodelete -Wl,--version-script=tools/dist/libonnxc.map -o $@ \
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libonnxc.so.0 -Wl,-z,nodelete -Wl,--version-script=tools/dist/libonnxc.map -o $@ \
 	    $(filter %.o %.a,$^) $(STATIC_LIBS)
 $(STATIC)/ld.lld: tools/dist/lld.cpp $(B)/tools/dist/glibc.o
 	@mkdir -p $(@D)

@@ -9,11 +9,13 @@ sed 's/#.*//' "$here/runtimes.txt" | while read -r folder triple flags; do
     case $folder in "" | "$(uname -m)-linux-gnu") continue ;; esac # lib/libonnxc-rt.a is that of this machine
     case $triple in
     *-linux-*)
-        if ! echo '#include <stdlib.h>' | $clang --target="$triple" -x c -fsyntax-only - 2>/dev/null; then
+        # Debian's packages libc6-dev-*-cross
+        headers="-isystem /usr/$(echo "$folder" | sed s/^i386/i686/)/include"
+        # shellcheck disable=SC2086 # lists of words
+        if ! echo '#include <stdlib.h>' | $clang --target="$triple" $flags $headers -x c -fsyntax-only - 2>/dev/null; then
             echo "note: no runtime library for $folder: its C library is not installed" >&2
             continue
-        fi
-        headers= ;;
+        fi ;;
     *) headers="-nostdlibinc -I$here/include" ;;
     esac
     MAKEFLAGS= make -s -j "$(nproc)" -f "$sources/Makefile" B="$build/$folder" CC="$clang --target=$triple" AR="$ar" \

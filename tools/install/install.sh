@@ -24,7 +24,7 @@ put 644 "$build/libonnxc-rt.a" "$libdir"
 put 755 "$build/libonnxc.so" "$libdir"
 mv "$root/$libdir/libonnxc.so" "$root/$libdir/libonnxc.so.0"
 ln -sf libonnxc.so.0 "$root/$libdir/libonnxc.so"
-put 644 runtime-lite/onnxc.h runtime-lite/onnxc_custom.h include
+put 644 runtime-lite/onnxc.h runtime-lite/onnxc_custom.h bindings/cpp/onnxc.hpp bindings/cpp/onnxc_compiler.hpp include
 sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/api/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
 for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/image runtime-lite/lib runtime-lite/lib/string runtime-lite/lib/value; do
     put 644 $(find $folder -maxdepth 1 -name '*.[ch]') share/onnxc/runtime/$folder
