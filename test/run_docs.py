@@ -38,6 +38,8 @@ def prepare(folder):
         shutil.copy(os.path.join(ROOT, "samples", "digits", name), os.path.join(folder, "samples", "digits"))
     include = os.path.join(folder, ".include")
     os.mkdir(include)
+    for header in glob.glob(os.path.join(ROOT, "bindings", "cpp", "*.hpp")):
+        shutil.copy(header, include)
     for header in ("onnxc.h", "onnxc_custom.h"):
         shutil.copy(os.path.join(ROOT, "runtime-lite", header), include)
     return include
