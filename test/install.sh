@@ -102,7 +102,40 @@ if there arm-none-eabi-gcc; then
     there cmake && check "cmake for Cortex-M4" sh -c "cmake -S . -B m4 -DCMAKE_PREFIX_PATH=$p -DCMAKE_SYSTEM_NAME=Generic \
         -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DCMAKE_C_COMPILER=arm-none-eabi-gcc -DCMAKE_C_FLAGS='$m4' >m4.log 2>&1 && cmake --build m4 --target mlp && ! grep -A9 -i warning m4.log"
 fi
-check "manual pages and completions" sh -c "grep -q -e '--emit' $p/share/bash-completion/completions/onnxc &&
-    bash -n $p/share/bash-completion/completions/onnxc && test -s $p/share/man/man1/onnxc-run.1"
+check "manual pages" sh -c "for page in onnxc onnxc-run onnxc-test onnxc-bench onnxc-inspect; do
+    for part in EXAMPLES 'EXIT STATUS' 'SEE ALSO' OPTIONS; do grep -q \"^.SH \$part\" $p/share/man/man1/\$page.1 || exit 1; done; done"
+if there mandoc; then
+    check "mandoc" sh -c "mandoc -Tlint -W warning $p/share/man/man1/*.1 | grep -v 'missing date' | (! grep .)"
+fi
+cat >complete.bash <<EOF
+. $p/share/bash-completion/completions/onnxc
+try() { COMP_WORDS=("\$@"); COMP_CWORD=\$((\${#COMP_WORDS[@]} - 1)); COMPREPLY=(); _onnxc; echo "\${COMPREPLY[*]}"; }
+try onnxc --fp ""; try onnxc m.onnx --target = riscv; try onnxc --mcpu cortex-m5; try onnxc --disable-pass fus; try onnxc -O; try onnxc --emit sh
+try onnxc run m --interpret = ""; try onnxc inspect --format j; try onnxc run --input-d; try onnxc benc
+EOF
+cat >complete.want <<'EOF'
+strict default fast
+riscv64-linux-gnu riscv32-linux-gnu riscv32-none-elf riscv64-none-elf
+cortex-m52 cortex-m55
+fuse
+-O0 -O1 -O2 -O3 -Os -Oz
+shared
+program gpu
+json
+--input-dir
+bench
+EOF
+check "completions for bash" sh -c "bash complete.bash | diff complete.want -"
+if there fish; then
+    check "completions for fish" sh -c "fish --no-config -c 'source $p/share/fish/vendor_completions.d/onnxc.fish; complete -C \"onnxc --fp st\"; complete -C \"onnxc inspect --format j\"' | tr '\n' ' ' | grep -q 'strict json'"
+fi
+if there zsh; then
+    check "completions for zsh" sh -c "zsh -n $p/share/zsh/site-functions/_onnxc && grep -q 'fp=:value:(strict default fast)' $p/share/zsh/site-functions/_onnxc"
+fi
+if there pkg-config; then
+    check "libonnxc by pkg-config" sh -c "PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH; cc -std=c99 lib.c \$(pkg-config --cflags --libs libonnxc) -Wl,-rpath,$p/lib -o lib2 && ./lib2"
+fi
+check "LIBDIR for several architectures" sh -c "cd '$here' && LIBDIR=lib/some-machine-gnu sh tools/install/install.sh '$build' 1.2.3 '$w/multi' && test -e '$w/multi/lib/some-machine-gnu/libonnxc-rt.a' &&
+    grep -q '/../../../..\"' '$w/multi/lib/some-machine-gnu/cmake/onnxc/onnxcConfig.cmake' && grep -q 'pcfiledir}/../../..\$' '$w/multi/lib/some-machine-gnu/pkgconfig/onnxc.pc'"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

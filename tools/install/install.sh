@@ -43,10 +43,10 @@ put 644 docs/*.md share/doc/onnxc/docs
 [ -z "$lld" ] || [ ! -x "$lld" ] || { put 755 "$lld" lib/onnxc && [ "$(basename "$lld")" = ld.lld ] ||
     mv "$root/lib/onnxc/$(basename "$lld")" "$root/lib/onnxc/ld.lld"; }
 
-# Man pages and completions say what --help says.
+# Man pages and completions say what --help says (words.sh).
 mkdir -p "$root/share/man/man1" "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \
     "$root/share/fish/vendor_completions.d"
-for verb in compile run test bench inspect debug diff quantize; do
+for verb in compile $(sh "$here/words.sh" "$build/onnxc" verbs); do
     page=onnxc-$verb
     [ "$verb" != compile ] || page=onnxc
     sh "$here/man.sh" "$build/onnxc" "$verb" "$version" >"$root/share/man/man1/$page.1"
