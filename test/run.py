@@ -192,6 +192,26 @@ def users(results):
     own_program(results, "users.py", os.path.dirname(ONNXC))
 
 
+def cpp(results):
+    """The C++ wrapper, with g++ and clang++, with and without exceptions."""
+    own_program(results, "cpp.sh", os.path.dirname(ONNXC))
+
+
+def rust(results):
+    """The Rust crates, with Debian's cargo."""
+    own_program(results, "rust.sh", os.path.dirname(ONNXC))
+
+
+def recipes(results):
+    """Recipes of package managers and build systems: their form, and the versions in them."""
+    own_program(results, "recipes.py")
+
+
+def packages(results):
+    """What make dist and make deb make, installed in bare root folders."""
+    own_program(results, "packages.sh")
+
+
 def style(results):
     """House rules that a program can check."""
     own_program(results, "check_style.py")
@@ -581,6 +601,9 @@ STAGES = {
     "page": page,
     "proofs": proofs,
     "install": install,
+    "cpp": cpp,
+    "rust": rust,
+    "recipes": recipes,
     "users": users,
     "python": python,
     "types": types,
@@ -598,7 +621,8 @@ STAGES = {
 }
 
 # Not part of a run without arguments.
-MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "wheel": wheel, "gpu-long": gpu_long,
+MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "gpu-long": gpu_long,
+               "packages": packages, "wheel": wheel,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")
