@@ -44,12 +44,16 @@ static onnxc_result result_of(diag_class c) {
     return ONNXC_COMPILER_DEFECT;
 }
 
+static onnxc_result result_of_job(const compilation *c, diag_class class) {
+    return class != DIAG_OK && c->pipeline && c->pipeline->was_cancelled ? ONNXC_STOPPED : result_of(class);
+}
+
 static void pass_message(void *user, const diag_message *m) {
     const compilation *c = user;
     if (!c->job.message) return;
     const loc *at = m->loc;
     onnxc_message out = {.severity = severity_of(m->severity),
-                         .result = result_of(m->class),
+                         .result = result_of_job(c, m->class),
                          .full = m->full,
                          .text = m->text,
                          .hint = m->hint,
@@ -124,7 +128,7 @@ static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(comp
         begin(c);
         body(c, arg);
     } else {
-        c->result = c->pipeline && c->pipeline->was_cancelled ? ONNXC_STOPPED : result_of(c->diag.class);
+        c->result = result_of_job(c, c->diag.class);
     }
     arena_set_limit(a, 0, NULL, NULL);
     return c->result;
