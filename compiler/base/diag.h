@@ -36,6 +36,7 @@ void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (o
     X(WARN_GPU_USAGE, "gpu-usage")                                                                           \
     X(WARN_IGNORED_INPUT, "ignored-input")                                                                   \
     X(WARN_LOOP_CONDITION, "loop-condition")                                                                 \
+    X(WARN_RANDOM_SAMPLES, "random-samples")                                                                 \
     X(WARN_RUNTIME_SYMBOLS, "runtime-symbols")                                                               \
     X(WARN_UNKNOWN_OPTION, "unknown-warning-option")
 typedef enum warning {

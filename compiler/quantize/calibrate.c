@@ -196,7 +196,7 @@ void calibrate(plan *p, see_hook *see, void *user) {
     if (!p->own->data && !p->random) {
         p->random = true;
         diag_hint(p->diag, "--data DIR names a folder of samples");
-        diag_warning(p->diag, NULL,
+        diag_warning(p->diag, WARN_RANDOM_SAMPLES, NULL,
                      "no samples are given: ranges come from random inputs and will not suit real ones");
     }
     if (p->in->progress) p->in->progress(p->in->user, "compiling for calibration");
