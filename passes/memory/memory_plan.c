@@ -122,8 +122,7 @@ static bool reads_like_write(const kernel *k, const buffer *from) {
 // Whether the kernel writes each element of its only result once.
 static bool writes_once(const kernel *k) {
     if (k->stages.n != 1 || k->stages.at[0]->writes.n != 1 || stage_scans(k, k->stages.at[0])) return false;
-    const write *w = &k->stages.at[0]->writes.at[0];
-    return write_is_plain(w) && dtype_bits(w->to->dtype) >= 8;
+    return write_is_plain(&k->stages.at[0]->writes.at[0]);
 }
 
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {
@@ -132,7 +131,7 @@ bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {
 
 static void try_in_place(planner *n, const kernel *k, int at) {
     buffer **all, *to = writes_once(k) ? k->stages.at[0]->writes.at[0].to : NULL;
-    interval *out = to && !to->view_of ? n->of[to->id] : NULL;
+    interval *out = to && !to->view_of && dtype_bits(to->dtype) >= 8 ? n->of[to->id] : NULL;
     if (!out || out->live.def != at) return;
     int count = kernel_buffers(k, &all);
     for (int j = 0; j < count; j++) {
