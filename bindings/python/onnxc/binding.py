@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidArgument
 from .ortvalue import OrtValue, check_cpu, dtype_of, value_of
+from .values import ElementType
 
 if TYPE_CHECKING:
     from .options import RunOptions
@@ -36,6 +37,7 @@ class IOBinding:
         self._inputs: Dict[str, Any] = {}
         self._outputs: Dict[str, Any] = {}  # None: a new array
         self._results: List[OrtValue] = []
+        self._plan: Optional[Tuple[List[Optional[NDArray[Any]]], List[int], List[Optional[ElementType]]]] = None
 
     # ------------------------------------------------------------ inputs
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
@@ -63,6 +65,7 @@ class IOBinding:
         """Binds dense memory at an address; without an address, a new array in every run."""
         check_cpu(device_type)
         self._check(name, self._session._output_places, "output")
+        self._plan = None
         if buffer_ptr is None:
             self._outputs[name] = None
             return
@@ -73,7 +76,7 @@ class IOBinding:
     def bind_cpu_output(self, name: str, arr_on_cpu: Any) -> None:
         """Binds an array of numpy or DLPack, which every run fills."""
         self._check(name, self._session._output_places, "output")
-        self._outputs[name] = arr_on_cpu
+        self._outputs[name], self._plan = arr_on_cpu, None
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         self.bind_cpu_output(name, ortvalue)
@@ -83,7 +86,7 @@ class IOBinding:
 
     def clear_binding_outputs(self) -> None:
         self._outputs.clear()
-        self._results = []
+        self._results, self._plan = [], None
 
     def get_outputs(self) -> List[OrtValue]:
         """The outputs of the last run."""
@@ -104,7 +107,10 @@ class IOBinding:
         s = self._session
         if not self._outputs:
             raise InvalidArgument("no output is bound: bind_output comes before run_with_iobinding")
-        rooms = [s._room(port, self._outputs.get(port.name)) for port in s._outputs]
-        found = s._picked(s._watched(self._inputs, run_options, rooms), s._wanted(list(self._outputs)))
-        ports = [s._outputs[s._output_places[name]] for name in self._outputs]
-        self._results = [OrtValue(value, None if port.is_value or port.labels else port.element) for port, value in zip(ports, found)]
+        if self._plan is None:
+            rooms, wanted = [s._room(port, self._outputs.get(port.name)) for port in s._outputs], s._wanted(list(self._outputs))
+            ports = [s._outputs[i] for i in wanted]
+            self._plan = rooms, wanted, [None if port.is_value or port.labels else port.element for port in ports]
+        rooms, wanted, elements = self._plan
+        found = s._picked(s._watched(self._inputs, run_options, rooms), wanted)
+        self._results = [OrtValue(value, element) for value, element in zip(found, elements)]
