@@ -21,6 +21,6 @@ done
 # Dates: of the last commit, unless SOURCE_DATE_EPOCH says so.
 date=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct 2>/dev/null || echo 0)}
 tar -C "$out" --sort=name --mtime="@$date" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" |
-    xz -T2 -6 --block-size=64MiB >"$out/$name.tar.xz.tmp"
+    xz -T1 --lzma2=preset=6,dict=128MiB >"$out/$name.tar.xz.tmp"
 mv "$out/$name.tar.xz.tmp" "$out/$name.tar.xz"
 (cd "$out" && sha256sum "$name.tar.xz" | tee "$name.tar.xz.sha256")
