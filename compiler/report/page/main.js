@@ -73,13 +73,25 @@ function listen() {
     redraw();
     if (Math.abs(Math.max(300, Math.min(1100, document.documentElement.clientWidth - 32)) - belowWidth) > 20) showBelow();
   }).observe(id("graph"));
-  // On paper: the whole graph, as wide as the page.
-  window.addEventListener("beforeprint", () => {
-    drawInto(id("view"), {x0: -Infinity, y0: -Infinity, x1: Infinity, y1: Infinity}, scene.boxes.length > 1500);
-    id("view").removeAttribute("transform");
-    id("drawing").setAttribute("viewBox", `0 0 ${scene.w} ${scene.h}`);
-  });
-  window.addEventListener("afterprint", () => { id("drawing").removeAttribute("viewBox"); redraw(); });
+  window.addEventListener("beforeprint", () => showOnPaper(true));
+  window.addEventListener("afterprint", () => showOnPaper(false));
+}
+
+// The whole graph, as wide as a page and some pages long.
+const PAPER = {w: 680, h: 5400};
+function showOnPaper(on) {
+  const drawing = id("drawing");
+  onPaper = on;
+  if (!on) {
+    drawing.removeAttribute("viewBox");
+    drawing.removeAttribute("style");
+    return redraw();
+  }
+  const k = Math.min(1, PAPER.w / scene.w, PAPER.h / scene.h);
+  drawInto(id("view"), {x0: -Infinity, y0: -Infinity, x1: Infinity, y1: Infinity}, scene.boxes.length > 1500);
+  id("view").removeAttribute("transform");
+  drawing.setAttribute("viewBox", `0 0 ${scene.w} ${scene.h}`);
+  drawing.style.width = scene.w * k + "px", drawing.style.height = scene.h * k + "px";
 }
 
 // #find=NAME opens the page with a search, #kernel=N with a kernel.

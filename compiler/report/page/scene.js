@@ -119,8 +119,8 @@ function drawBox(b) {
   if (version) g.append(line(left + widthOf(first, "title") + 6, 19, words.version, 11.5, readable(palette.dim, b.fill)));
   if (words.note) g.append(line(w - 8 - openWidth, 19, words.note, 11.5, palette.text, {"text-anchor": "end"}));
   if (group) g.append(svg("path", {d: `M${w - 20} 15h9m-4.5 -4.5v9`, stroke: palette.text, "stroke-width": 1.6, fill: "none", class: "opener"}));
-  if (words.second) g.append(line(left, 36, shorten(words.second, w - left - 10, "small"), 11.5, palette.text));
-  if (words.third) g.append(line(left, 52, (item.kind === "group" ? shortenList : shorten)(words.third, w - left - 10, "small"), 11.5, readable(palette.dim, b.fill)));
+  if (words.second) g.append(line(left, group ? 35 : 36, shorten(words.second, w - left - 10, "small"), 11.5, palette.text));
+  if (words.third) g.append(line(left, group ? 49 : 52, (item.kind === "group" ? shortenList : shorten)(words.third, w - left - 10, "small"), 11.5, readable(palette.dim, b.fill)));
   // The share of the time or the operations as a bar: not by colour alone.
   const by = id("colour").value, value = by === "time" ? secondsOf(item) : by === "flops" ? flopsOf(item) : 0;
   const most = by === "time" ? scene.mostSeconds : scene.mostFlops;

@@ -1,9 +1,10 @@
 // Moving about in the graph: pan, zoom, the map, keys, opening and closing of groups.
-let view = {k: 1, x: 0, y: 0};
+let view = {k: 1, x: 0, y: 0}, onPaper = false;
 const LEAST = 0.02, MOST = 3, FAR = 0.3;
 const size = () => ({w: id("graph").clientWidth || 900, h: id("graph").clientHeight || 500});
 
 function render() {
+  if (onPaper) return;
   const s = size(), r = {x0: -view.x / view.k, y0: -view.y / view.k};
   r.x1 = r.x0 + s.w / view.k, r.y1 = r.y0 + s.h / view.k;
   id("view").setAttribute("transform", `translate(${round(view.x)},${round(view.y)}) scale(${view.k.toPrecision(6)})`);
