@@ -185,6 +185,8 @@ def check_hostile(page, folder):
     check(HOSTILE[1] in page.js("document.body.innerText"), "documentation is text")
     svg = page.js("exportSvg()")
     check(len(xml.etree.ElementTree.fromstring(svg)) > 1, "the SVG is well-formed")
+    picture = page.js("new Promise(done => exportPng(async blob => done(Array.from(new Uint8Array(await blob.slice(0, 4).arrayBuffer())))))")
+    check(picture == [0x89, *b"PNG"] and not page.console, "the PNG is one", [picture, *page.console])
     check_looks(page, folder, "hostile.html")
 
 

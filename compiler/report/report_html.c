@@ -28,7 +28,7 @@ const char *report_html(pipeline *p) {
     text_add(&t, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                 "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"><title>");
+                 "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src blob:\"><title>");
     add_html(&t, p->module->name);
     text_add(&t, "</title><style>\n"), text_add(&t, report_style);
     text_add(&t, "</style></head><body>\n<script type=\"application/json\" id=\"data\">");

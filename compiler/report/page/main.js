@@ -40,7 +40,7 @@ const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   readPalette();
-  id("theme").setAttribute("aria-pressed", String(palette.dark));
+  id("theme").textContent = palette.dark ? "light" : "dark";
   if (!scene) return;
   prepareColours();
   showBelow();

@@ -208,15 +208,16 @@ function save(blob, ending) {
 }
 const saveSvg = () => { save(new Blob([exportSvg()], {type: "image/svg+xml"}), ".svg"); render(); };
 // Canvases have limits: large drawings become smaller pictures.
-function savePng() {
+function exportPng(then) {
   const image = new Image(), url = URL.createObjectURL(new Blob([exportSvg()], {type: "image/svg+xml"}));
   render();
   image.onload = () => {
     const k = Math.min(2, 16000 / Math.max(scene.w, scene.h), Math.sqrt(1.2e8 / (scene.w * scene.h)));
     const canvas = el("canvas", {width: Math.max(1, Math.round(scene.w * k)), height: Math.max(1, Math.round(scene.h * k))});
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob(blob => blob && save(blob, ".png"));
+    canvas.toBlob(then);
     URL.revokeObjectURL(url);
   };
   image.src = url;
 }
+const savePng = () => exportPng(blob => blob && save(blob, ".png"));
