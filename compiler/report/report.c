@@ -138,6 +138,19 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
     }
 }
 
+// Names often differ at their ends only: long ones are shortened in the middle, between characters of UTF-8.
+static void add_name(text *t, const char *name) {
+    enum { HEAD = 24, TAIL = 33 };
+    size_t n = strlen(name), head = HEAD, tail = n - TAIL;
+    if (n <= HEAD + TAIL + 3) {
+        text_add_safe(t, name, HEAD + TAIL + 3);
+        return;
+    }
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--;
+    while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
+    text_add_safe(t, arena_printf(t->arena, "%.*s...%s", (int)head, name, name + tail), HEAD + TAIL + 3);
+}
+
 static const char *macs_text(arena *a, const dim *macs) {
     if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
     return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
@@ -151,7 +164,7 @@ static void add_kernels(text *t, const report_part *part) {
     for (int i = 0; i < g->kernels.n; i++) {
         const kernel *k = g->kernels.at[i];
         text_printf(t, "  %4d ", part->first_kernel + i);
-        text_add_safe(t, k->name, 60);
+        add_name(t, k->name);
         text_printf(t, "  [%s]%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
         report_gpu_text(t, part, g->kernels.at[i]);
     }
@@ -173,7 +186,7 @@ static void add_memory(text *t, const memory_plan *plan) {
         const allocation *m = &plan->allocations.at[i];
         text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
                     m->last);
-        text_add_safe(t, place_name(m), 60);
+        add_name(t, place_name(m));
         text_add(t, m->buffer ? "\n" : " (scratch)\n");
     }
 }

@@ -225,9 +225,11 @@ static void json_size(json *j, const char *key, const dim *d) {
     else report_dim(j, key, d);
 }
 
-// The loops of a kernel, up to the length that a page has for them.
-static const char *kernel_text(arena *a, const kernel *k) {
-    enum { LOOPS_MOST = 6000 };
+// The loops of a kernel, up to the length that a page has for them: of each kernel, and together.
+static const char *kernel_text(const json *j, const kernel *k) {
+    enum { LOOPS_MOST = 6000, PAGE_MOST = 16 << 20 };
+    arena *a = j->out.arena;
+    if (j->out.n > PAGE_MOST) return "...";
     const char *all = kernel_print(a, k);
     if (strlen(all) <= LOOPS_MOST) return all;
     int n = LOOPS_MOST;
@@ -259,7 +261,7 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_number(j, "seconds", seconds);
     report_gpu_json(j, part, k);
-    if (page) json_text(j, "text", kernel_text(j->out.arena, k));
+    if (page) json_text(j, "text", kernel_text(j, k));
     json_close(j, '}');
 }
 

@@ -38,7 +38,8 @@ static int by_size(const void *a, const void *b) {
 
 // ---------------------------------------------------------------- elements
 static double element(const constant *c, int64_t i) {
-    return dtype_is_float(c->elem) ? constant_float(c, i) : (double)constant_int(c, i);
+    if (dtype_is_float(c->elem)) return constant_float(c, i);
+    return c->elem == DT_U64 ? (double)(uint64_t)constant_int(c, i) : (double)constant_int(c, i);
 }
 
 // Elements of a block as doubles; f32 in memory without a call for each.
@@ -172,6 +173,7 @@ static void json_elements(json *j, const constant *c) {
         text t = {.arena = j->out.arena};
         if (c->kind == CONST_STRINGS) text_add_safe(&t, c->strings[i], TEXT_MOST);
         else if (dtype_is_float(c->elem)) text_printf(&t, "%.7g", constant_float(c, i));
+        else if (c->elem == DT_U64) text_printf(&t, "%llu", (unsigned long long)constant_int(c, i));
         else text_printf(&t, "%lld", (long long)constant_int(c, i));
         json_text(j, NULL, text_str(&t));
     }
