@@ -54,3 +54,24 @@ const char *c_identifier(arena *a, const char *s, const char *fallback) {
     if (out[0] >= '0' && out[0] <= '9') return arena_printf(a, "%s%s", fallback, out);
     return c_is_reserved(out) ? arena_printf(a, "%s_", out) : out;
 }
+
+const char *c_short_name(arena *a, const char *s, size_t n) {
+    enum { MOST = 44, FRONT = 12, BACK = 30 };
+    if (n <= MOST) return arena_strndup(a, s, n);
+    return arena_printf(a, "%.*s__%.*s", FRONT, s, BACK, s + n - BACK);
+}
+
+const char *c_short_names(arena *a, const char *s) {
+    text t = {.arena = a};
+    if (!s) return NULL;
+    size_t first = strcspn(s, "\n");
+    text_addn(&t, s, first);
+    for (s += first; *s;) {
+        size_t n = 0;
+        while (is_plain(s[n]) || (s[n] && strchr("_/.:;", s[n]))) n++;
+        if (n) text_add(&t, c_short_name(a, s, n));
+        else text_addn(&t, s, n = 1);
+        s += n;
+    }
+    return text_str(&t);
+}

@@ -1,5 +1,6 @@
 // In: a module's functions and data. Out: its C or CUDA text: prelude, data, prototypes and functions. All
 // instructions are checked before anything is written.
+#include "codegen/c/cname.h"
 #include "codegen/c/ctext.h"
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
@@ -182,7 +183,7 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
         const lfunc *f = t[i].f;
         if (!f->body) continue;
         text one = {.arena = m->arena};
-        ccomment(&one, 0, f->comment);
+        ccomment(&one, 0, c_short_names(one.arena, f->comment));
         cstmt_wrap(&one, 0, signature(m, f, t[i].names));
         one.s[one.n - 1] = ' '; // instead of the newline: the body begins with {
         text_add(&one, t[i].body);

@@ -76,7 +76,8 @@ static const char *identifier(arena *a, const char *hint) {
     }
     bool plain = (s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z' && s[1] != 'I' && !s[2]) ||
                  (s[1] >= 'A' && s[1] <= 'Z' && lower);
-    return plain ? s + 1 : s;
+    s += plain;
+    return c_short_name(a, s, strlen(s));
 }
 
 // The hint, or the fallback, with the smallest number that makes it unique in its scope.

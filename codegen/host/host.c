@@ -11,7 +11,7 @@
 #include "ir/loops/weights.h"
 #include <string.h>
 
-enum { NAME_MOST = 80 };
+enum { NAME_MOST = 80, TEXT_NAME_MOST = 40 }; // with the prefix, 63 characters count in C
 // Buffers of data-dependent size are in the workspace if this bounds their size.
 #define BOUNDED_MOST ((int64_t)16 << 20)
 
@@ -38,9 +38,13 @@ const char *library_function(host_builder *a, const char *name, const char *file
     return name;
 }
 
+static size_t name_most(const host_builder *a) {
+    return a->variants[0]->arch.is_text ? TEXT_NAME_MOST : NAME_MOST;
+}
+
 static const char *short_name(host_builder *a, const char *s) {
     const char *id = c_identifier(a->arena, s, "x");
-    return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
+    return strlen(id) > name_most(a) ? arena_strndup(a->arena, id, name_most(a)) : id;
 }
 
 static ldata *new_constant(host_builder *a, const buffer *root, const char *name) {
@@ -147,7 +151,7 @@ static void schedule_step(host *h, const step *s) {
     int first = a->m->funcs.n;
     kernel_code *c = schedule_kernel(a->m, s->kernel, h->t, a->diag);
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), h->suffix);
-    if (strlen(s->kernel->name) > NAME_MOST - 8)
+    if (strlen(s->kernel->name) > name_most(a) - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);

@@ -3,6 +3,7 @@
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
 #include "codegen/llvm/digest.h"
+#include "compiler/base/fs.h"
 #include "compiler/driver/bind.h"
 #include "compiler/driver/check_interface.h"
 #include "compiler/driver/custom.h"
@@ -48,7 +49,22 @@ static void see_node(void *user, const model_node *n) {
     probes_import_node(p->probes, n);
 }
 
+enum { TEXT_MOST = 1 << 30 };
+static const char *source_text(pipeline *p, const source *s) {
+    mapped m = {.data = s->data, .size = s->size};
+    if (!s->data) m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
+    if (memchr(m.data, 0, m.size)) diag_fatal(p->diag, NULL, "the text has a NUL");
+    return arena_strndup(p->arena, (const char *)m.data, m.size);
+}
+
+// A graph as --emit=ir writes it.
+static module *read_graph(pipeline *p, const source *s) {
+    VEC_PUSH(p->arena, &p->files, s->path);
+    return graph_parse(p->arena, p->diag, s->path, source_text(p, s));
+}
+
 static module *import_source(pipeline *p, const source *s) {
+    if (ends_with(s->path, ".ir")) return read_graph(p, s);
     import_options o = {.external_data_dir = p->options->external_data_dir,
                         .files = &p->files,
                         .custom = custom_ops(p->arena, p->diag, p->options),
@@ -80,10 +96,7 @@ void step_import(pipeline *p) {
 }
 
 // ---------------------------------------------------------------- programs as text
-bool source_is_program(const source *s) {
-    size_t n = strlen(s->path), ending = strlen(".kernels");
-    return n > ending && strcmp(s->path + n - ending, ".kernels") == 0;
-}
+bool source_is_program(const source *s) { return ends_with(s->path, ".kernels"); }
 
 void check_program_options(pipeline *p) {
     const options *o = p->options;
@@ -95,15 +108,11 @@ void check_program_options(pipeline *p) {
 }
 
 static void read_program(pipeline *p) {
-    enum { TEXT_MOST = 1 << 30 };
     const source *s = p->source;
-    mapped m = {.data = s->data, .size = s->size};
-    if (!s->data) m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
-    if (memchr(m.data, 0, m.size)) diag_fatal(p->diag, NULL, "the text has a NUL");
-    const char *text = arena_strndup(p->arena, (const char *)m.data, m.size);
+    const char *text = source_text(p, s);
     p->program = program_parse(p->arena, p->diag, s->path, text);
     p->module = p->program->module;
-    if (p->model_digest) digest_add(p->model_digest, text, m.size);
+    if (p->model_digest) digest_add(p->model_digest, text, strlen(text));
 }
 
 // ---------------------------------------------------------------- lowering
