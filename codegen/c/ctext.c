@@ -1,7 +1,7 @@
 // In: a module's functions and data. Out: its C or CUDA text: prelude, data, prototypes and functions. All
 // instructions are checked before anything is written.
-#include "codegen/c/cname.h"
 #include "codegen/c/ctext.h"
+#include "codegen/c/cname.h"
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
 #include "codegen/c/library.h"

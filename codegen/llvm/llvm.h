@@ -19,6 +19,9 @@ bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d);
 typedef struct emit_means {
     int threads;               // maximum for large modules; 0: one
     const struct cache *cache; // NULL: none
+    // Called by the threads after each piece of a large module; NULL: by none.
+    void (*progress)(void *user, int done, int all);
+    void *user;
 } emit_means;
 bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d);
 bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d);

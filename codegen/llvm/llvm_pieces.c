@@ -5,6 +5,7 @@
 #include "codegen/llvm/llvm_impl.h"
 #include "codegen/object/elf.h"
 #include "compiler/base/jobs.h"
+#include <stdatomic.h>
 
 enum { KERNELS_A_PIECE = 32 };
 
@@ -21,6 +22,8 @@ typedef struct work {
     const emit_plan *plan;
     const cache *cache;
     piece *pieces;
+    const emit_means *by;
+    atomic_int done;
 } work;
 
 // ---------------------------------------------------------------- partition
@@ -81,6 +84,7 @@ static void compile_piece(void *user, int i) {
     jmp_buf jump;
     if (DIAG_TRY(&p->diag, jump)) p->object = llvm_emit_piece(w->m, w->plan, i, w->cache, p->arena, &p->diag);
     else p->failed = true;
+    if (w->by && w->by->progress) w->by->progress(w->by->user, atomic_fetch_add(&w->done, 1) + 1, w->plan->n);
 }
 
 // Reports the last message of the first piece that failed.
@@ -101,6 +105,7 @@ bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d
     work w = {.m = m, .plan = make_plan(m, a), .cache = c};
     int n = w.plan->n;
     if (n == 1) return llvm_emit_piece(m, NULL, 0, c, a, d);
+    w.by = by;
     w.pieces = ARENA_ARRAY(a, piece, n);
     for (int i = 0; i < n; i++) {
         piece *p = &w.pieces[i];

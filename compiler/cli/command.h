@@ -3,6 +3,7 @@
 #define ONNXC_COMPILER_CLI_COMMAND_H
 #include "compiler/cli/input_files.h"
 #include "compiler/driver/pipeline.h"
+#include <stdatomic.h>
 
 typedef struct session {
     arena *arena;
@@ -13,7 +14,7 @@ typedef struct session {
     const char *program; // argv[0]
     double started;
     size_t memory; // bytes available at the start
-    bool progress_shown;
+    atomic_bool progress_shown;
     // For the next run.
     const string_list *given; // --input options, "NAME=..."; NULL: none
     input_files files;

@@ -193,11 +193,20 @@ static void print_time(void *user, const char *pass, const char *s) {
     fputs(s, stderr);
 }
 
-// On a terminal, shows the progress of compilations longer than a second.
-static void show_progress(void *user, const char *pass) {
+// On a terminal, a line for compilations longer than a second: "[======      ]  52 % codegen, 85 kernels, 12 s left".
+static void show_progress(void *user, const char *pass, double share, int kernels) {
+    enum { WIDTH = 24 };
     session *s = user;
-    if (clock_now() - s->started < 1 || !message_terminal()) return;
-    fprintf(stderr, "\r\x1b[K%s ...", pass);
+    double spent = clock_now() - s->started;
+    char bar[WIDTH + 1], count[32] = "", left[32] = "";
+    if (spent < 1 || !message_terminal()) return;
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
+    bar[WIDTH] = 0;
+    if (kernels) snprintf(count, sizeof count, ", %d kernels", kernels);
+    if (share > 0.3 && share < 1)
+        snprintf(left, sizeof left, ", %.0f s left", spent * (1 - share) / share + 0.5);
+    // One call, since several threads may be here.
+    fprintf(stderr, "\r\x1b[K[%s] %3.0f %% %s%s%s", bar, 100 * share, pass, count, left);
     fflush(stderr);
     s->progress_shown = true;
 }

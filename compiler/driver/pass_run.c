@@ -195,11 +195,22 @@ static void verify(const pass *r, const pass_context *c, pipeline *p) {
     }
 }
 
+// Passes up to code generation take about CODEGEN_BEGINS of the time, most of it those over loops.
+static double share_before(const pass *r) {
+    static const double begins[] = {[GOAL_GRAPH] = 0,
+                                    [GOAL_KERNELS] = 0.05,
+                                    [GOAL_PROGRAM] = 0.06,
+                                    [GOAL_LOOPS] = 0.12,
+                                    [GOAL_FILES] = CODEGEN_BEGINS};
+    return r->level == GOAL_FILES && !r[1].name ? 1 : begins[r->level];
+}
+
 // False: --stop-after ends here.
 static bool run_row(pipeline *p, const pass *r, bool *changed) {
     pass_context c = context_of(p);
     double start = clock_now();
-    if (p->hooks.progress) p->hooks.progress(p->hooks.user, r->name);
+    if (p->hooks.progress)
+        p->hooks.progress(p->hooks.user, r->name, share_before(r), p->program ? p->program->kernels.n : 0);
     if (r->run) r->run(&c);
     else r->step(p);
     verify(r, &c, p);

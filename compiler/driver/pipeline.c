@@ -101,7 +101,7 @@ static void prepare(pipeline *p, const source *s, goal g) {
     parse_sizes(p);
     bool again = several_sizes(p) || options_for_both(p->options) || p->options->tune;
     p->source = again ? readable_again(p, s) : s;
-    if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune");
+    if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune", 0, 0);
     use_tuned_choices(p, g);
 }
 
@@ -127,10 +127,18 @@ pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks
     return p;
 }
 
+static void show_pieces(void *user, int done, int all) {
+    const pipeline *p = user;
+    p->hooks.progress(p->hooks.user, "codegen", CODEGEN_BEGINS + (1 - CODEGEN_BEGINS) * done / all,
+                      p->program->kernels.n);
+}
+
 emit_means pipeline_means(pipeline *p) {
     enum { THREADS_MOST = 256 };
     const options *o = p->options;
     int64_t jobs = o->jobs > 0 ? o->jobs : onnxc_default_threads();
     return (emit_means){.threads = jobs < THREADS_MOST ? (int)jobs : THREADS_MOST,
-                        .cache = o->cache ? cache_open(p->arena, p->diag, o->cache) : NULL};
+                        .cache = o->cache ? cache_open(p->arena, p->diag, o->cache) : NULL,
+                        .progress = p->hooks.progress ? show_pieces : NULL,
+                        .user = p};
 }

@@ -37,8 +37,10 @@ typedef struct pipeline_hooks {
     void (*print)(void *user, const char *pass, const char *text); // for --print-after
     void (*time)(void *user, const char *pass, const char *text);  // for --time-passes
     bool (*cancelled)(void *user);                                 // asked between passes
-    void (*progress)(void *user, const char *pass);                // the pass that starts
-    void (*edit)(void *user, module *m);                           // changes the imported module
+    // The pass that starts, or goes on; the share of the compilation that is done; kernels, 0: not known yet. May be
+    // called by several threads during code generation.
+    void (*progress)(void *user, const char *pass, double share, int kernels);
+    void (*edit)(void *user, module *m); // changes the imported module
     // How to treat an input that --override does not name.
     default_use (*input)(void *user, const model_input *i);
     void (*tune)(pipeline *p, struct choice_table *t); // for --tune: compiler/tune/tune.h

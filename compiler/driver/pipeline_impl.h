@@ -11,6 +11,8 @@
 #include "compiler/driver/pass_run.h"
 #include "compiler/driver/versions.h"
 
+#define CODEGEN_BEGINS 0.3 // share of the time before it
+
 // pipeline_steps.c: rows.
 void step_import(pipeline *p);
 void step_lower(pipeline *p);    // or a program is read from its text

@@ -37,9 +37,11 @@ static int directions_of(const node *n) { return direction_of(n) == BIDIRECTIONA
 
 static shape shape_of(const node *n) {
     const type *x = infer_in(n, IN_X);
-    if (infer_rank(n, IN_X) != 3 || infer_rank(n, IN_W) != 3 || infer_rank(n, IN_R) != 3)
-        infer_error(n, "X, W and R have ranks %d, %d and %d; they must be 3", x->rank, infer_rank(n, IN_W),
-                    infer_rank(n, IN_R));
+    static const char names[] = "XWR";
+    for (int i = IN_X; i <= IN_R; i++)
+        if (infer_rank(n, i) != 3)
+            infer_error(n, "input %c ('%s') has rank %d; it must be 3", names[i - IN_X], n->in[i]->name,
+                        infer_rank(n, i));
     shape s = {.gates = gates_of(n), .directions = directions_of(n)};
     s.batch_first = node_flag(n, "layout", 0);
     s.length = x->dims[s.batch_first], s.batch = x->dims[!s.batch_first];

@@ -388,9 +388,14 @@ static void squeeze_lower(lowering *l, node *n) {
             lower_check(l, n, dim_or(dim_not(in_set[a]), is_one),
                         "an axis to squeeze has a size other than 1");
         else if (!dim_is(in_set[a], 1))
-            lower_check(l, n, dim_not(is_one),
-                        "a size that was unknown at compile time is 1 at run time, which changes the rank "
-                        "(--dim or --shape binds it)");
+            lower_check(
+                l, n, dim_not(is_one),
+                in->dims[a]->kind == DIM_SYMBOL
+                    ? arena_printf(infer_arena(n),
+                                   "%s is 1, which changes the rank (compile with --dim %s=1)",
+                                   in->dims[a]->name, in->dims[a]->name)
+                    : "a size that was unknown at compile time is 1 at run time, which changes the rank "
+                      "(--dim or --shape binds it)");
     }
     remaining_dims(n, in_set, in->rank, out, in->rank - dropped);
     lower_sizes(l, n, out);
