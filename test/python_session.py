@@ -179,7 +179,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(e.messages[0].severity, "error")
 
     def test_memory_limit(self):
-        self.refused(onnxc.InvalidModel, "more memory", path_of("mlp.onnx"), memory_limit=1000)
+        self.refused(onnxc.Stopped, "more memory", path_of("mlp.onnx"), memory_limit=1000)
 
     def test_cancelled(self):
         self.refused(onnxc.Stopped, "", path_of("mlp.onnx"), cancelled=lambda: True)

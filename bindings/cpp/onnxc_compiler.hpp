@@ -86,7 +86,7 @@ public:
     running_job(const running_job &) = delete;
     running_job &operator=(const running_job &) = delete;
     const onnxc_job *c() const { return &c_; }
-    error_info failed(onnxc_result r) const { return {r, errors_.empty() ? (r == ONNXC_STOPPED ? "cancelled" : "the compilation failed") : errors_}; }
+    error_info failed(onnxc_result r) const { return {r, errors_.empty() ? (r == ONNXC_STOPPED ? "the compilation was stopped" : "the compilation failed") : errors_}; }
 
 private:
     void add(const onnxc_message &m) {

@@ -15,6 +15,7 @@ typedef struct compilation {
     source source;
     pipeline *pipeline;
     bool native;
+    bool out_of_memory; // the job's limit was reached
     onnxc_result result;
 } compilation;
 
@@ -45,7 +46,8 @@ static onnxc_result result_of(diag_class c) {
 }
 
 static onnxc_result result_of_job(const compilation *c, diag_class class) {
-    return class != DIAG_OK && c->pipeline && c->pipeline->was_cancelled ? ONNXC_STOPPED : result_of(class);
+    bool stopped = c->out_of_memory || (c->pipeline && c->pipeline->was_cancelled);
+    return class != DIAG_OK && stopped ? ONNXC_STOPPED : result_of(class);
 }
 
 static void pass_message(void *user, const diag_message *m) {
@@ -76,6 +78,7 @@ static bool ask_cancelled(void *user) {
 
 static void out_of_memory(void *user) {
     compilation *c = user;
+    c->out_of_memory = true;
     arena_set_limit(c->arena, 0, NULL, NULL); // for the message
     diag_fatal(&c->diag, NULL, "the compilation needs more memory than its limit of %zu bytes",
                c->job.memory_limit);
@@ -156,7 +159,7 @@ onnxc_result onnxc_compile_to_memory(const onnxc_job *job, void **output, size_t
     onnxc_result r = run_job(job, false, write_memory, &b, a);
     if (r == ONNXC_COMPILED && b.at) *output = malloc(b.n + 1);
     if (*output) memcpy(*output, b.at, b.n), *output_size = b.n;
-    if (r == ONNXC_COMPILED && b.at && !*output) r = ONNXC_WRONG_MODEL;
+    if (r == ONNXC_COMPILED && b.at && !*output) r = ONNXC_STOPPED;
     arena_destroy(a);
     return r;
 }

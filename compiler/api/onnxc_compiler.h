@@ -41,7 +41,7 @@ typedef enum onnxc_result {
     ONNXC_WRONG_MODEL = 1,     /* the model or the options are wrong */
     ONNXC_NOT_SUPPORTED = 2,   /* the model is valid but needs something that this build lacks */
     ONNXC_COMPILER_DEFECT = 3, /* a bug in onnxc */
-    ONNXC_STOPPED = 5          /* the job's `cancelled` returned non-zero */
+    ONNXC_STOPPED = 5 /* `cancelled` of the job returned non-zero, or its `memory_limit` was reached */
 } onnxc_result;
 
 typedef enum onnxc_severity { ONNXC_REMARK, ONNXC_WARNING, ONNXC_ERROR } onnxc_severity;
@@ -65,7 +65,7 @@ typedef struct onnxc_job {
     const char *data_folder;    /* folder of external data, for a model in memory; NULL: it has none */
     const char *const *options; /* as on the command line: "-O3", "--target=aarch64-linux-gnu", "-o", "x.o" */
     int noptions;
-    size_t memory_limit; /* maximum memory of the compiler in bytes; 0: no limit */
+    size_t memory_limit; /* maximum memory of the compiler in bytes, else ONNXC_STOPPED; 0: no limit */
     void *user;          /* passed to the callbacks, each of which may be NULL */
     void (*message)(void *user, const onnxc_message *m);
     void (*print)(void *user, const char *pass, const char *text); /* for --print-after and --time-passes */

@@ -86,6 +86,11 @@ static int compiles() {
     onnxc_result said = ONNXC_COMPILED;
     stopped.on_message = [&](const onnxc_message &m) { said = m.result; };
     CHECK(onnxc::load(stopped).error().status == ONNXC_STOPPED && said == ONNXC_STOPPED);
+    onnxc::job small = onnxc::job::of_file("mlp.onnx");
+    small.memory_limit = 1000;
+    small.on_message = [&](const onnxc_message &m) { said = m.result; };
+    said = ONNXC_COMPILED;
+    CHECK(onnxc::load(small).error().status == ONNXC_STOPPED && said == ONNXC_STOPPED);
     return 0;
 }
 

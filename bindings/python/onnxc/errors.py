@@ -52,7 +52,7 @@ class CompilerDefect(CompileError):
 
 
 class Stopped(CompileError):
-    """The compilation was cancelled."""
+    """The compilation was cancelled, or reached its memory limit."""
 
 
 class NoSuchFile(InvalidModel, FileNotFoundError):
