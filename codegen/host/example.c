@@ -1,5 +1,5 @@
-// The output of --emit=example. In: a model's interface. Out: a program that runs the model once on zeros,
-// with one choice of the symbolic sizes, and its makefile.
+// The output of --emit=example. In: a model's interface and the sizes of its inputs. Out: a program that runs the
+// model once on zeros, and its makefile.
 #include "codegen/host/example.h"
 #include <string.h>
 
@@ -7,29 +7,27 @@ typedef struct example {
     arena *arena;
     const build *b;
     const interface *io;
+    const example_inputs *inputs;
     text t;
 } example;
 
-enum { OPEN_SIZE = 2, GUESS = 1024, SHOWN = 10 };
+enum { GUESS = 1024, SHOWN = 10 };
 
 // ---------------------------------------------------------------- sizes
-static dim *chosen_size(void *user, dim *atom) {
-    (void)user;
-    if (atom->kind != DIM_SYMBOL) return atom;
-    int64_t v = OPEN_SIZE;
-    if (v < atom->min) v = atom->min;
-    if (v > atom->max) v = atom->max;
-    if (atom->divisor > 1 && v % atom->divisor) v += atom->divisor - v % atom->divisor;
-    return dim_const(atom->table, v);
+static bool chosen_size(void *user, const dim *atom, int64_t *value) {
+    const example *e = user;
+    for (int j = 0; j < e->io->symbols.n; j++)
+        if (e->io->symbols.at[j] == atom) return *value = e->inputs->sizes[j], true;
+    return false;
 }
 
 // -1: data-dependent.
-static int64_t size_of(const dim *d) {
-    dim *v = dim_substitute((dim *)(uintptr_t)d, chosen_size, NULL);
-    return dim_is_const(v) ? dim_value(v) : -1;
+static int64_t size_of(const example *e, const dim *d) {
+    int64_t v;
+    return dim_eval(d, chosen_size, (void *)(uintptr_t)e, &v) ? v : -1;
 }
 
-static int64_t elements(const io_tensor *t) {
+static int64_t elements(const example *e, const io_tensor *t) {
     const buffer *b = t->buffer;
     dim *count = buffer_count(b);
     if (t->room) {
@@ -37,13 +35,16 @@ static int64_t elements(const io_tensor *t) {
         for (int j = 0; j < b->rank; j++)
             if (j != t->growth_axis) count = dim_mul(count, b->dims[j]);
     }
-    int64_t n = size_of(count);
-    return n >= 0 ? n : GUESS;
+    int64_t n = size_of(e, count);
+    if (n >= 0) return n;
+    n = t >= e->io->out && t < e->io->out + e->io->nout ? e->inputs->counts[t - e->io->out] : 0;
+    return n > GUESS ? n : GUESS;
 }
 
 // In elements of the C type: narrow elements are packed, complex numbers are two.
-static int64_t array_length(const io_tensor *t) {
-    int64_t n = elements(t), bits = dtype_bits(t->buffer->dtype);
+static int64_t array_length(const example *e, const io_tensor *t) {
+    if (t->buffer->holds) return 1;
+    int64_t n = elements(e, t), bits = dtype_bits(t->buffer->dtype);
     if (bits < 8) n = dtype_size(t->buffer->dtype, n);
     if (t->buffer->dtype == DT_C64 || t->buffer->dtype == DT_C128) n *= 2;
     return n > 0 ? n : 1;
@@ -52,13 +53,62 @@ static int64_t array_length(const io_tensor *t) {
 // ---------------------------------------------------------------- main.c
 static bool is_member(const io_tensor *t, const char *kind) { return *kind == 'i' || !t->state; }
 
-static void add_arrays(example *e, const io_tensor *all, int n, const char *kind) {
-    for (int j = 0; j < n; j++)
-        if (is_member(&all[j], kind))
-            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer), kind, all[j].name,
-                        (long long)array_length(&all[j]));
+static void add_strings(example *e, const char *name, int64_t n) {
+    text_printf(&e->t, "static onnxc_string %s[] = {", name);
+    for (int64_t j = 0; j < n; j++) text_printf(&e->t, "%s{\"\", 0}", j ? ", " : "");
+    text_add(&e->t, "};\n");
 }
 
+static void add_elements(example *e, const onnxc_value *v, const char *name) {
+    const char *data = arena_printf(e->arena, "%s_data", name);
+    int64_t n = v->count > 0 ? v->count : 1, bits = dtype_bits((dtype)v->dtype);
+    bool complex = v->dtype == DT_C64 || v->dtype == DT_C128;
+    if (v->dtype == DT_STRING) add_strings(e, data, n);
+    else
+        text_printf(&e->t, "static %s %s[%lld];\n", dtype_c((dtype)v->dtype), data,
+                    (long long)(bits < 8  ? dtype_size((dtype)v->dtype, n)
+                                : complex ? 2 * n
+                                          : n));
+    if (!v->rank) return;
+    text_printf(&e->t, "static const int64_t %s_dims[] = {", name);
+    for (int j = 0; j < v->rank; j++) text_printf(&e->t, "%s%lld", j ? ", " : "", (long long)v->dims[j]);
+    text_add(&e->t, "};\n");
+}
+
+// An array of values, after those of their items.
+static void add_values(example *e, const onnxc_value *v, int64_t n, const char *name) {
+    for (int64_t j = 0; j < n; j++) {
+        const char *item = arena_printf(e->arena, "%s_%lld", name, (long long)j);
+        if (v[j].kind == 1) add_elements(e, &v[j], item);
+        else if (v[j].kind == 3) add_values(e, v[j].data, 2, item);
+        else if (v[j].kind == 2 && v[j].count) add_values(e, v[j].data, v[j].count, item);
+    }
+    text_printf(&e->t, "static onnxc_value %s[] = {\n", name);
+    for (int64_t j = 0; j < n; j++) {
+        text_printf(&e->t, "    {.kind = %d, .count = %lld", v[j].kind, (long long)v[j].count);
+        if (v[j].kind == 1)
+            text_printf(&e->t, ", .dtype = %d, .rank = %lld", v[j].dtype, (long long)v[j].rank);
+        if (v[j].kind == 1 && v[j].rank) text_printf(&e->t, ", .dims = %s_%lld_dims", name, (long long)j);
+        if (v[j].kind == 1) text_printf(&e->t, ", .data = %s_%lld_data", name, (long long)j);
+        else if (v[j].kind == 3 || v[j].count) text_printf(&e->t, ", .data = %s_%lld", name, (long long)j);
+        text_add(&e->t, "},\n");
+    }
+    text_add(&e->t, "};\n");
+}
+
+static void add_arrays(example *e, const io_tensor *all, int n, const char *kind) {
+    for (int j = 0; j < n; j++) {
+        const buffer *b = all[j].buffer;
+        const char *name = arena_printf(e->arena, "%s_%s", kind, all[j].name);
+        if (!is_member(&all[j], kind)) continue;
+        if (b->holds && *kind == 'i') add_values(e, &e->inputs->values[j], 1, name);
+        else if (b->dtype == DT_STRING && !b->holds && *kind == 'i')
+            add_strings(e, name, array_length(e, &all[j]));
+        else
+            text_printf(&e->t, "static %s %s[%lld];\n", interface_ctype(b), name,
+                        (long long)array_length(e, &all[j]));
+    }
+}
 static void add_members(example *e, const io_tensor *all, int n, const char *kind) {
     for (int j = 0; j < n; j++) {
         const io_tensor *t = &all[j];
@@ -66,10 +116,10 @@ static void add_members(example *e, const io_tensor *all, int n, const char *kin
         for (int i = 0; i < t->buffer->rank && *kind == 'i'; i++)
             if (t->dims[i])
                 text_printf(&e->t, "        .%s = %lld,\n", t->dims[i],
-                            (long long)size_of(t->buffer->dims[i]));
+                            (long long)size_of(e, t->buffer->dims[i]));
         if (t->capacity)
             text_printf(&e->t, "        .%s = %lld, // capacity in elements\n", t->capacity,
-                        (long long)elements(t));
+                        (long long)elements(e, t));
         text_printf(&e->t, "        .%s = %s_%s,\n", t->name, kind, t->name);
     }
     for (int j = 0; j < e->io->growths.n && *kind == 'i'; j++)
@@ -106,17 +156,27 @@ static void add_workspace(example *e) {
                 "%s_workspace_bytes(",
                 io->name);
     for (int j = 0; j < io->symbols.n; j++)
-        text_printf(&e->t, "%s%lld", j ? ", " : "", (long long)size_of(io->symbols.at[j]));
+        text_printf(&e->t, "%s%lld", j ? ", " : "", (long long)e->inputs->sizes[j]);
     text_printf(&e->t, ");\n    void *workspace = aligned_alloc(%s_WORKSPACE_ALIGN, workspace_size);\n",
                 io->macro);
 }
 
-static void add_print(example *e, const io_tensor *t) {
-    dtype d = t->buffer->dtype;
+// Of one element of an output, and of a value in memory.
+static const char *format_of(dtype d, const char **cast) {
     bool real = d == DT_F32 || d == DT_F64 || d == DT_C64 || d == DT_C128;
-    const char *format = real ? "%g" : "%lld", *cast = real ? "(double)" : "(long long)";
-    int64_t n = array_length(t);
+    *cast = d == DT_STRING ? "" : real ? "(double)" : "(long long)";
+    return d == DT_STRING ? "\\\"%s\\\"" : real ? "%g" : "%lld";
+}
+
+static void add_print(example *e, const io_tensor *t) {
+    const char *cast, *format = format_of(t->buffer->dtype, &cast);
+    bool text = t->buffer->dtype == DT_STRING;
+    int64_t n = array_length(e, t);
     text_printf(&e->t, "    printf(\"%s:\");\n", t->name);
+    if (t->buffer->holds) {
+        text_printf(&e->t, "    print_value(out_%s);\n    free(out_%s->data);\n", t->name, t->name);
+        return;
+    }
     if (t->data_sized) {
         text_add(&e->t, "    int64_t count = 1;\n");
         for (int j = 0; j < t->buffer->rank; j++)
@@ -126,7 +186,33 @@ static void add_print(example *e, const io_tensor *t) {
     } else {
         text_printf(&e->t, "    for (int i = 0; i < %lld; i++) ", (long long)(n < SHOWN ? n : SHOWN));
     }
-    text_printf(&e->t, "printf(\" %s\", %sout_%s[i]);\n    printf(\"\\n\");\n", format, cast, t->name);
+    text_printf(&e->t, "printf(\" %s\", %sout_%s[i]%s);\n    printf(\"\\n\");\n", format, cast, t->name,
+                text ? ".data" : "");
+    if (text) text_printf(&e->t, "    free((void *)out_%s[0].data); // of all strings\n", t->name);
+}
+
+// A case for each type of C; other elements are shown as integers.
+static void add_print_value(example *e) {
+    static const dtype shown[] = {DT_F32, DT_F64, DT_STRING, DT_U8,  DT_I8,  DT_U16,
+                                  DT_I16, DT_I32, DT_I64,    DT_U32, DT_U64, DT_BOOL};
+    text_add(&e->t,
+             "\nstatic void print_value(const onnxc_value *v) {\n"
+             "    if (v->kind != 1) printf(\" %s of %lld\\n\", v->kind == 2 ? \"sequence\" : v->kind == 3 ? "
+             "\"map\" : \"optional\", (long long)v->count);\n"
+             "    for (int64_t i = 0; v->kind == 2 && i < v->count; i++) print_value((const onnxc_value "
+             "*)v->data + i);\n"
+             "    for (int64_t i = 0; v->kind == 3 && i < 2; i++) print_value((const onnxc_value *)v->data + "
+             "i);\n");
+    text_printf(&e->t,
+                "    for (int64_t i = 0; v->kind == 1 && i < v->count && i < %d; i++) {\n        switch "
+                "(v->dtype) {\n",
+                SHOWN);
+    for (size_t j = 0; j < sizeof shown / sizeof *shown; j++) {
+        const char *cast, *format = format_of(shown[j], &cast);
+        text_printf(&e->t, "        case %d: printf(\" %s\", %s((const %s *)v->data)[i]%s); break;\n",
+                    shown[j], format, cast, dtype_c(shown[j]), shown[j] == DT_STRING ? ".data" : "");
+    }
+    text_add(&e->t, "        }\n    }\n    if (v->kind == 1) printf(\"\\n\");\n}\n");
 }
 
 static void add_run(example *e) {
@@ -141,26 +227,27 @@ static void add_run(example *e) {
     text_add(&e->t, "        return 1;\n    }\n");
 }
 
-static void check_types(diag *d, const io_tensor *all, int n) {
-    for (int j = 0; j < n; j++)
-        if (all[j].buffer->dtype == DT_STRING || all[j].buffer->dtype == DT_NONE || all[j].buffer->holds)
-            diag_missing(d, NULL, "--emit=example: '%s' is not a numeric tensor", all[j].original);
+static bool has_values(const interface *io) {
+    for (int j = 0; j < io->nout; j++)
+        if (io->out[j].buffer->holds) return true;
+    return false;
 }
 
-void example_main(arena *a, diag *d, const build *b, const sink *to) {
+void example_main(arena *a, const build *b, const example_inputs *inputs, const sink *to) {
     const interface *io = b->io;
-    example e = {.arena = a, .b = b, .io = io, .t = {.arena = a}};
-    check_types(d, io->in, io->nin);
-    check_types(d, io->out, io->nout);
-    diag_check(d);
+    example e = {.arena = a, .b = b, .io = io, .inputs = inputs, .t = {.arena = a}};
     text_printf(&e.t,
                 "// Runs the model '%s' once. Put your data into the inputs; %s.h describes every member.\n",
                 io->name, io->name);
     text_printf(&e.t, "#include \"%s.h\"\n#include <stdio.h>\n#include <stdlib.h>\n\n", io->name);
+    if (inputs->fails && io->nin)
+        text_add(&e.t,
+                 "// The model refuses zeros of the sizes that were tried: choose sizes that suit it.\n");
     text_add(&e.t, "// Inputs, all zero here.\n");
     add_arrays(&e, io->in, io->nin, "in");
     text_add(&e.t, "// Outputs, filled in by the run.\n");
     add_arrays(&e, io->out, io->nout, "out");
+    if (has_values(io)) add_print_value(&e);
     text_add(&e.t, "\nint main(void) {\n    // All other memory that a run needs. Concurrent calls need one "
                    "workspace each.\n");
     add_context(&e);

@@ -13,6 +13,7 @@
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
 #include "compiler/import/text/text_write.h"
+#include "compiler/output/example_search.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
@@ -125,7 +126,9 @@ static void link_exe(pipeline *p, const char *path) {
     link_program(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 
-static void write_main_c(pipeline *p, const sink *to) { example_main(p->arena, p->diag, p->build, to); }
+static void write_main_c(pipeline *p, const sink *to) {
+    example_main(p->arena, p->build, example_search(p), to);
+}
 static void write_makefile(pipeline *p, const sink *to) { example_makefile(p->arena, p->build, to); }
 
 static outfile *begin_file(pipeline *p, const char *path, void (*write)(pipeline *p, const sink *to)) {
