@@ -2,17 +2,17 @@
 #include "compiler/values/compare.h"
 #include "compiler/values/stats.h"
 #include "compiler/values/values.h"
+#include "runtime-lite/core/numbers.h"
 #include "runtime-lite/onnxc.h"
 #include <math.h>
 #include <string.h>
 
-static bool equal(double x, double y) { return x == y || (isnan(x) && isnan(y)); }
-
-// Whether got is within tolerance; adds the error to c. Infinities must be equal.
+// Whether got is within tolerance; adds the error to c.
 static bool near(comparison *c, double error, double want, tolerance t) {
-    if (error > c->max_abs || isnan(error)) c->max_abs = error;
-    if (want != 0 && isfinite(want) && error / fabs(want) > c->max_rel) c->max_rel = error / fabs(want);
-    return isfinite(error) && isfinite(want) && error <= t.atol + t.rtol * fabs(want);
+    number_errors e = {c->max_abs, c->max_rel};
+    bool yes = number_near(&e, error, want, t.rtol, t.atol);
+    c->max_abs = e.abs, c->max_rel = e.rel;
+    return yes;
 }
 
 static bool element_same(comparison *c, const tensor *got, const tensor *want, int64_t i, tolerance t) {
@@ -20,14 +20,15 @@ static bool element_same(comparison *c, const tensor *got, const tensor *want, i
     case DC_FLOAT: {
         double g = dtype_load_float(got->dtype, got->data, i),
                w = dtype_load_float(want->dtype, want->data, i);
-        return equal(g, w) || near(c, fabs(g - w), w, t);
+        return number_same(g, w) || near(c, fabs(g - w), w, t);
     }
     case DC_COMPLEX: {
         dtype part = want->dtype == DT_C64 ? DT_F32 : DT_F64;
         double gr = dtype_load_float(part, got->data, 2 * i), wr = dtype_load_float(part, want->data, 2 * i);
         double gi = dtype_load_float(part, got->data, 2 * i + 1),
                wi = dtype_load_float(part, want->data, 2 * i + 1);
-        return (equal(gr, wr) && equal(gi, wi)) || near(c, hypot(gr - wr, gi - wi), hypot(wr, wi), t);
+        return (number_same(gr, wr) && number_same(gi, wi)) ||
+               near(c, hypot(gr - wr, gi - wi), hypot(wr, wi), t);
     }
     case DC_INT:
     case DC_UINT:

@@ -1,5 +1,6 @@
 // Values in memory: tensors, constants, random data, text.
 #include "compiler/values/values.h"
+#include "runtime-lite/core/numbers.h"
 #include "runtime-lite/onnxc.h"
 #include <inttypes.h>
 #include <math.h>
@@ -232,21 +233,6 @@ import_value *value_of_tensor(arena *a, const char *name, const tensor *t) {
 }
 
 // ---------------------------------------------------------------- random
-// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators).
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-static double next_unit(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
-
-static bool parse_number(const char *s, double *v) {
-    char *end;
-    *v = strtod(s, &end);
-    return end != s && !*end && isfinite(*v);
-}
-
 static void parse_range(diag *d, const port *p, const char *range, double *lo, double *hi) {
     bool real = dtype_is_float(p->dtype) || dtype_class_of(p->dtype) == DC_COMPLEX;
     *lo = real ? -1 : 0;
@@ -254,10 +240,8 @@ static void parse_range(diag *d, const port *p, const char *range, double *lo, d
     if (!real && dtype_is_int(p->dtype) && *hi > (double)dtype_int_max(p->dtype))
         *hi = (double)dtype_int_max(p->dtype);
     if (!*range) return;
-    const char *dots = strstr(range, "..");
-    bool ok = dots && parse_number(arena_strndup(d->arena, range, (size_t)(dots - range)), lo) &&
-              parse_number(dots + 2, hi) && *lo <= *hi;
-    if (!ok) diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI", p->name, range);
+    if (!number_range(range, lo, hi))
+        diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI", p->name, range);
 }
 
 tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range,
@@ -276,11 +260,11 @@ tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, cons
         diag_fatal(d, NULL, "axis %d of input '%s' has the open size %s", j, p->name, p->sizes[j]);
     }
     tensor t = tensor_new(a, p->dtype, p->rank, dims);
-    uint64_t state = hash_string(HASH_SEED ^ seed, p->name);
+    uint64_t state = number_random_begin(seed, p->name);
     bool complex = dtype_class_of(p->dtype) == DC_COMPLEX;
     dtype part = p->dtype == DT_C64 ? DT_F32 : p->dtype == DT_C128 ? DT_F64 : p->dtype;
     for (int64_t i = 0; i < t.count * (complex ? 2 : 1); i++) {
-        double u = next_unit(&state);
+        double u = number_random_unit(&state);
         if (dtype_is_float(part)) dtype_store_float(part, t.data, i, lo + u * (hi - lo), true);
         else dtype_store_int(part, t.data, i, (int64_t)floor(lo + u * (floor(hi) - lo + 1)));
     }

@@ -2,6 +2,7 @@
 #include "compiler/base/fs.h"
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
+#include "runtime-lite/core/numbers.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -29,42 +30,14 @@ static void fit_dims(diag *d, const port *p, const char *path, int64_t count, in
     if (open >= 0) dims[open] = count / known;
 }
 
-static bool between(char c) { return isspace((unsigned char)c) || c == ',' || c == ';'; }
-static size_t word_size(const char *s) {
-    size_t n = 0;
-    while (s[n] && !between(s[n])) n++;
-    return n;
-}
-// The next word; NULL at the end.
-static const char *next_word(const char *s) {
-    while (*s && between(*s)) s++;
-    return *s ? s : NULL;
-}
-
-static bool is_word(const char *s, const char *word) {
-    return word_size(s) == strlen(word) && strncmp(s, word, strlen(word)) == 0;
-}
-
-// Integers written as such are parsed exactly, not as double; "1e3" and "2.0" are integers too.
 static bool csv_int(const char *s, dtype t, uint64_t *v) {
     int64_t lo = t == DT_BOOL ? 0 : dtype_int_min(t), hi = t == DT_BOOL ? 1 : dtype_int_max(t);
-    char *end;
-    errno = 0;
-    long long small = strtoll(s, &end, 10);
-    bool whole = end == s + word_size(s);
-    *v = (uint64_t)small;
-    if (whole && !errno) return small >= lo && small <= hi;
-    errno = 0;
-    if (whole) return t == DT_U64 && *s != '-' && (*v = strtoull(s, &end, 10), !errno);
-    double x = strtod(s, &end);
-    if (end != s + word_size(s) || !(fabs(x) <= 0x1p53) || x != trunc(x)) return false;
-    *v = (uint64_t)(int64_t)x;
-    return (int64_t)x >= lo && (int64_t)x <= hi;
+    return number_int(s, lo, hi, t == DT_U64, v);
 }
 
 static bool csv_store(const char *s, const tensor *t, int64_t i) {
-    bool yes = is_word(s, "true");
-    if (yes || is_word(s, "false")) {
+    bool yes = number_is_word(s, "true");
+    if (yes || number_is_word(s, "false")) {
         dtype_store_int(t->dtype, t->data, i, yes);
         return true;
     }
@@ -77,7 +50,7 @@ static bool csv_store(const char *s, const tensor *t, int64_t i) {
     char *end;
     double x = strtod(s, &end);
     dtype_store_float(t->dtype, t->data, i, x, true);
-    return end == s + word_size(s);
+    return end == s + number_word_size(s);
 }
 
 static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
@@ -91,13 +64,13 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
                    (long long)(nul - (const char *)m.data));
     const char *all = arena_strndup(a, (const char *)m.data, m.size);
     int64_t dims[MAX_RANK], count = 0, i = 0;
-    for (const char *s = next_word(all); s; s = next_word(s + word_size(s))) count++;
+    for (const char *s = number_next_word(all); s; s = number_next_word(s + number_word_size(s))) count++;
     fit_dims(d, p, path, count, dims);
     tensor t = tensor_new(a, p->dtype, p->rank, dims);
-    for (const char *s = next_word(all); s; s = next_word(s + word_size(s))) {
+    for (const char *s = number_next_word(all); s; s = number_next_word(s + number_word_size(s))) {
         if (csv_store(s, &t, i++)) continue;
         text shown = {.arena = a};
-        text_add_safe(&shown, arena_strndup(a, s, word_size(s)), SHOWN);
+        text_add_safe(&shown, arena_strndup(a, s, number_word_size(s)), SHOWN);
         diag_fatal(d, NULL, "'%s': '%s' is not a valid %s", path, text_str(&shown), dtype_name(p->dtype));
     }
     return t;

@@ -13,19 +13,9 @@ typedef struct dtype_info {
     float_format format;
 } dtype_info;
 
-// NaN codes: the quiet NaN for IEEE; the code of -0 for FNUZ; 6 for FINITE, as ONNX has it.
-#define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
-#define FORMAT(e, m, special)                                                                                \
-    {e,                                                                                                      \
-     m,                                                                                                      \
-     (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ),                                                          \
-     special,                                                                                                \
-     ALL_ONES(e + m),                                                                                        \
-     ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),                  \
-     ALL_ONES(e + m) + (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)}
 static const dtype_info infos[DT_COUNT] = {
 #define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field)                                  \
-    [e] = {name, bits, class, c, npy, field, FORMAT(ebits, mbits, special)},
+    [e] = {name, bits, class, c, npy, field, SMALL_FLOAT(ebits, mbits, special)},
     DTYPES(X)
 #undef X
 };
@@ -133,44 +123,6 @@ void dtype_pack(void *raw, const void *from, int64_t n) {
 
 // ---- Small floating formats.
 
-static double decode(const float_format *f, uint32_t code) {
-    uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits) & 1;
-    if (f->special == FORMAT_FNUZ && sign && !magnitude) return NAN;
-    int exponent = (int)(magnitude >> f->mbits);
-    uint32_t fraction = magnitude & ((1u << f->mbits) - 1);
-    double v;
-    if (magnitude > f->max) v = f->special == FORMAT_IEEE && !fraction ? INFINITY : NAN;
-    else if (exponent) v = ldexp((double)(fraction | 1u << f->mbits), exponent - f->bias - f->mbits);
-    else v = ldexp((double)fraction, 1 - f->bias - f->mbits);
-    return sign ? -v : v;
-}
-
-// The code of |v| rounded to nearest even, as if exponents had no upper end.
-static uint64_t round_code(const float_format *f, double v) {
-    int e;
-    frexp(v, &e); // v = m * 2^e, 0.5 <= m < 1
-    int biased = e - 1 + f->bias;
-    if (v == 0 || biased < 1) return (uint64_t)nearbyint(ldexp(v, f->bias - 1 + f->mbits));
-    // A carry out of the fraction lands in the exponent, which is what rounding up means.
-    uint64_t fraction = (uint64_t)nearbyint(ldexp(v, f->mbits - (e - 1)));
-    return ((uint64_t)(biased - 1) << f->mbits) + fraction;
-}
-
-static uint32_t encode(const float_format *f, double v, bool saturate) {
-    bool negative = signbit(v);
-    uint32_t sign = (uint32_t)negative << (f->ebits + f->mbits), max = (uint32_t)f->max;
-    uint32_t nan = (uint32_t)f->nan | (f->special == FORMAT_IEEE || f->special == FORMAT_FN ? sign : 0);
-    if (isnan(v)) return nan;
-    uint64_t code = isinf(v) ? (uint64_t)max + 1 : round_code(f, fabs(v));
-    if (code > max) {
-        if (saturate) code = max;
-        else if (f->special == FORMAT_IEEE) code = max + 1;
-        else return nan;
-    }
-    if (f->special == FORMAT_FNUZ && !code) return 0;
-    return sign | (uint32_t)code;
-}
-
 uint8_t dtype_to_e8m0(double v, e8m0_round mode, bool saturate) {
     if (isnan(v)) return 0xff;
     v = fabs(v);
@@ -204,7 +156,7 @@ static void store_ieee(int bits, void *data, int64_t i, double d) {
 
 double dtype_load_float(dtype t, const void *data, int64_t i) {
     const float_format *f = dtype_small_float(t);
-    if (f) return decode(f, (uint32_t)load_bits(dtype_bits(t), data, i));
+    if (f) return small_float_decode(f, (uint32_t)load_bits(dtype_bits(t), data, i));
     if (t == DT_F32 || t == DT_F64) return load_ieee(dtype_bits(t), data, i);
     if (t == DT_C64) return load_ieee(32, data, 2 * i);
     if (t == DT_C128) return load_ieee(64, data, 2 * i);
@@ -246,7 +198,7 @@ void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate) 
     if (f) {
         // Only the 8-bit and smaller formats know saturation; 4 bits have nothing else.
         bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
-        store_bits(dtype_bits(t), data, i, encode(f, v, clamp));
+        store_bits(dtype_bits(t), data, i, small_float_encode(f, v, clamp));
     } else if (t == DT_F32 || t == DT_F64) store_ieee(dtype_bits(t), data, i, v);
     else if (t == DT_C64) store_ieee(32, data, 2 * i, v), store_ieee(32, data, 2 * i + 1, 0);
     else if (t == DT_C128) store_ieee(64, data, 2 * i, v), store_ieee(64, data, 2 * i + 1, 0);

@@ -2,6 +2,7 @@
 #ifndef ONNXC_IR_GRAPH_DTYPE_H
 #define ONNXC_IR_GRAPH_DTYPE_H
 #include "runtime-lite/lib/dtypes.h"
+#include "runtime-lite/lib/small_float.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,15 +18,6 @@ typedef enum dtype_field {
     DOUBLE_DATA,
     STRING_DATA
 } dtype_field;
-// The use of the largest exponent: infinities and NaNs (IEEE); S.111..1 as the only NaN (FN); numbers only,
-// with the code of -0 as the only NaN (FNUZ); numbers only (FINITE).
-typedef enum float_special { FORMAT_NONE, FORMAT_IEEE, FORMAT_FN, FORMAT_FNUZ, FORMAT_FINITE } float_special;
-typedef struct float_format {
-    int ebits, mbits, bias;
-    float_special special;
-    int64_t all, max, nan; // codes without sign: all ones, the largest number, NaN
-} float_format;
-
 const char *dtype_name(dtype t);
 dtype dtype_from_name(const char *name); // DT_NONE when there is none of that name
 dtype dtype_from_onnx(int code);         // DT_NONE when unknown

@@ -1,48 +1,21 @@
-// A model as a program (onnxc --emit exe). In: arguments that name files of inputs and outputs. Out: outputs,
-// printed or written, and an exit code.
-#include "runtime-lite/core/runtime.h"
-#include "runtime-lite/lib/dtypes.h"
-#include <errno.h>
+// A model as a program (onnxc --emit exe). In: the arguments of onnxc run that need no compiler. Out: outputs, printed,
+// written or compared, and an exit code.
+#include "runtime-lite/core/program.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { ATTEMPTS = 4, SHOWN = 1000, HEADER_MOST = 4096, RANK_MOST = 32 };
+enum { ATTEMPTS = 4, PATH = 4096, DIFFERS = 4 };
 
-typedef struct program {
-    const onnxc_model *m;
-    const onnxc_descriptor *d;
-    const char **file; // by tensor, inputs first: path to read or write; NULL: none
-    void **data;
-    int64_t *dims, *capacity;
-} program;
-
-static const onnxc_tensor_info *tensor_at(const program *p, uint32_t i) {
+const onnxc_tensor_info *program_tensor(const program *p, uint32_t i) {
     return i < p->d->ninputs ? &onnxc_inputs(p->d)[i] : &onnxc_outputs(p->d)[i - p->d->ninputs];
 }
-static const char *name_at(const program *p, uint32_t i) { return onnxc_text(p->d, tensor_at(p, i)->name); }
-
-// ---------------------------------------------------------------- element types
-typedef struct element {
-    const char *name, *npy; // npy: numpy's type code
-    int bits;
-} element;
-
-// NULL: programs cannot read or write such tensors.
-static const element *element_of(const onnxc_tensor_info *t) {
-    static const element elements[DT_COUNT] = {
-#define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field) [e] = {name, npy, bits},
-        DTYPES(X)
-#undef X
-    };
-    if (t->kind || t->dtype <= 0 || t->dtype >= DT_COUNT) return NULL; // a sequence, optional or map
-    const element *e = &elements[t->dtype];
-    return *e->npy && e->bits >= 8 ? e : NULL; // neither strings nor packed elements
+const char *program_name(const program *p, uint32_t i) {
+    return onnxc_text(p->d, program_tensor(p, i)->name);
 }
-static size_t size_of(const onnxc_tensor_info *t) { return (size_t)element_of(t)->bits / 8; }
 
-static int64_t count_of(const program *p, const onnxc_tensor_info *t) {
+int64_t program_count(const program *p, const onnxc_tensor_info *t) {
     int64_t n = 1;
     for (uint32_t j = 0; j < t->rank; j++)
         if (p->dims[t->first_dim + j] < 0 || __builtin_mul_overflow(n, p->dims[t->first_dim + j], &n))
@@ -51,134 +24,48 @@ static int64_t count_of(const program *p, const onnxc_tensor_info *t) {
 }
 
 // Aligned for kernels.
-static void *allocate(int64_t bytes) {
+void *program_alloc(int64_t bytes) {
     void *block = onnxc_rt_alloc(bytes + 64);
     if (!block) fprintf(stderr, "no memory for %" PRId64 " bytes\n", bytes);
     return block;
 }
 
-// ---------------------------------------------------------------- reading
-static int complain(const char *path, const char *what) {
+int program_complain(const char *path, const char *what) {
     fprintf(stderr, "%s: %s\n", path, what);
     return 0;
 }
 
-static int ends_with(const char *s, const char *ending) {
+int program_ends_with(const char *s, const char *ending) {
     size_t n = strlen(s), m = strlen(ending);
     return n >= m && strcmp(s + n - m, ending) == 0;
 }
 
-// Reads the dims in the header of a .npy file and checks it against the tensor.
-static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, const char *path) {
-    unsigned char start[12];
-    char text[HEADER_MOST + 1];
-    if (fread(start, 1, 10, f) != 10 || memcmp(start, "\x93NUMPY", 6))
-        return complain(path, "not a .npy file");
-    size_t n = start[8] | (size_t)start[9] << 8;
-    if (start[6] > 1 && (fread(start + 10, 1, 2, f) != 2 || start[10] || start[11]))
-        return complain(path, "not a .npy file");
-    if (n > HEADER_MOST || fread(text, 1, n, f) != n) return complain(path, "its header cannot be read");
-    text[n] = 0;
-    const char *descr = strstr(text, "'descr': '"), *order = strstr(text, "'fortran_order': "),
-               *shape = strstr(text, "'shape': (");
-    if (!descr || !order || !shape) return complain(path, "its header cannot be read");
-    const element *e = element_of(t);
-    if (strncmp(descr + 11, e->npy, strlen(e->npy))) return complain(path, "its elements have another type");
-    if (order[17] == 'T' && t->rank > 1) return complain(path, "is in Fortran order");
-    uint32_t rank = 0;
-    for (char *s = (char *)shape + 10, *end; *s != ')'; s = end + strspn(end, ", L"), rank++) {
-        long long size = strtoll(s, &end, 10);
-        if (end == s || rank == t->rank) return complain(path, "has another rank");
-        p->dims[t->first_dim + rank] = size;
-    }
-    return rank == t->rank ? 1 : complain(path, "has another rank");
-}
+// ---------------------------------------------------------------- arguments
+typedef struct arguments {
+    const char *input_dir, *output_dir;
+    const char **compare; // folders and NAME=FILE
+    int ncompare;
+    double rtol, atol;
+} arguments;
 
-static int read_input(program *p, uint32_t i) {
-    const onnxc_tensor_info *t = tensor_at(p, i);
-    const char *path = p->file[i];
-    if (!path && t->has_default) {
-        for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
-        return 1;
-    }
-    if (!path) return complain(name_at(p, i), "this input is missing (--input NAME=FILE)");
-    FILE *f = fopen(path, "rb");
-    if (!f) return complain(path, strerror(errno));
-    for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
-    int ok = !ends_with(path, ".npy") || read_header(p, t, f, path);
-    int64_t n = ok ? count_of(p, t) : 0;
-    if (ok && n < 0) ok = complain(path, "does not determine the sizes: use a .npy file");
-    if (ok) p->data[i] = allocate(n * (int64_t)size_of(t));
-    ok = ok && p->data[i];
-    if (ok && fread(p->data[i], size_of(t), (size_t)n, f) != (size_t)n) ok = complain(path, "is too short");
-    fclose(f);
-    return ok;
-}
-
-// ---------------------------------------------------------------- writing
-static int write_output(const program *p, uint32_t i) {
-    const onnxc_tensor_info *t = tensor_at(p, i);
-    const char *path = p->file[i];
-    FILE *f = fopen(path, "wb");
-    if (!f) return complain(path, strerror(errno));
-    if (ends_with(path, ".npy")) {
-        char text[HEADER_MOST];
-        int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                         size_of(t) > 1 ? '<' : '|', element_of(t)->npy);
-        for (uint32_t j = 0; j < t->rank && j < RANK_MOST; j++)
-            n += snprintf(text + n, 32, "%" PRId64 ",%s", p->dims[t->first_dim + j],
-                          j + 1 < t->rank ? " " : "");
-        n += snprintf(text + n, 8, "), }");
-        while ((n + 11) % 64) text[n++] = ' ';
-        text[n++] = '\n';
-        fwrite("\x93NUMPY\1\0", 1, 8, f);
-        fputc(n & 255, f);
-        fputc(n >> 8, f);
-        fwrite(text, 1, (size_t)n, f);
-    }
-    fwrite(p->data[i], size_of(t), (size_t)count_of(p, t), f);
-    int failed = ferror(f);
-    failed |= fclose(f);
-    return failed ? complain(path, "cannot be written") : 1;
-}
-
-static void print_element(const onnxc_tensor_info *t, const void *data, int64_t i) {
-    const unsigned char *bytes = data;
-    switch (t->dtype) {
-    case DT_F32: printf(" %.9g", (double)((const float *)data)[i]); return;
-    case DT_U8:
-    case DT_BOOL: printf(" %u", bytes[i]); return;
-    case DT_I8: printf(" %d", ((const int8_t *)data)[i]); return;
-    case DT_U16: printf(" %u", ((const uint16_t *)data)[i]); return;
-    case DT_I16: printf(" %d", ((const int16_t *)data)[i]); return;
-    case DT_I32: printf(" %" PRId32, ((const int32_t *)data)[i]); return;
-    case DT_I64: printf(" %" PRId64, ((const int64_t *)data)[i]); return;
-    case DT_F64: printf(" %.17g", ((const double *)data)[i]); return;
-    case DT_U32: printf(" %" PRIu32, ((const uint32_t *)data)[i]); return;
-    case DT_U64: printf(" %" PRIu64, ((const uint64_t *)data)[i]); return;
-    }
-    int size = (int)size_of(t);
-    printf(" 0x");
-    for (int j = size; j-- > 0;) printf("%02x", bytes[i * size + j]);
-}
-
-static void print_output(const program *p, uint32_t i) {
-    const onnxc_tensor_info *t = tensor_at(p, i);
-    int64_t n = count_of(p, t);
-    printf("%s: %s[", name_at(p, i), element_of(t)->name);
-    for (uint32_t j = 0; j < t->rank; j++) printf("%s%" PRId64, j ? ", " : "", p->dims[t->first_dim + j]);
-    printf("]\n");
-    for (int64_t j = 0; j < n && j < SHOWN; j++) print_element(t, p->data[i], j);
-    printf("%s\n", n > SHOWN ? " ..." : "");
-}
-
-// ---------------------------------------------------------------- the run
 static int usage(const program *p, const char *name) {
-    printf("usage: %s --input NAME=FILE ... [--output NAME=FILE ...]     FILE: .npy or raw bytes\n", name);
+    printf("usage: %s --input NAME=FILE ... [options]\n\n"
+           "  --input NAME=FILE           read an input from FILE (.npy, .pb, .csv, raw bytes)\n"
+           "  --input NAME=random[:LO..HI]  or generate it\n"
+           "  --input-dir DIR             read the inputs in order from DIR/input_0.pb, input_1.pb ...\n"
+           "  --dim NAME=N                an open size of inputs that do not tell it\n"
+           "  --seed N                    seed of random inputs; default: 0\n"
+           "  --output NAME=FILE          write an output to FILE instead of printing the outputs\n"
+           "  --output-dir DIR            write the outputs to DIR/output_0.pb, output_1.pb ...\n"
+           "  --compare DIR|NAME=FILE     compare outputs with DIR/output_0.pb ..., or with FILE; exit code "
+           "4 if they "
+           "differ\n"
+           "  --rtol X, --atol X          |got - want| <= atol + rtol * |want|; default: 1e-3 and 1e-5\n\n",
+           name);
     for (uint32_t i = 0; i < p->d->ninputs + p->d->noutputs; i++) {
-        const onnxc_tensor_info *t = tensor_at(p, i);
-        const element *e = element_of(t);
-        printf("%s %s: ", i < p->d->ninputs ? "input " : "output", name_at(p, i));
+        const onnxc_tensor_info *t = program_tensor(p, i);
+        const element *e = program_element(t);
+        printf("%s %s: ", i < p->d->ninputs ? "input " : "output", program_name(p, i));
         if (t->kind) {
             printf("%s\n", onnxc_text(p->d, t->type));
             continue;
@@ -191,41 +78,116 @@ static int usage(const program *p, const char *name) {
     return 0;
 }
 
-static int set_file(program *p, const char *option, const char *value) {
-    int output = strcmp(option, "--output") == 0;
+// The tensor of NAME=FILE: the longest name counts, since names may contain '='. -1: none.
+static int64_t find_tensor(const program *p, int output, const char *value, const char **file) {
     uint32_t from = output ? p->d->ninputs : 0, to = output ? from + p->d->noutputs : p->d->ninputs;
+    int64_t best = -1;
     for (uint32_t i = from; i < to; i++) {
-        size_t n = strlen(name_at(p, i));
-        if (strncmp(value, name_at(p, i), n) || value[n] != '=') continue;
-        p->file[i] = value + n + 1;
-        return 1;
+        size_t n = strlen(program_name(p, i));
+        if (strncmp(value, program_name(p, i), n) != 0 || value[n] != '=') continue;
+        if (best >= 0 && value + n + 1 < *file) continue;
+        best = i;
+        *file = value + n + 1;
     }
-    return complain(value, output ? "there is no such output" : "there is no such input");
+    return best;
 }
 
-static int read_arguments(program *p, int argc, char **argv) {
+static int set_file(program *p, int output, const char *value) {
+    const char *file = NULL;
+    int64_t i = find_tensor(p, output, value, &file);
+    if (i < 0) return program_complain(value, output ? "there is no such output" : "there is no such input");
+    p->file[i] = file;
+    return 1;
+}
+
+static int number(const char *option, const char *value, double *v) {
+    char *end;
+    *v = strtod(value, &end);
+    return end != value && !*end ? 1 : program_complain(option, "needs a number");
+}
+
+static int take(program *p, arguments *a, const char *option, const char *value) {
+    double v;
+    if (strcmp(option, "--input") == 0) return set_file(p, 0, value);
+    if (strcmp(option, "--output") == 0) return set_file(p, 1, value);
+    if (strcmp(option, "--input-dir") == 0) return a->input_dir = value, 1;
+    if (strcmp(option, "--output-dir") == 0) return a->output_dir = value, 1;
+    if (strcmp(option, "--dim") == 0) return p->sizes[p->nsizes++] = value, 1;
+    if (strcmp(option, "--compare") == 0) return a->compare[a->ncompare++] = value, 1;
+    if (strcmp(option, "--rtol") == 0) return number(option, value, &a->rtol);
+    if (strcmp(option, "--atol") == 0) return number(option, value, &a->atol);
+    if (!number(option, value, &v)) return 0;
+    p->seed = (uint64_t)strtoll(value, NULL, 10);
+    return 1;
+}
+
+static int read_arguments(program *p, arguments *a, int argc, char **argv) {
+    static const char *const names[] = {"--input", "--output",  "--input-dir", "--output-dir", "--dim",
+                                        "--seed",  "--compare", "--rtol",      "--atol"};
+    enum { NAMES = sizeof names / sizeof *names };
     for (int i = 1; i < argc; i++) {
-        const char *names[] = {"--input", "--output"}, *value = NULL;
+        const char *value = NULL;
         int found = -1;
-        for (int k = 0; k < 2 && found < 0; k++) {
+        for (int k = 0; k < NAMES && found < 0; k++) {
             size_t n = strlen(names[k]);
-            if (strncmp(argv[i], names[k], n) || (argv[i][n] && argv[i][n] != '=')) continue;
+            if (strncmp(argv[i], names[k], n) != 0 || (argv[i][n] && argv[i][n] != '=')) continue;
             found = k;
             value = argv[i][n] ? argv[i] + n + 1 : i + 1 < argc ? argv[++i] : NULL;
         }
-        if (found < 0) return complain(argv[i], "unknown option");
-        if (!value) return complain(names[found], "needs NAME=FILE");
-        if (!set_file(p, names[found], value)) return 0;
+        if (found < 0) return program_complain(argv[i], "unknown option");
+        if (!value) return program_complain(names[found], found < 2 ? "needs NAME=FILE" : "needs a value");
+        if (!take(p, a, names[found], value)) return 0;
     }
     return 1;
 }
 
+// ---------------------------------------------------------------- inputs
+static int exists(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+// A folder has a file for every input without default value, or one for every input.
+static int read_folder(program *p, const char *folder) {
+    char path[PATH];
+    uint32_t plain = 0, required = 0;
+    for (uint32_t i = 0; i < p->d->ninputs; i++) required += !program_tensor(p, i)->has_default;
+    snprintf(path, sizeof path, "%s/input_%u.pb", folder, (unsigned)required);
+    int all = exists(path);
+    for (uint32_t i = 0; i < p->d->ninputs; i++) {
+        int optional = program_tensor(p, i)->has_default;
+        snprintf(path, sizeof path, "%s/input_%u.pb", folder, (unsigned)(all ? i : plain));
+        plain += !optional;
+        if (p->file[i] || (optional && (!all || !exists(path)))) continue;
+        if (!program_read(p, i, path)) return 0;
+    }
+    return 1;
+}
+
+static int read_inputs(program *p, const arguments *a) {
+    if (a->input_dir && !read_folder(p, a->input_dir)) return 0;
+    for (uint32_t i = 0; i < p->d->ninputs; i++) {
+        const onnxc_tensor_info *t = program_tensor(p, i);
+        const char *file = p->file[i];
+        int random = file && strncmp(file, "random", 6) == 0 && (!file[6] || file[6] == ':');
+        if (p->data[i]) continue;
+        if (!file && !t->has_default)
+            return program_complain(program_name(p, i), "this input is missing (--input NAME=FILE)");
+        if (!file)
+            for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
+        else if (!(random ? program_random(p, i, file[6] ? file + 7 : "") : program_read(p, i, file)))
+            return 0;
+    }
+    return 1;
+}
+
+// ---------------------------------------------------------------- the run
 // Memory of a state that grows, in place of the tensor that was read.
 static int give_room(program *p, uint32_t output) {
-    const onnxc_tensor_info *t = tensor_at(p, p->d->ninputs + output);
-    onnxc_rt_state s = onnxc_rt_state_of(p->d, output, p->dims, (int64_t)size_of(t));
-    void **tensor = &p->data[t->state - 1], *room = allocate(s.outer * s.inner * s.room);
-    int64_t size = p->dims[tensor_at(p, t->state - 1)->first_dim + s.axis];
+    const onnxc_tensor_info *t = program_tensor(p, p->d->ninputs + output);
+    onnxc_rt_state s = onnxc_rt_state_of(p->d, output, p->dims, (int64_t)program_element_size(t));
+    void **tensor = &p->data[t->state - 1], *room = program_alloc(s.outer * s.inner * s.room);
+    int64_t size = p->dims[program_tensor(p, t->state - 1)->first_dim + s.axis];
     if (!room) return 0;
     if (size <= s.room) onnxc_rt_state_fill(&s, room, *tensor, size); // the run refuses others
     onnxc_rt_free(*tensor);
@@ -237,10 +199,10 @@ static int give_room(program *p, uint32_t output) {
 static int take_states(program *p) {
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
         uint32_t i = p->d->ninputs + j;
-        const onnxc_tensor_info *t = tensor_at(p, i);
+        const onnxc_tensor_info *t = program_tensor(p, i);
         if (!t->room) continue;
-        onnxc_rt_state s = onnxc_rt_state_of(p->d, j, p->dims, (int64_t)size_of(t));
-        void *tensor = allocate(count_of(p, t) * (int64_t)size_of(t));
+        onnxc_rt_state s = onnxc_rt_state_of(p->d, j, p->dims, (int64_t)program_element_size(t));
+        void *tensor = program_alloc(program_count(p, t) * (int64_t)program_element_size(t));
         if (!tensor) return 0;
         onnxc_rt_state_read(&s, tensor, p->data[i], p->dims[t->first_dim + s.axis]);
         p->data[i] = tensor;
@@ -252,17 +214,17 @@ static int take_states(program *p) {
 static int make_outputs(program *p) {
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
         uint32_t i = p->d->ninputs + j;
-        const onnxc_tensor_info *t = tensor_at(p, i);
+        const onnxc_tensor_info *t = program_tensor(p, i);
         for (uint32_t k = 0; k < t->rank; k++)
             if (onnxc_dims(p->d, t)[k].value >= 0) p->dims[t->first_dim + k] = onnxc_dims(p->d, t)[k].value;
-        int64_t n = count_of(p, t);
+        int64_t n = program_count(p, t);
         if (t->state) {
             if (t->room && !p->data[i] && !give_room(p, j)) return 0;
             p->data[i] = p->data[t->state - 1];
             continue;
         }
         onnxc_rt_free(p->data[i]);
-        p->data[i] = allocate(n * (int64_t)size_of(t));
+        p->data[i] = program_alloc(n * (int64_t)program_element_size(t));
         p->capacity[j] = n;
         if (!p->data[i]) return 0;
     }
@@ -271,7 +233,7 @@ static int make_outputs(program *p) {
 
 static int run(program *p) {
     int64_t bytes = p->m->workspace(p->dims);
-    void *workspace = allocate(bytes > 0 ? bytes : 0);
+    void *workspace = program_alloc(bytes > 0 ? bytes : 0);
     const char *message = NULL;
     int status = ONNXC_TOO_SMALL;
     for (int i = 0; workspace && i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
@@ -284,36 +246,80 @@ static int run(program *p) {
     return 0;
 }
 
-int onnxc_program(const onnxc_model *m, int argc, char **argv) {
-    const onnxc_descriptor *d = m->descriptor;
-    uint32_t n = d->ninputs + d->noutputs;
-    program p = {m,
-                 d,
-                 calloc(n + 1, sizeof *p.file),
-                 calloc(n + 3, sizeof *p.data),
-                 calloc(d->ndims + 1, sizeof *p.dims),
-                 calloc(n + 1, sizeof *p.capacity)};
-    if (!p.file || !p.data || !p.dims || !p.capacity) return 1;
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) return usage(&p, argv[0]);
-    for (uint32_t i = 0; i < n; i++)
-        if (!element_of(tensor_at(&p, i)))
-            return !complain(name_at(&p, i), "this program cannot read and write its element type");
-    if (!read_arguments(&p, argc, argv)) return 1;
-    for (uint32_t i = 0; i < d->ninputs; i++)
-        if (!read_input(&p, i)) return 1;
+// ---------------------------------------------------------------- outputs
+// -1: it cannot be read.
+static int compare_with(const program *p, const arguments *a, const char *with) {
+    char path[PATH];
+    const char *file = NULL;
+    struct stat s;
+    int same = 1;
+    if (stat(with, &s) == 0 && S_ISDIR(s.st_mode)) {
+        for (uint32_t j = 0; j < p->d->noutputs && same >= 0; j++) {
+            snprintf(path, sizeof path, "%s/output_%u.pb", with, (unsigned)j);
+            int now = program_compare(p, p->d->ninputs + j, path, a->rtol, a->atol);
+            if (now < same) same = now;
+        }
+        return same;
+    }
+    int64_t i = find_tensor(p, 1, with, &file);
+    if (i >= 0) return program_compare(p, (uint32_t)i, file, a->rtol, a->atol);
+    program_complain(with, "neither a folder nor NAME=FILE with the name of an output");
+    return -1;
+}
+
+static int give_outputs(const program *p, const arguments *a) {
+    char path[PATH];
+    int quiet = a->output_dir || a->ncompare, same = 1;
+    if (a->output_dir && mkdir(a->output_dir, 0777) && !exists(a->output_dir))
+        return !program_complain(a->output_dir, "cannot be made");
+    for (uint32_t j = 0; j < p->d->noutputs; j++) {
+        uint32_t i = p->d->ninputs + j;
+        snprintf(path, sizeof path, "%s/output_%u.pb", a->output_dir ? a->output_dir : "", (unsigned)j);
+        if (a->output_dir && !program_write(p, i, path)) return 1;
+        if (p->file[i] && !program_write(p, i, p->file[i])) return 1;
+        if (!p->file[i] && !quiet) program_print(p, i);
+    }
+    for (int j = 0; j < a->ncompare; j++) {
+        int now = compare_with(p, a, a->compare[j]);
+        if (now < 0) return 1;
+        same &= now;
+    }
+    return fflush(stdout) != 0 ? 1 : same ? 0 : DIFFERS;
+}
+
+static int run_model(program *p, const arguments *a) {
+    const onnxc_model *m = p->m;
+    uint32_t n = p->d->ninputs + p->d->noutputs;
     onnxc_context *context = NULL;
     char why[512] = "";
     onnxc_options options = {.size = sizeof options, .message = why, .message_size = sizeof why};
     int failed = m->open ? m->open(&options, &context) : ONNXC_OK;
-    if (failed) return !complain("the model", *why ? why : onnxc_status_text(failed));
+    if (failed) return !program_complain("the model", *why ? why : onnxc_status_text(failed));
     if (context && context->device < 0) fprintf(stderr, "the CPU runs the model: %s\n", why);
-    p.data[n] = context;
-    int ran = run(&p);
+    p->data[n] = context;
+    int ran = run(p);
     if (context) m->close(context);
-    if (!ran) return 1;
-    for (uint32_t i = d->ninputs; i < n; i++) {
-        if (!p.file[i]) print_output(&p, i);
-        else if (!write_output(&p, i)) return 1;
-    }
-    return fflush(stdout) != 0;
+    return ran ? give_outputs(p, a) : 1;
+}
+
+int onnxc_program(const onnxc_model *m, int argc, char **argv) {
+    const onnxc_descriptor *d = m->descriptor;
+    uint32_t n = d->ninputs + d->noutputs;
+    program p = {.m = m, .d = d};
+    arguments a = {.rtol = 1e-3, .atol = 1e-5};
+    p.file = calloc(n + 1, sizeof *p.file);
+    p.data = calloc(n + 3, sizeof *p.data);
+    p.dims = calloc(d->ndims + 1, sizeof *p.dims);
+    p.capacity = calloc(n + 1, sizeof *p.capacity);
+    p.sizes = calloc((size_t)argc + 1, sizeof *p.sizes);
+    a.compare = calloc((size_t)argc + 1, sizeof *a.compare);
+    if (!p.file || !p.data || !p.dims || !p.capacity || !p.sizes || !a.compare) return 1;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return usage(&p, argv[0]);
+    for (uint32_t i = 0; i < n; i++)
+        if (!program_element(program_tensor(&p, i)))
+            return !program_complain(program_name(&p, i),
+                                     "this program cannot read and write its element type");
+    if (!read_arguments(&p, &a, argc, argv) || !read_inputs(&p, &a)) return 1;
+    return run_model(&p, &a);
 }
