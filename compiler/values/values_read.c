@@ -3,8 +3,6 @@
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/core/numbers.h"
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
