@@ -1,7 +1,6 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
 # make install PREFIX=... [DESTDIR=...] [LIBDIR=lib/x86_64-linux-gnu]    a tree that may be moved
-# make dist; make deb                          the same for other machines: an archive, Debian packages (tools/dist/dist.mk)
-# make wheel                                   a Python wheel for any Linux with glibc 2.27 or later (tools/wheel/wheel.mk)
+# make dist; make wheel; make deb              the same for other machines: an archive, a Python wheel, Debian packages (tools/dist/dist.mk)
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
@@ -99,8 +98,6 @@ LIBDIR  ?= lib
 LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
 	LIBDIR=$(LIBDIR) sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
-
-include tools/wheel/wheel.mk
 
 # The texts that onnxc embeds. They name headers, and lists of files: other ones in this file, or in a folder, make them anew.
 EMBEDDED = $(filter %.awk %.h %.c %.cuh %.html,$^)
