@@ -110,6 +110,34 @@ def symbols(results):
             found = undefined(os.path.join(folder, f"{target}-{model}.o"))
             wanted = expected.get((target, model)) or expected.get((target, "*"), [])
             results.check(found == wanted, f"{name}: undefined symbols", f"{found}, not {wanted}")
+    old_glibc(results, folder)
+
+
+IMAGE = """<ir_version: 10, opset_import: ["": 20]>
+image (uint8[N] x) => (uint8[H, W, C] y) { y = ImageDecoder(x) }
+"""
+
+
+def old_glibc(results, folder):
+    """Shared libraries need no symbol that is newer than glibc 2.17, whatever they are linked on, and name its libraries."""
+    image = os.path.join(folder, "image.onnxtxt")
+    with open(image, "w") as f:
+        f.write(IMAGE)
+    product, topk = os.path.join(ROOT, "test", "cli", "mlp.onnx"), os.path.join(ROOT, "test", "packages", "topk.onnxtxt")
+    forms = {"threads": (product, ["--threads", "4"], "libpthread.so.0"), "no threads": (product, ["--threads", "1"], None),
+             "weights": (product, ["--threads", "4", "--weights", os.path.join(folder, "w.bin")], "libpthread.so.0"),
+             "image": (image, [], "libdl.so.2"), "top k": (topk, [], None), "cuda": (product, ["--device=cuda"], "libdl.so.2 libpthread.so.0")}
+    for name, (model, options, library) in forms.items():
+        path = os.path.join(folder, "old.so")
+        ran = run([ONNXC, model, *options, "-o", path])
+        if ran.code != 0:
+            not_done(results, f"glibc 2.17: {name}", ran)
+            continue
+        shown = run(["readelf", "-dVW", path]).text
+        newer = [v for v in re.findall(r"Name: GLIBC_(2\.\d+)", shown) if int(v[2:]) > 17]
+        results.check(not newer, f"glibc 2.17: {name}", f"it needs {newer}")
+        needed = set(re.findall(r"\[(lib(?:pthread|dl)\.so\.\d)\]", shown))
+        results.check(needed == set((library or "").split()), f"libraries of glibc 2.17: {name}", f"it needs {needed}")
 
 
 # ---------------------------------------------------------------- matrix tiles

@@ -3,6 +3,7 @@
 #include "codegen/object/link.h"
 #include "codegen/object/archive.h"
 #include "codegen/object/elf.h"
+#include "codegen/object/glibc.h"
 #include "codegen/target/targets.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/fs.h"
@@ -205,9 +206,10 @@ static void run_linker(arena *a, diag *d, strings *args) {
 // folders under the system root: those of Debian, of its cross compilers, of other distributions.
 static strings library_folders(arena *a, const link_options *o, const target *t) {
     const char *root = o->sysroot ? o->sysroot : "", *triple = t->folder;
+    const char *cross = strcmp(triple, "i386-linux-gnu") == 0 ? "i686-linux-gnu" : triple;
     const char *const all[] = {arena_printf(a, "%s/usr/lib/%s", root, triple),
                                arena_printf(a, "%s/lib/%s", root, triple),
-                               arena_printf(a, "%s/usr/%s/lib", root, triple),
+                               arena_printf(a, "%s/usr/%s/lib", root, cross),
                                arena_printf(a, "%s/usr/lib64", root),
                                arena_printf(a, "%s/lib64", root),
                                arena_printf(a, "%s/usr/lib", root),
@@ -242,6 +244,7 @@ typedef struct job {
     bool shared, stays;                       // stays: threads may run its code after dlclose
     bool whole;                               // written by one call
     bool large;                               // the constants lie between the headers and the code
+    glibc_wraps wraps;
 } job;
 
 // A C compiler finds its own libraries.
@@ -268,6 +271,15 @@ static void program_start(arena *a, diag *d, const job *j, const strings *folder
     ADD("-pie", "--dynamic-linker", j->t->loader, start, prologue);
 }
 
+// Old versions of symbols, where the linker finds a glibc that has them and the libraries that they were in.
+static void old_symbols(arena *a, const job *j, const strings *folders, strings *args) {
+    for (int i = 0; i < 2; i++)
+        if (j->wraps.libraries[i] && !find_file(a, folders, j->wraps.libraries[i])) return;
+    for (int i = 0; i < j->wraps.names.n; i++) ADD(arena_printf(a, "--wrap=%s", j->wraps.names.at[i]));
+    for (int i = 0; i < 2; i++)
+        if (j->wraps.libraries[i]) ADD(arena_printf(a, "-l:%s", j->wraps.libraries[i]));
+}
+
 // A shared library can be linked without a C library, since the program that opens it has one.
 static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     strings folders = library_folders(a, j->o, j->t);
@@ -286,6 +298,7 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     ADD(j->o->runtime);
     for (int i = 0; i < folders.n; i++) ADD(arena_printf(a, "-L%s", folders.at[i]));
     if (!j->shared) need(d, j, libc, "libc.so");
+    if (j->shared && libc) old_symbols(a, j, &folders, args);
     if (libc) ADD("--as-needed", "-lm", "-lc");
     if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
 }
@@ -322,7 +335,12 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
              shared,
              shared && starts_threads(m),
              gains_by_huge_pages(m),
-             data_is_large(m)};
+             data_is_large(m),
+             {0}};
+    if (shared && o->runtime && strstr(m->target->triple, "-linux-gnu")) {
+        archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+        j.wraps = glibc_wraps_of(a, d, object, &runtime);
+    }
     VEC_PUSH(a, &args, j.linker);
     if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
     else lld_arguments(a, d, &j, &args);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int refuse(const onnxc_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -19,18 +18,19 @@ static int refuse(const onnxc_options *o, const char *format, ...) {
     return ONNXC_BAD_WEIGHTS;
 }
 
+// Without fstat, whose symbol is new in glibc 2.33.
 static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
-    struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
-    int sized = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
-    void *at = sized ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    char first;
+    off_t size = pread(fd, &first, 1, 0) == 1 ? lseek(fd, 0, SEEK_END) : 0;
+    void *at = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     int problem = errno;
     close(fd);
-    if (!sized) return refuse(o, "the weights '%s' are empty or not a regular file", path);
+    if (size <= 0) return refuse(o, "the weights '%s' are empty or not a regular file", path);
     if (at == MAP_FAILED) return refuse(o, "cannot map the weights '%s': %s", path, strerror(problem));
     c->weights = at;
-    c->weights_size = (size_t)st.st_size;
+    c->weights_size = (size_t)size;
     c->mapped = 1;
     return ONNXC_OK;
 }
