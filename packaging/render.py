@@ -1,6 +1,6 @@
 """Fills in the templates of this folder. usage: render.py OUT [--archive FILE] [--source FILE]
 
-The version is that of VERSION; checksums are those of the archive of `make dist` and of the source archive, or zeros.
+The version is that of VERSION, addresses are those of project.conf; checksums are those of the archive of `make dist` and of the source archive, or zeros.
 """
 import argparse
 import hashlib
@@ -8,7 +8,6 @@ import os
 import shutil
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HOME = "https://github.com/onnxc/onnxc"
 ROOMS = ("conda-forge", "vcpkg", "conan", "homebrew", "docker", "github-actions", "zephyr", "esp-idf", "platformio", "meson", "bazel")
 
 
@@ -19,15 +18,22 @@ def digest(path, kind):
         return hashlib.file_digest(f, kind).hexdigest() if hasattr(hashlib, "file_digest") else hashlib.new(kind, f.read()).hexdigest()
 
 
+def project():
+    """{name: value} of project.conf"""
+    with open(os.path.join(HERE, "project.conf"), encoding="utf-8") as f:
+        return dict(line.strip().split("=", 1) for line in f if line.strip() and not line.startswith("#"))
+
+
 def words(archive, source):
+    home = project()["HOME"]
     with open(os.path.join(os.path.dirname(HERE), "VERSION"), encoding="utf-8") as f:
         version = f.read().strip()
     return {
         "@VERSION@": version,
-        "@HOME@": HOME,
+        **{f"@{name}@": value for name, value in project().items()},
         "@FOLDER@": f"onnxc-{version}-x86_64-linux-gnu",
-        "@URL@": f"{HOME}/releases/download/v{version}/onnxc-{version}-x86_64-linux-gnu.tar.xz",
-        "@SOURCE@": f"{HOME}/archive/refs/tags/v{version}.tar.gz",
+        "@URL@": f"{home}/releases/download/v{version}/onnxc-{version}-x86_64-linux-gnu.tar.xz",
+        "@SOURCE@": f"{home}/archive/refs/tags/v{version}.tar.gz",
         "@SHA256@": digest(archive, "sha256"),
         "@SHA512@": digest(archive, "sha512"),
         "@SOURCE_SHA256@": digest(source, "sha256"),

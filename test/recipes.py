@@ -66,7 +66,7 @@ def keys(data, needed, known):
 def nothing_is_left_to_fill_in(out):
     for folder, _, names in os.walk(out):
         for name in names:
-            left = re.findall(r"@(?:VERSION|HOME|FOLDER|URL|SOURCE|SHA256|SHA512|SOURCE_SHA256)@", text(folder, name))
+            left = re.findall(r"@(?:VERSION|HOME|MAINTAINER|HANDLE|FOLDER|URL|SOURCE|SHA256|SHA512|SOURCE_SHA256)@", text(folder, name))
             assert not left, f"{name}: {left}"
 
 

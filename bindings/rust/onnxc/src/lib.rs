@@ -1,4 +1,4 @@
-//! Runs ONNX models that [onnxc](https://github.com/onnxc/onnxc) compiled.
+//! Runs ONNX models that onnxc compiled.
 //!
 //! Models that a build script compiled (crate `onnxc-build`) have a typed interface, with a parameter for each input:
 //!
