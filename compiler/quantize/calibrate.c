@@ -41,6 +41,8 @@ static void add_outputs(void *user, module *m) {
 
 // ---------------------------------------------------------------- statistics
 
+enum { ZERO_BINS = 8 };
+
 // Twice the width: bins merge in pairs.
 static void widen(arena *a, histogram *h) {
     int64_t *merged = ARENA_ARRAY(a, int64_t, BINS);
@@ -49,18 +51,33 @@ static void widen(arena *a, histogram *h) {
     h->width *= 2;
 }
 
+enum { BLOCK = 256 };
+
+// The bin of each element of a block. Zeros, which follow each other after Relu, alternate between bins behind the others, so
+// that no increment waits for the one before. Returns the number of zeros.
+static int bins_of(int *restrict at, const float *restrict x, float inverse) {
+    int zeros = 0;
+    for (int i = 0; i < BLOCK; i++) { // vectorised
+        float y = x[i] * inverse;
+        int whole = (int)y, bin = whole - (y < (float)whole) + BINS / 2, zero = -(x[i] == 0);
+        at[i] = (bin & ~zero) | ((BINS + (i & (ZERO_BINS - 1))) & zero);
+        zeros -= zero;
+    }
+    return zeros;
+}
+
 void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest) {
-    if (!h->bins) h->bins = ARENA_ARRAY(a, int64_t, BINS);
-    if (largest > 0 && h->width == 0) h->width = exp2(ceil(log2(largest)) - log2(BINS / 2.0));
+    int at[BLOCK];
+    float tail[BLOCK] = {0};
+    if (!h->bins) h->bins = ARENA_ARRAY(a, int64_t, BINS + ZERO_BINS);
+    if (largest > 0 && h->width == 0) h->width = fmax(exp2(ceil(log2(largest)) - log2(BINS / 2.0)), 0x1p-126);
     while (h->width > 0 && largest >= h->width * (BINS / 2 - 1)) widen(a, h);
-    double inverse = h->width > 0 ? 1 / h->width : 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (x[i] == 0) {
-            h->zeros++;
-            continue;
-        }
-        int at = (int)(x[i] * inverse + BINS / 2); // positive: truncation is floor
-        h->bins[at]++;
+    float inverse = h->width > 0 ? (float)(1 / h->width) : 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int m = n - i < BLOCK ? (int)(n - i) : BLOCK;
+        if (m < BLOCK) memcpy(tail, x + i, (size_t)m * sizeof *tail);
+        h->zeros += bins_of(at, m < BLOCK ? tail : x + i, inverse) - (BLOCK - m);
+        for (int k = 0; k < m; k++) h->bins[at[k]]++;
     }
 }
 
