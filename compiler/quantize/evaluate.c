@@ -15,10 +15,21 @@ void hold_samples(plan *p) {
     calibrate(p, NULL, NULL);
 }
 
+// Winograd's transforms are more code than they save time over the samples.
+static const options *options_of_few_runs(const plan *p, arena *a) {
+    options *o = ARENA_NEW(a, options);
+    *o = *p->in->options;
+    o->disabled = (string_list){0};
+    for (int i = 0; i < p->in->options->disabled.n; i++)
+        VEC_PUSH(a, &o->disabled, p->in->options->disabled.at[i]);
+    VEC_PUSH(a, &o->disabled, "winograd");
+    return o;
+}
+
 runnable *compile_edited(const plan *p, arena *a, void (*edit)(void *user, module *m), void *user) {
     const quantize_input *in = p->in;
     pipeline_hooks hooks = {.user = user, .edit = edit, .input = in->import.input};
-    return runnable_new(pipeline_new(a, in->diag, in->options, &hooks), &in->source, NULL);
+    return runnable_new(pipeline_new(a, in->diag, options_of_few_runs(p, a), &hooks), &in->source, NULL);
 }
 
 void edit_quantised(void *user, module *m) {
