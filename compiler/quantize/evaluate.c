@@ -198,10 +198,12 @@ static void compare_inside(plan *p) {
 void compare_values_of(plan *p) {
     hold_samples(p);
     if (p->in->progress) p->in->progress(p->in->user, "comparing");
-    arena *a = arena_within(p->arena);
-    runnable *r = compile_edited(p, a, edit_quantised, p);
-    p->loss = ARENA_NEW(p->arena, loss);
-    *p->loss = measure_loss(p, r, INT32_MAX, NULL);
-    arena_destroy(a);
+    if (!p->loss) {
+        arena *a = arena_within(p->arena);
+        runnable *r = compile_edited(p, a, edit_quantised, p);
+        p->loss = ARENA_NEW(p->arena, loss);
+        *p->loss = measure_loss(p, r, INT32_MAX, NULL);
+        arena_destroy(a);
+    }
     if (p->own->report) compare_inside(p);
 }

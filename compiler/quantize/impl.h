@@ -156,7 +156,8 @@ loss measure_loss(plan *p, runnable *r, int most, const tensor *extra);
 void compare_values_of(plan *p); // signal and noise of every value that the report shows
 
 // measure.c
-void measure_gains(plan *p); // seconds that each node saves
+void measure_gains(plan *p);                        // seconds that each node saves
+double time_of_run(plan *p, arena *a, runnable *r); // of the first held sample
 // search.c
 void check_goals(const plan *p); // of --max-loss
 void search_mixture(plan *p);

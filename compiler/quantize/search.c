@@ -216,14 +216,20 @@ static loss true_loss(search *s) {
     choose_nodes(p);
     choose_ranges(p);
     arena *a = arena_within(p->arena);
-    loss l = measure_loss(p, compile_edited(p, a, edit_quantised, p), INT32_MAX, NULL);
+    runnable *r = compile_edited(p, a, edit_quantised, p);
+    loss l = measure_loss(p, r, INT32_MAX, NULL);
+    if (reached(&s->goals, &l)) {
+        p->loss = ARENA_NEW(p->arena, loss);
+        *p->loss = l;
+        if (p->time_after > 0) p->time_after = time_of_run(p, a, r);
+    }
     arena_destroy(a);
     return l;
 }
 
 // A few samples for every node alone, more for mixtures.
 static void choose_samples(search *s) {
-    enum { FEW = 4, MANY = 16 };
+    enum { FEW = 2, MANY = 16 };
     const double most = 15; // seconds for all sensitivities
     double start = clock_now();
     loss_with(s, 1);
