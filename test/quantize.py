@@ -285,6 +285,29 @@ def by_onnxruntime(case):
     return ratio(answers(out, case.unseen), case.want)
 
 
+def depthwise():
+    """Channels of unequal range, inputs with a mean: rounded weights shift the outputs."""
+    n = Net(11)
+    x = n.op("Relu", n.conv(n.input("x", [1, 3, 24, 24]), 3, 24, stride=2))
+    for _ in range(3):
+        spread = np.exp(1.2 * n.rng.standard_normal((24, 1, 1, 1))) / 3
+        weights = n.constant((spread * (n.rng.standard_normal((24, 1, 3, 3)) + 0.5)).astype(np.float32))
+        x = n.op("Relu", n.op("Conv", x, weights, kernel_shape=[3, 3], pads=[1] * 4, group=24))
+        x = n.op("Relu", n.conv(x, 24, 24, 1))
+    x = n.op("Flatten", n.op("GlobalAveragePool", x))
+    return n.model(n.op("Gemm", x, n.weight(10, 24), n.constant(np.zeros(10, np.float32)), transB=1))
+
+
+def bias_correction(folder):
+    KINDS["depthwise"] = depthwise
+    case = Case("depthwise", folder)
+    del KINDS["depthwise"]
+    plain, corrected = (case.run("--per-tensor", *more, least=5) for more in ((), ("--bias-correction",)))
+    check(corrected > plain + 1, f"--bias-correction: {plain:.1f} -> {corrected:.1f} dB")
+    plain, corrected = (case.run(*more, least=15) for more in ((), ("--bias-correction",)))
+    check(corrected > plain - 0.2, f"--bias-correction with a scale for each channel: {plain:.1f} -> {corrected:.1f} dB")
+
+
 def nodes_of(path):
     return {n.name: n for n in onnx.load(path).graph.node}
 
@@ -452,6 +475,7 @@ def main():
         data_forms(cases, folder)
         external_data(cases, folder)
         reports(cases, folder)
+        bias_correction(folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")
 
 

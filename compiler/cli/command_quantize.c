@@ -29,6 +29,10 @@ static const option quantize_table[] = {
     {"--per-tensor", NULL, NULL, OPT_FLAG, AT(per_tensor), WHAT, "one scale for all channels of a weight"},
     {"--reduce-range", NULL, NULL, OPT_FLAG, AT(reduce_range), WHAT,
      "7 bits for weights: for CPUs whose 16-bit sums of byte products saturate"},
+    {"--bias-correction", NULL, NULL, OPT_FLAG, AT(bias_correction), WHAT,
+     "correct biases by the mean error that rounded weights cause in calibration, if that raises the "
+     "signal-to-noise ratio; "
+     "for int8 and int16"},
     {"--keep", NULL, "NODE", OPT_LIST, AT(keep), WHAT,
      "leave nodes in float: a node's name, an operator, or /a regular expression/ for names; may be "
      "repeated"},

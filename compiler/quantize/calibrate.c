@@ -151,6 +151,7 @@ static void observe(calibration *c, int id, const char *sample, const tensor *t)
     if (e.least < q->least) q->least = e.least;
     if (e.most > q->most) q->most = e.most;
     q->count += t->count;
+    bias_sum_inputs(c->plan, id, t);
     double largest = -e.least > e.most ? -e.least : e.most;
     if (c->histograms) histogram_add(c->plan->arena, &q->seen, t->data, t->count, largest);
 }

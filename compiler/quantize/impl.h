@@ -9,6 +9,7 @@
 //   weights.c    weights as int8 beside quantised values
 //   weights_only.c, blocks.c, gptq.c   weights alone, in blocks
 //   halves.c     f16 and bf16
+//   bias.c       biases that make up for the mean error of rounded weights
 //   tables.c     embeddings
 //   evaluate.c   what quantisation loses; measure.c: what it gains; search.c: --max-loss
 //   report.c     what is printed and written about it
@@ -70,7 +71,9 @@ typedef struct qnode {
     const char *ranges; // of its output, by --node; NULL: the default
     double percentile;
     bool per_tensor;
-    dtype activation; // of its inputs, by --node; DT_NONE: the default
+    dtype activation;         // of its inputs, by --node; DT_NONE: the default
+    double *sums;             // of a product's input, by channel, over the samples; NULL: not collected
+    int64_t channels, summed; // elements in each sum
 } qnode;
 
 // Inputs and outputs of one run of the float model, for comparisons.
@@ -93,8 +96,10 @@ struct plan {
     int threads; // for work of this process
     int64_t nsamples;
     bool random;
-    bool infinities;   // values may have some
-    double seconds[4]; // calibration, quantisation, search, measuring
+    bool infinities;                   // values may have some
+    bool correct;                      // biases, by the means of inputs
+    double bias_noise[2], bias_signal; // of the outputs, without and with corrected biases
+    double seconds[4];                 // calibration, quantisation, search, measuring
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured
@@ -133,6 +138,14 @@ void calibrate(plan *p, see_hook *see, void *user);
 // weights_only.c, halves.c: plans
 void plan_weights_only(plan *p);
 void plan_halves(plan *p);
+
+// bias.c: --bias-correction
+void bias_sum_inputs(plan *p, int value, const tensor *t); // of a sample
+// Of n with weights w and their errors.
+const constant *bias_corrected(const plan *p, const node *n, const constant *w, const float *error,
+                               const constant *bias);
+void bias_add_missing(const plan *p, node *n); // zeros, so that there is something to correct
+void bias_decide(plan *p);
 
 // tables.c
 void find_tables(plan *p);

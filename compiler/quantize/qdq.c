@@ -85,6 +85,7 @@ static void quantise_product(plan *p, node *n, float input_scale) {
     const constant *w = n->in[1]->constant;
     int axis = channel_axis(n, w);
     int64_t channels = axis >= 0 ? w->dims[axis] : -1;
+    bias_add_missing(p, n);
     if (strcmp(n->op->name, "ConvTranspose") == 0 && axis < 0)
         channels = w->dims[1] * node_int(n, "group", 1);
     bool whole = p->own->per_tensor || p->nodes[n->id].per_tensor;

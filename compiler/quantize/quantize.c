@@ -81,6 +81,7 @@ static void plan_static(plan *p) {
     calibrate(p, NULL, NULL);
     choose_ranges(p);
     p->apply = insert_qdq;
+    if (p->own->bias_correction) bias_decide(p);
 }
 
 quantize_result quantize_model(const quantize_input *in) {
@@ -88,8 +89,11 @@ quantize_result quantize_model(const quantize_input *in) {
     plan *p = plan_new(in);
     const char *to = in->own->to;
     bool compares = in->own->report || in->own->max_loss.n || in->own->measure;
+    bool runs_again = compares || in->own->bias_correction;
     check_goals(p);
-    p->held_most = compares ? HELD_MOST : 0;
+    if (in->own->bias_correction && strcmp(to, "int8") != 0 && strcmp(to, "int16") != 0)
+        diag_fatal(p->diag, NULL, "--bias-correction is for --to=int8 and --to=int16, not for --to=%s", to);
+    p->held_most = runs_again ? HELD_MOST : 0;
     if (strstr(to, "-weights")) plan_weights_only(p);
     else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) plan_halves(p);
     else plan_static(p);

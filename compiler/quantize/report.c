@@ -123,6 +123,11 @@ const char *quantize_summary(arena *a, const plan *p) {
     if (p->bytes_after)
         text_printf(&t, ", %s (before: %s)", bytes_text(a, p->bytes_after), bytes_text(a, p->bytes_before));
     text_add(&t, "\n");
+    if (p->bias_signal > 0)
+        text_printf(&t, "biases are %s: signal-to-noise ratio %s, with the correction %s\n",
+                    p->correct ? "corrected" : "left as they are",
+                    decibel_text(a, p->bias_signal, p->bias_noise[false]),
+                    decibel_text(a, p->bias_signal, p->bias_noise[true]));
     if (p->loss) add_loss(&t, p);
     if (p->time_before > 0)
         text_printf(&t, "time of a run: %s (before: %s)\n", time_text(a, p->time_after),

@@ -258,7 +258,10 @@ void search_mixture(plan *p) {
     number_switches(&s);
     if (p->in->progress) p->in->progress(p->in->user, "compiling for the search");
     arena *a = arena_within(p->arena);
+    bool correct = p->correct;
+    p->correct = false; // biases belong to rounded weights, which the switches turn off
     s.r = compile_edited(p, a, edit_switched, &s);
+    p->correct = correct;
     choose_samples(&s);
     measure_sensitivity(&s);
     order_units(&s);

@@ -111,10 +111,12 @@ value *quantised_weights(plan *p, node *n, int input, int axis, const float *inp
         double e = v * scale - w[i];
         state->weight_signal += (double)w[i] * w[i];
         state->weight_noise += e * e;
+        w[i] = (float)e;
     }
     value *d = dequantised(p, n, of, q, scales, axis);
     node_set_in(n, input, d);
     if (!bias) return d;
+    if (p->correct) bias = bias_corrected(p, n, c, w, bias);
     constant *bias_scales, *b = bias_of(a, bias, *input_scale, scales, &bias_scales);
     node_set_in(n, 2, dequantised(p, n, n->in[2], b, bias_scales, 0));
     return d;
