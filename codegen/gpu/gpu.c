@@ -2,39 +2,12 @@
 // batches.
 #include "codegen/gpu/gpu.h"
 #include "codegen/c/cuda.h"
-#include "ir/loops/loops_gpu.h"
+#include "ir/loops/loops_share.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- equal functions
 
-static bool same_block(const lblock *a, const lblock *b);
-
-static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
-
 // Names of counters, variables and parameters do not matter.
-static bool same_ins(const ins *x, const ins *y) {
-    if (x->op != y->op || x->id != y->id || x->type.kind != y->type.kind || x->type.lanes != y->type.lanes)
-        return false;
-    if (x->nargs != y->nargs || x->i != y->i || memcmp(&x->f, &y->f, sizeof x->f)) return false;
-    if (x->elem != y->elem || x->shared != y->shared || x->align != y->align || x->role != y->role)
-        return false;
-    for (int j = 0; j < x->nargs; j++)
-        if (x->args[j]->id != y->args[j]->id) return false;
-    bool named = x->op == L_SYMBOL || x->op == L_CALL || x->op == L_FIELD || x->op == L_SETFIELD;
-    if (named && !same_text(x->name, y->name)) return false;
-    if (!x->mask != !y->mask || (x->mask && memcmp(x->mask, y->mask, x->type.lanes * sizeof *x->mask)))
-        return false;
-    if (!x->gpu != !y->gpu || (x->gpu && memcmp(x->gpu, y->gpu, sizeof *x->gpu))) return false;
-    return same_block(x->body[0], y->body[0]) && same_block(x->body[1], y->body[1]);
-}
-
-static bool same_block(const lblock *a, const lblock *b) {
-    const ins *x = a ? a->first : NULL, *y = b ? b->first : NULL;
-    for (; x && y; x = x->next, y = y->next)
-        if (!same_ins(x, y)) return false;
-    return !x && !y && !a == !b;
-}
-
 static bool same_function(const lfunc *f, const lfunc *g) {
     if (f->nins != g->nins || f->params.n != g->params.n || f->strict_fp != g->strict_fp) return false;
     if (memcmp(f->grid, g->grid, sizeof f->grid) || memcmp(f->threads, g->threads, sizeof f->threads))
@@ -45,7 +18,7 @@ static bool same_function(const lfunc *f, const lfunc *g) {
             p->is_const != q->is_const)
             return false;
     }
-    return same_block(f->body, g->body);
+    return lblock_same(f->body, g->body, false);
 }
 
 // Replaces the last function by an earlier one that is equal.

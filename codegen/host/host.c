@@ -8,6 +8,7 @@
 #include "ir/kernel/library.h"
 #include "ir/kernel/uses.h"
 #include "ir/loops/legalize.h"
+#include "ir/loops/loops_share.h"
 #include "ir/loops/weights.h"
 #include <string.h>
 
@@ -140,6 +141,33 @@ static void lower_level(host *h, int first) {
     }
 }
 
+// In an arena of its own, which is dropped if the module has an equal kernel.
+static kernel_code *schedule_apart(host *h, arena *own, kernel *k) {
+    host_builder *a = h->builder;
+    lmodule apart = *a->m;
+    apart.arena = own;
+    kernel_code *c = schedule_kernel(&apart, k, h->t, a->diag);
+    for (int i = a->m->funcs.n; i < apart.funcs.n; i++) VEC_PUSH(a->arena, &a->m->funcs, apart.funcs.at[i]);
+    return c;
+}
+
+// Of a kernel that is one function, the latest of the module.
+static kernel_code *share_body(host *h, arena *own, kernel_code *c) {
+    host_builder *a = h->builder;
+    bool shares = !a->m->target->arch.is_text && a->m->funcs.at[a->m->funcs.n - 1] == c->f;
+    lfunc *original = shares ? lfunc_original(&a->shared->bodies, c->f) : NULL;
+    if (!original) return c;
+    kernel_code *kept = ARENA_NEW(a->arena, kernel_code);
+    *kept = *c;
+    kept->f = a->m->funcs.at[a->m->funcs.n - 1] = lfunc_sharing(a->m, c->f, original);
+    kept->buffers = ARENA_ARRAY(a->arena, buffer *, c->nbuffers + 1);
+    for (int i = 0; i < c->nbuffers; i++) kept->buffers[i] = c->buffers[i];
+    kept->dims = ARENA_ARRAY(a->arena, dim *, c->ndims + 1);
+    for (int i = 0; i < c->ndims; i++) kept->dims[i] = c->dims[i];
+    arena_destroy(own);
+    return kept;
+}
+
 static void schedule_step(host *h, const step *s) {
     if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
     host_builder *a = h->builder;
@@ -149,13 +177,14 @@ static void schedule_step(host *h, const step *s) {
         return;
     }
     int first = a->m->funcs.n;
-    kernel_code *c = schedule_kernel(a->m, s->kernel, h->t, a->diag);
+    arena *own = arena_within(a->arena);
+    kernel_code *c = schedule_apart(h, own, s->kernel);
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), h->suffix);
     if (strlen(s->kernel->name) > name_most(a) - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);
-    h->code[s->kernel->id] = c;
+    h->code[s->kernel->id] = share_body(h, own, c);
 }
 
 // Of the names of functions.
@@ -426,7 +455,8 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     const target *t = variants[0];
     arena *arena = p->arena;
     shared *s = ARENA_NEW(arena, shared);
-    s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = arena;
+    s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = s->bodies.arena =
+        arena;
     s->on_device.by_name.arena = arena;
     build *result = ARENA_NEW(arena, build);
     host_builder *a = ARENA_NEW(arena, host_builder);
@@ -457,6 +487,7 @@ lmodule *host_schedule(host_builder *a) {
 
 void host_plan(host_builder *a) {
     for (int j = 0; j < a->parts.n; j++) plan_program(a->parts.at[j]);
+    lfuncs_separate(a->m);
     for (int j = 0; j < a->o->nversions; j++) a->o->versions[j].plan = a->parts.at[j]->plan;
 }
 

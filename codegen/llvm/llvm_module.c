@@ -143,9 +143,15 @@ bool emits_mention(const emit *e, int i) {
            p->calls[e->piece][i];
 }
 
+static const char *symbol_of_original(const emit *e, const lfunc *f) {
+    LLVMValueRef original = map_get(&e->symbols, f->original->name);
+    return LLVMGetComdat(original) ? LLVMGetValueName(original) : NULL;
+}
+
 static const char *shared_name(emit *e, int i) {
     const lfunc *f = e->m->funcs.at[i];
     if (e->plan) return e->plan->symbols[i];
+    if (f->original && e->kind != EMIT_LOADABLE) return symbol_of_original(e, f);
     return f->kernel && f->body && e->kind != EMIT_LOADABLE ? kernel_symbol(e->arena, e->m, f) : NULL;
 }
 

@@ -44,19 +44,22 @@ static void find_calls(emit_plan *p, const lmodule *m, arena *a) {
     for (int i = 0; i < m->funcs.n; i++)
         if (p->symbols[i]) map_put(&number, m->funcs.at[i]->name, (void *)(intptr_t)(i + 1));
     for (int i = 0; i < m->funcs.n; i++)
-        if (p->piece[i]) add_calls(m->funcs.at[i]->body, &number, p->calls[p->piece[i]]);
+        if (p->piece[i] && !m->funcs.at[i]->original)
+            add_calls(m->funcs.at[i]->body, &number, p->calls[p->piece[i]]);
 }
 
 // Equal kernels have the same name and belong to the piece of the first one.
 static emit_plan *make_plan(const lmodule *m, arena *a) {
     emit_plan *p = ARENA_NEW(a, emit_plan);
-    map first = {.arena = a};
+    map first = {.arena = a}, known = first;
     p->symbols = ARENA_ARRAY(a, const char *, m->funcs.n + 1);
     p->piece = ARENA_ARRAY(a, int, m->funcs.n + 1);
     for (int i = 0; i < m->funcs.n; i++) {
         const lfunc *f = m->funcs.at[i];
         if (!f->kernel || !f->body || f->exported) continue;
-        p->symbols[i] = kernel_symbol(a, m, f);
+        p->symbols[i] =
+            f->original ? map_get_number(&known, (uint64_t)(uintptr_t)f->original) : kernel_symbol(a, m, f);
+        map_put_number(&known, (uint64_t)(uintptr_t)f, (void *)p->symbols[i]);
         if (p->symbols[i] && !map_get(&first, p->symbols[i]))
             map_put(&first, p->symbols[i], (void *)(intptr_t)(first.n + 1));
     }

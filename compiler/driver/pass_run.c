@@ -189,7 +189,7 @@ static void verify(const pass *r, const pass_context *c, pipeline *p) {
     case GOAL_PROGRAM: program_verify(c->program); break;
     case GOAL_LOOPS:
         for (int j = 0; j < p->loops->funcs.n; j++)
-            if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
+            if (!p->loops->funcs.at[j]->original) lfunc_verify(p->loops->funcs.at[j], p->diag);
         break;
     case GOAL_FILES: break;
     }

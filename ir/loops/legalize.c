@@ -2,6 +2,7 @@
 // in turn. In: a module. Out: the module, with helper functions.
 #include "ir/loops/convert.h"
 #include "ir/loops/legalize_impl.h"
+#include "ir/loops/loops_share.h"
 #include "ir/target.h"
 #include <string.h>
 
@@ -249,6 +250,7 @@ static void walk_block(walk *w, lblock *block) {
 void legalize(lmodule *m, diag *d) {
     for (int i = 0; i < m->funcs.n; i++) { // helpers are appended
         walk w = {.module = m, .f = m->funcs.at[i], .diag = d};
-        if (w.f->body) walk_block(&w, w.f->body);
+        if (w.f->body && !w.f->original) walk_block(&w, w.f->body);
+        lfunc_follow(w.f);
     }
 }

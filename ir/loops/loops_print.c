@@ -24,17 +24,18 @@ static void add_const(text *t, const ins *x) {
 }
 
 // Constants are printed in place.
-static void add_operand(text *t, const ins *x) {
+static void add_operand(text *t, const lfunc *f, const ins *x) {
     if (x->op == L_CONST) add_const(t, x);
-    else if (x->op == L_PARAM || (x->op == L_FOR && x->name)) text_printf(t, "%%%s", x->name);
+    else if (x->op == L_PARAM) text_printf(t, "%%%s", f->params.at[x->i].name);
+    else if (x->op == L_FOR && x->name) text_printf(t, "%%%s", x->name);
     else text_printf(t, "%%%d", x->id);
     if (x->op == L_FOR && x->name) text_printf(t, ".%d", x->id);
 }
 
-static void add_operands(text *t, const ins *x) {
+static void add_operands(text *t, const lfunc *f, const ins *x) {
     for (int i = 0; i < x->nargs; i++) {
         text_add(t, i ? ", " : " ");
-        add_operand(t, x->args[i]);
+        add_operand(t, f, x->args[i]);
     }
 }
 
@@ -59,7 +60,7 @@ static void add_details(text *t, const ins *x) {
     if (x->align) text_printf(t, " align %d", x->align);
 }
 
-static void add_block(text *t, const lblock *b, int depth);
+static void add_block(text *t, const lfunc *f, const lblock *b, int depth);
 
 static void indent(text *t, int depth) { text_printf(t, "%*s", 2 * depth, ""); }
 
@@ -75,32 +76,32 @@ static void add_comment(text *t, const char *s, int depth) {
     }
 }
 
-static void add_ins(text *t, const ins *x, int depth) {
+static void add_ins(text *t, const lfunc *f, const ins *x, int depth) {
     if (x->op == L_CONST || x->op == L_PARAM) return;
     if (x->op == L_COMMENT) return add_comment(t, x->name ? x->name : "", depth);
     indent(t, depth);
     if (x->type.kind != LK_VOID) {
-        add_operand(t, x);
+        add_operand(t, f, x);
         text_add(t, ": ");
         add_type(t, x->type);
         text_add(t, " = ");
     }
     text_add(t, lop_name(x->op));
     if (x->op == L_GPU) text_printf(t, ".%s", gpu_ins_name(t->arena, x->gpu));
-    add_operands(t, x);
+    add_operands(t, f, x);
     add_details(t, x);
     for (int i = 0; i < 2; i++) {
         if (!x->body[i]) continue;
         text_add(t, i ? " else {\n" : " {\n");
-        add_block(t, x->body[i], depth + 1);
+        add_block(t, f, x->body[i], depth + 1);
         indent(t, depth);
         text_add(t, "}");
     }
     text_add(t, "\n");
 }
 
-static void add_block(text *t, const lblock *b, int depth) {
-    for (const ins *x = b->first; x; x = x->next) add_ins(t, x, depth);
+static void add_block(text *t, const lfunc *f, const lblock *b, int depth) {
+    for (const ins *x = b->first; x; x = x->next) add_ins(t, f, x, depth);
 }
 
 static void add_params(text *t, const lfunc *f) {
@@ -126,7 +127,7 @@ const char *lfunc_print(arena *a, const lfunc *f) {
     if (f->strict_fp) text_add(&t, " strict");
     if (!f->body) return text_add(&t, "\n"), text_str(&t);
     text_add(&t, " {\n");
-    add_block(&t, f->body, 1);
+    add_block(&t, f, f->body, 1);
     text_add(&t, "}\n");
     return text_str(&t);
 }

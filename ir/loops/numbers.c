@@ -8,6 +8,7 @@
 // units of a group stay; numbers that are equal to each other in every unit share an entry.
 #include "ir/loops/numbers.h"
 #include "compiler/base/round.h"
+#include "ir/loops/loops_share.h"
 #include "ir/target.h"
 #include <string.h>
 
@@ -27,7 +28,8 @@ typedef struct unit {
     int nshape;
     VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
     int instructions;
-    struct unit *next; // of the group
+    struct unit *next;  // of the group
+    struct unit *group; // the first of it; NULL: none
 } unit;
 
 typedef struct entry {
@@ -333,8 +335,9 @@ static void share_group(sharing *s, unit *group) {
     int n = find_entries(group, entries, of_use);
     for (unit *u = group; u && n > 0; u = u->next) {
         int use = 0;
-        u->parts.n = 0;
         map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, entries, n) + 1));
+        if (u->f->original) continue;
+        u->parts.n = 0;
         rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f);
     }
 }
@@ -355,6 +358,8 @@ static void pass_tables(sharing *s, lfunc *f, lblock *block) {
     }
 }
 
+static bool owns_body(const lfunc *f) { return f->body && !f->original; }
+
 static void add_data(sharing *s) {
     arena *a = s->m->arena;
     ldata *d = ARENA_NEW(a, ldata);
@@ -365,7 +370,7 @@ static void add_data(sharing *s) {
                  .dtype = DT_U8};
     VEC_PUSH(a, &s->m->data, d);
     for (int i = 0; i < s->m->funcs.n; i++)
-        if (s->m->funcs.at[i]->body) pass_tables(s, s->m->funcs.at[i], s->m->funcs.at[i]->body);
+        if (owns_body(s->m->funcs.at[i])) pass_tables(s, s->m->funcs.at[i], s->m->funcs.at[i]->body);
 }
 
 // ---------------------------------------------------------------- units
@@ -391,7 +396,7 @@ static void find_functions(sharing *s) {
     for (int i = 0; i < m->funcs.n; i++)
         map_put(&s->functions, m->funcs.at[i]->name, (void *)(intptr_t)(i + 1));
     for (int i = 0; i < m->funcs.n; i++)
-        if (m->funcs.at[i]->body) find_callers(s, m->funcs.at[i], m->funcs.at[i]->body);
+        if (owns_body(m->funcs.at[i])) find_callers(s, m->funcs.at[i], m->funcs.at[i]->body);
 }
 
 // A kernel that host code calls.
@@ -410,6 +415,23 @@ static unit *describe(sharing *s, lfunc *f) {
 
 typedef VEC(unit *) group_list; // by their first unit
 
+static void append_to_group(unit *first, unit *u) {
+    u->group = first;
+    while (first->next) first = first->next;
+    first->next = u;
+}
+
+// A function that shares the body of another belongs to its group.
+static void add_sharing(const sharing *s, const map *units, lfunc *f) {
+    const unit *first = map_get_number(units, (uint64_t)(uintptr_t)f->original);
+    unit *u = ARENA_NEW(s->arena, unit);
+    if (!first || !first->group) return;
+    *u = *first;
+    u->f = f;
+    u->next = NULL;
+    append_to_group(first->group, u);
+}
+
 // Large models have hundreds of equal kernels: only the first of a group keeps its shape.
 static void add_to_group(const sharing *s, group_list *groups, map *by_shape, unit *u) {
     size_t bytes = (size_t)s->shape.n * sizeof *s->shape.at;
@@ -421,23 +443,33 @@ static void add_to_group(const sharing *s, group_list *groups, map *by_shape, un
         u->nshape = s->shape.n;
         map_put_number(by_shape, hash, u);
         VEC_PUSH(s->arena, groups, u);
+        u->group = u;
         return;
     }
-    while (first->next) first = first->next;
-    first->next = u;
+    append_to_group(first, u);
 }
 
 void share_numbers(lmodule *m, diag *d) {
     arena *scratch = arena_within(m->arena);
     sharing s = {
         .m = m, .diag = d, .arena = scratch, .symbol = arena_printf(m->arena, "%s_numbers", m->name)};
-    map by_shape = {.arena = scratch};
+    map by_shape = {.arena = scratch}, units = by_shape;
     group_list groups = {0};
     find_functions(&s);
     s.tables.arena = m->arena;
-    for (int i = 0; i < m->funcs.n; i++)
-        if (is_root(&s, i)) add_to_group(&s, &groups, &by_shape, describe(&s, m->funcs.at[i]));
+    for (int i = 0; i < m->funcs.n; i++) {
+        lfunc *f = m->funcs.at[i];
+        if (!is_root(&s, i)) continue;
+        if (f->original) {
+            add_sharing(&s, &units, f);
+            continue;
+        }
+        unit *u = describe(&s, f);
+        add_to_group(&s, &groups, &by_shape, u);
+        map_put_number(&units, (uint64_t)(uintptr_t)f, u);
+    }
     for (int i = 0; i < groups.n; i++) share_group(&s, groups.at[i]);
     if (s.tables.n) add_data(&s);
+    for (int i = 0; i < m->funcs.n; i++) lfunc_follow(m->funcs.at[i]);
     arena_destroy(scratch);
 }

@@ -3,6 +3,7 @@
 #include "ir/loops/legalize.h"
 #include "ir/loops/loops_gpu.h"
 #include "ir/loops/loops_interp.h"
+#include "ir/loops/loops_share.h"
 #include "ir/target.h"
 #include <math.h>
 #include <setjmp.h>
@@ -707,8 +708,68 @@ static void halves_without_instructions(void **state) {
     }
 }
 
+// ---------------------------------------------------------------- equal bodies
+// y[0] = x[0] * factor, without parameters' names in common.
+static lfunc *scale_function(fixture *x, const char *name, const char *from, const char *to, double factor) {
+    lfunc *f = lfunc_new(x->module, name, lt(LK_VOID, 1));
+    ins *p = lfunc_param(f, from, pointer, LK_F32, DT_F32, true);
+    ins *q = lfunc_param(f, to, pointer, LK_F32, DT_F32, false);
+    lbuild b = lbuild_new(f, &plain, &x->diag);
+    ins *i = lb_for(&b, "i", lb_idx(&b, 0), lb_idx(&b, 2), lb_idx(&b, 1), LOOP_SERIAL);
+    ins *v = lb_load(&b, f32, p, i, 0);
+    lb_store(&b, q, i, lb_bin(&b, L_MUL, v, lb_float(&b, f32, factor)), 0);
+    lb_end(&b, i);
+    f->noalias = f->kernel = true;
+    return f;
+}
+
+// Replaces the latest function if there is an equal one.
+static lfunc *share_latest(fixture *x, map *bodies) {
+    lfunc **latest = &x->module->funcs.at[x->module->funcs.n - 1];
+    lfunc *original = lfunc_original(bodies, *latest);
+    if (original) *latest = lfunc_sharing(x->module, *latest, original);
+    return *latest;
+}
+
+static void equal_bodies_are_shared(void **state) {
+    (void)state;
+    fixture x;
+    open_function(&x, &plain, f32, 0, NULL);
+    map bodies = {.arena = x.arena};
+    scale_function(&x, "first", "a", "b", 3);
+    lfunc *first = share_latest(&x, &bodies);
+    const char *want = lfunc_print(x.arena, scale_function(&x, "second", "c", "d", 3));
+    lfunc *second = share_latest(&x, &bodies);
+    scale_function(&x, "other", "a", "b", 4);
+    lfunc *other = share_latest(&x, &bodies), *alike[2];
+    scale_function(&x, "third", "e", "f", 3);
+    alike[0] = share_latest(&x, &bodies);
+    scale_function(&x, "fourth", "g", "h", 3);
+    alike[1] = share_latest(&x, &bodies);
+    assert_ptr_equal(second->original, first);
+    assert_ptr_equal(second->body, first->body);
+    assert_null(other->original);
+    assert_string_equal(lfunc_print(x.arena, second), want);
+    alike[0]->noalias = alike[1]->noalias = false;
+    want = lfunc_print(x.arena, alike[1]);
+    lfuncs_separate(x.module);
+    assert_ptr_equal(second->original, first);
+    assert_null(alike[0]->original);
+    assert_ptr_not_equal(alike[0]->body, first->body);
+    assert_ptr_equal(alike[1]->original, alike[0]);
+    assert_string_equal(lfunc_print(x.arena, alike[1]), want);
+
+    lfunc_param(first, "numbers", pointer, LK_VOID, DT_NONE, true);
+    lfunc_follow(second);
+    assert_int_equal(second->params.n, 3);
+    assert_int_equal(second->nins, first->nins);
+    for (int i = 1; i < x.module->funcs.n; i++) lfunc_verify(x.module->funcs.at[i], &x.diag);
+    arena_destroy(x.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_bodies_are_shared),
         cmocka_unit_test(builder_folds),
         cmocka_unit_test(functions_print),
         cmocka_unit_test(wrong_functions_are_caught),

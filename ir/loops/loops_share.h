@@ -1,0 +1,18 @@
+// Functions with equal bodies share one: networks repeat a kernel for every layer. The first of them, the original, owns the
+// body; the others have parameters of their own, with its instructions as values.
+#ifndef ONNXC_IR_LOOPS_LOOPS_SHARE_H
+#define ONNXC_IR_LOOPS_LOOPS_SHARE_H
+#include "ir/loops/loops.h"
+
+// Whether the blocks have the same instructions, with the same numbers. Names of parameters do not matter, those of counters
+// and variables only if `named`.
+bool lblock_same(const lblock *a, const lblock *b, bool named);
+// The original among `bodies` (by hash) for a function that is not in the module yet, or NULL: then f is added to them.
+lfunc *lfunc_original(map *bodies, lfunc *f);
+// A copy of f's head in the module's arena, with the body of the original.
+lfunc *lfunc_sharing(lmodule *m, const lfunc *f, lfunc *original);
+// Functions whose pointers may alias get another body than those whose pointers do not: later passes treat them differently.
+void lfuncs_separate(lmodule *m);
+// Takes over what a pass did to the body of the original.
+void lfunc_follow(lfunc *f);
+#endif
