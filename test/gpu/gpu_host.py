@@ -639,7 +639,7 @@ class Objects(OnGpu):
         log = self.path("none.log")
         for options in ["rows.onnx", "--emit=header", "-o", "rows.h"], ["inspect", "rows.onnx"]:
             made = self.onnxc(*options, "--device=cuda", "--gpu-arch=sm_80", "--nvrtc", "nowhere", NVRTC_DOUBLE_LOG=log)
-            warned = "rows.onnx: warning: no NVRTC library at nowhere: registers and shared memory are not reported\n"
+            warned = "rows.onnx: warning: no NVRTC library at nowhere: registers and shared memory are not reported [-Wgpu-usage]\n"
             self.assertEqual((made.returncode, made.stderr), (0, warned if options[0] == "inspect" else ""))
         self.assertIn("blocks of 64 threads", made.stdout)
 
@@ -661,7 +661,7 @@ class Objects(OnGpu):
         del os.environ["CUDA_DOUBLE_SM"]
         ran = self.onnxc("run", "rows_both.so", "--dim", "N=2", "--input", "x=random", LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver failed to"
-                                                           " initialise: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
+                                                           " initialise: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE) [-Wcpu-fallback]\n"))
 
     # ------------------------------------------------------------ Python
     def test_python_session(self):
