@@ -134,10 +134,21 @@ def pointers(header, struct):
     return [(kind, name) for kind, name in re.findall(r"^ *((?:const )?\w+) \*(\w+);", body, re.MULTILINE) if name != "message"]
 
 
+class Case:
+    """A model with inputs, and what this machine answers."""
+
+    def __init__(self, onnxc, model, place, folder):
+        self.model, self.arrays = model, dict(inputs_of(model, place))
+        self.want = expected(onnxc, model, self.arrays, folder)
+        self.sizes = [w.size for w in self.want]
+        self.symbols = {d.dim_param for i in onnx.load(model).graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
+
+
 class Onnxc:
     """Compiles a model, and writes the part of main.c that calls it."""
 
-    def __init__(self, arguments, cpu, model, arrays, folder):
+    def __init__(self, arguments, cpu, case, folder):
+        model, arrays = case.model, case.arrays
         triple, flags, _ = CPUS[cpu]
         self.object = os.path.join(folder, "m.o")
         sizes = [f"--shape={name}={'x'.join(map(str, a.shape))}" for name, a in arrays.items() if a.ndim]
@@ -147,7 +158,7 @@ class Onnxc:
         inputs, outputs = pointers(header, "in"), pointers(header, "out")
         text = '#include "m.h"\n' + "".join(c_array(f"i{k}", a) for k, a in enumerate(arrays.values()))
         for k, (kind, _) in enumerate(outputs):
-            text += f"static {kind} o{k}[{arguments.output_sizes[k]}];\n"
+            text += f"static {kind} o{k}[{case.sizes[k]}];\n"
         text += "static unsigned char w[M_WORKSPACE_BYTES + 1] __attribute__((aligned(16)));\n#define RAM_BYTES M_WORKSPACE_BYTES\nstatic int call(void) {\n"
         text += "    m_in in = {" + ", ".join(f".{name} = i{k}" for k, (_, name) in enumerate(inputs)) + "};\n"
         text += "    m_out out = {" + ", ".join(f".{name} = o{k}" for k, (_, name) in enumerate(outputs)) + "};\n    return m_run(&in, &out, w, M_WORKSPACE_BYTES);\n}\n"
@@ -155,18 +166,19 @@ class Onnxc:
 
 
 class Onnx2c:
-    def __init__(self, arguments, cpu, model, arrays, folder):
+    def __init__(self, arguments, cpu, case, folder):
+        model, arrays = case.model, case.arrays
         _, flags, _ = CPUS[cpu]
         source, self.object = os.path.join(folder, "peer.c"), os.path.join(folder, "peer.o")
         with open(source, "w", encoding="utf-8") as f:
-            f.write(subprocess.run([arguments.onnx2c, *(f"-d{d}:1" for d in arguments.symbols), model], stdout=subprocess.PIPE, text=True, check=True).stdout)
+            f.write(subprocess.run([arguments.onnx2c, *(f"-d{d}:1" for d in case.symbols), model], stdout=subprocess.PIPE, text=True, check=True).stdout)
         run("arm-none-eabi-gcc", *flags.split(), "-mthumb", "-O2", "-ffunction-sections", "-fdata-sections", "-w", "-c", source, "-o", self.object)
         with open(source, encoding="utf-8") as f:
             signature = re.search(r"^void entry\((.*?)\)", f.read(), re.MULTILINE)[1]
         parameters = [re.match(r"(?:const )?(\w+) (\w+)((?:\[\d+\])*)", p.strip()).groups() for p in signature.split(",")]
         self.outputs = [(kind, name) for kind, name, _ in parameters[len(arrays):]]
         text = "".join(c_array(f"i{k}", a) for k, a in enumerate(arrays.values()))
-        text += "".join(f"static {kind} o{k}[{arguments.output_sizes[k]}];\n" for k, (kind, _) in enumerate(self.outputs))
+        text += "".join(f"static {kind} o{k}[{case.sizes[k]}];\n" for k, (kind, _) in enumerate(self.outputs))
         text += "#define RAM_BYTES 0\nvoid entry();\nstatic int call(void) {\n    entry(" + ", ".join([f"i{k}" for k in range(len(arrays))] + [f"o{k}" for k in range(len(self.outputs))]) + ");\n    return 0;\n}\n"
         self.main, self.entry = text, "entry"
 
@@ -222,17 +234,14 @@ def row(arguments, cpu, path):
     model, place = (os.path.join(path, "model.onnx"), path) if os.path.isdir(path) else (path, os.path.dirname(path))
     name = os.path.basename(path).replace(".onnx", "")
     with tempfile.TemporaryDirectory() as folder:
-        arrays = dict(inputs_of(model, place))
-        want = expected(arguments.onnxc, model, arrays, folder)
-        arguments.output_sizes = [w.size for w in want]
-        arguments.symbols = {d.dim_param for i in onnx.load(model).graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
+        case = Case(arguments.onnxc, model, place, folder)
         for engine in [Onnxc] + [Onnx2c] * bool(arguments.onnx2c):
             try:
-                flash, ram, stack, count, got = measure(engine(arguments, cpu, model, arrays, folder), cpu, arguments.output_sizes, folder)
+                flash, ram, stack, count, got = measure(engine(arguments, cpu, case, folder), cpu, case.sizes, folder)
             except (RuntimeError, subprocess.CalledProcessError) as why:
                 print(f"| {name} | {cpu} | {engine.__name__} | {str(why)[:1500]} |", flush=True)
                 continue
-            most = max((float(np.abs(g - w).max()) for g, w in zip(got, want)), default=0)
+            most = max((float(np.abs(g - w).max()) for g, w in zip(got, case.want)), default=0)
             print(f"| {name} | {cpu} | {engine.__name__.lower()} | {flash / 1024:.1f} | {(ram + stack) / 1024:.1f} | {stack} | {count:,} | {most:.1e} |", flush=True)
 
 
