@@ -20,6 +20,8 @@ typedef struct arch {
     bool sign_extends_words;      // 64-bit calling convention: 32-bit arguments are sign-extended
     bool medium_code;             // the code model is "medium", so that addresses are relative to the code
     bool no_unwind_tables;        // they would need libgcc's unwinder
+    int stack_align;              // of the stack pointer at calls; 0: frames are not known
+    bool vectors_vary;            // frames with vectors have a size that is known at run time only
     const char *protect[2];       // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
     const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each

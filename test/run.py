@@ -217,6 +217,11 @@ def style(results):
     own_program(results, "check_style.py")
 
 
+def stack(results):
+    """What headers say of the stack, and what emulated processors take of it."""
+    own_program(results, "stack.py", ONNXC)
+
+
 def sizes(results):
     """Models compiled for several sizes of their dimensions."""
     own_program(results, "sizes.py", ONNXC)
@@ -598,6 +603,7 @@ STAGES = {
     "written": written,
     "quantize": quantize,
     "sizes": sizes,
+    "stack": stack,
     "page": page,
     "proofs": proofs,
     "install": install,

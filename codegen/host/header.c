@@ -245,6 +245,21 @@ static void workspace(header *h) {
     text_add(&h->t, io->symbols.n ? ");\n" : "void);\n");
 }
 
+static void stack(header *h) {
+    const build *b = h->b;
+    if (!b->stack) return;
+    if (b->stack < 0) {
+        text_printf(&h->t, "// The stack of a call is not known: %s.\n",
+                    comment_text(h->arena, b->stack_note));
+        return;
+    }
+    text_printf(&h->t,
+                "// The deepest stack of a call, below the stack pointer of the caller%s%s.\n#define "
+                "%s_STACK_BYTES %lld\n",
+                b->stack_note ? ", " : "", b->stack_note ? comment_text(h->arena, b->stack_note) : "",
+                h->io->macro, (long long)b->stack);
+}
+
 static void context_functions(header *h) {
     const interface *io = h->io;
     if (!io->context) return;
@@ -278,6 +293,7 @@ static void output_dims(header *h) {
 static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
+    stack(h);
     output_dims(h);
     context_functions(h);
     text_printf(

@@ -71,6 +71,9 @@ typedef struct build {
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
     int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none
     bool needs_runtime; // the object refers to runtime-lite
+    // Set after code generation:
+    int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
+    const char *stack_note; // what else is to be said of it
 } build;
 
 // A build, step by step. The arguments of host_begin must live until its end. Errors are fatal (d->jump).

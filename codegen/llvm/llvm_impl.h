@@ -27,6 +27,7 @@ typedef struct emit {
     LLVMTargetMachineRef machine;
     LLVMTypeRef kinds[LK_PTR + 1];
     map symbols;            // name in the loops -> LLVMValueRef
+    map frames;             // name of a function -> bytes, unless these are 0
     const char *llvm_error; // first error reported by LLVM's diagnostics
     bytes out;
     LLVMDIBuilderRef debug; // -g, else NULL
@@ -69,7 +70,10 @@ void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                   
 void begin_debug(emit *e);                                                       // llvm_debug.c
 void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn); // fn NULL: nothing is emitted
 void end_debug(emit *e);
-void declare_symbols(emit *e); // llvm_module.c
+void report_frame(emit *e, LLVMValueRef fn);   // llvm_stack.c: asks for the frame of fn
+bool note_frame(emit *e, const char *message); // false: the message is about something else
+void keep_frames(emit *e);                     // in the object
+void declare_symbols(emit *e);                 // llvm_module.c
 LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);
 void add_extension_attributes(emit *e, LLVMValueRef call, bool is_call, ltype result, const ltype *params,
                               const dtype *dtypes, int n);

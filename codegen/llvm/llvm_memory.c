@@ -243,9 +243,15 @@ static LLVMValueRef emit_atomic_add(emit *e, const ins *x) {
                               LLVMAtomicOrderingMonotonic, 0);
 }
 
+// Schedules align arrays to cache lines; where there are none, that would only make frames larger.
+static int local_align(const target *t, int align) {
+    int most = t->vector_bits / 8 > t->arch.stack_align ? t->vector_bits / 8 : t->arch.stack_align;
+    return t->freestanding && most && align > most ? most : align;
+}
+
 static LLVMValueRef emit_local(emit *e, const ins *x) {
     lkind k = x->elem == LK_I1 || x->elem == LK_VOID ? LK_I8 : x->elem;
-    return build_alloca(e, e->kinds[k], x->i ? x->i : 1, x->align);
+    return build_alloca(e, e->kinds[k], x->i ? x->i : 1, local_align(e->t, x->align));
 }
 
 static LLVMValueRef emit_store(emit *e, const ins *x) {

@@ -26,9 +26,9 @@ static LLVMCodeGenOptLevel codegen_level(const target *t) {
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
     emit *e = user;
-    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || e->llvm_error) return;
     char *s = LLVMGetDiagInfoDescription(info);
-    e->llvm_error = arena_strdup(e->arena, s);
+    bool error = LLVMGetDiagInfoSeverity(info) == LLVMDSError;
+    if (!note_frame(e, s) && error && !e->llvm_error) e->llvm_error = arena_strdup(e->arena, s);
     LLVMDisposeMessage(s);
 }
 
@@ -165,6 +165,7 @@ static void run(void *user) {
     check_module(e);
     run_passes(e);
     write_output(e);
+    keep_frames(e);
     check_diagnostics(e);
     close_module(e);
 }
@@ -176,7 +177,7 @@ static bytes emit_guarded(emit *e) {
 
 static emit *emit_new(const lmodule *m, emit_kind kind, arena *a, diag *d) {
     emit *e = ARENA_NEW(a, emit);
-    *e = (emit){.m = m, .arena = a, .diag = d, .kind = kind, .symbols = {.arena = a}};
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = kind, .symbols = {.arena = a}, .frames = {.arena = a}};
     return e;
 }
 

@@ -3,6 +3,7 @@
 // defined, other data are appended as globals. Layout: header, sections in order, new sections, section
 // headers.
 #include "codegen/object/elf_impl.h"
+#include "codegen/object/stack.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/round.h"
 #include "ir/loops/weights.h"
@@ -286,6 +287,7 @@ void elf_object_write(const elf_object *o, const lmodule *m, const sink *to) {
 void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) {
     elf_object o = elf_object_read(a, d, file, m->name);
     if (!o.symtab) elf_broken(&o, "it has no symbols");
+    stack_drop_frames(&o);
     elf_check_data(d, m);
     if (o.sections.n + m->data.n > SECTIONS_MOST)
         diag_fatal_missing(d, NULL, "%d constants need more sections than an object can hold (%d)", m->data.n,

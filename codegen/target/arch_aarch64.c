@@ -64,6 +64,7 @@ const arch_row arch_aarch64 = {
               .dot = DOT_AARCH64,
               .dot_signed = true,
               .dot_lanes = true,
+              .stack_align = 16,
               .levels = "generic,generic+dotprod,generic+dotprod+i8mm+bf16",
               .protect = {"branch-target-enforcement"},
               .protect_function = "branch-target-enforcement"},

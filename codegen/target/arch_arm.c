@@ -149,7 +149,8 @@ static void fill_arm(target *t, arena *a, diag *d) {
 }
 
 const arch_row arch_arm = {
-    .facts = {.name = "arm", .dot = DOT_ARM, .no_roundeven = true, .no_unwind_tables = true},
+    .facts =
+        {.name = "arm", .dot = DOT_ARM, .no_roundeven = true, .no_unwind_tables = true, .stack_align = 8},
     .title = "ARM",
     .cpus = arm_cpus,
     .features = arm_features,

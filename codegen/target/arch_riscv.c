@@ -61,7 +61,12 @@ static void fill_riscv(target *t, arena *a, diag *d) {
 }
 
 const arch_row arch_riscv = {
-    .facts = {.name = "riscv", .no_roundeven = true, .sign_extends_words = true, .medium_code = true},
+    .facts = {.name = "riscv",
+              .no_roundeven = true,
+              .sign_extends_words = true,
+              .medium_code = true,
+              .stack_align = 16,
+              .vectors_vary = true},
     .title = "RISC-V",
     .cpus = riscv_cpus,
     .features = riscv_features,

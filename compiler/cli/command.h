@@ -49,8 +49,8 @@ void messages_end(session *s);
 // list_ops.c: the operators of this build, one per line; all operators of the standard (docs/operators.md).
 const char *list_ops_text(arena *a);
 const char *list_ops_markdown(arena *a);
-// sizes.c: compiles the model and lists the bytes of code, constants and data of the object, as lines of text.
-const char *sizes_text(session *s, const source *from);
+// sizes.c: compiles the model.
+const struct footprint *sizes_measure(session *s, const source *from);
 // peak.c: measures floating-point operations per second of one thread with code for t (f32; a multiply-add
 // counts as two).
 double measure_peak(arena *a, diag *d, const target *t);

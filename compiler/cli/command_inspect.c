@@ -14,7 +14,7 @@ static const option inspect_table[] = {
     {"--format", NULL, "text|json|dot|html", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
      "format of the report; default: by the extension of --output, else text"},
     {"--sizes", NULL, NULL, OPT_FLAG, offsetof(inspect_options, sizes), "Inspect",
-     "compile the model too, and report the bytes of its code and data; default with --freestanding"},
+     "compile the model too, and report the bytes of its code, data and stack; default with --freestanding"},
     {NULL},
 };
 
@@ -63,9 +63,9 @@ static int inspect(session *s, void *own) {
     s->diag.file = from.path;
     pipeline_run(p, &from, f->goal);
     if (p->stopped) return DIAG_OK;
+    bool sizes = f->goal == GOAL_LOOPS && (own_options->sizes || p->target->freestanding);
+    if (sizes) p->footprint = sizes_measure(s, &from);
     const char *text = f->text(p), *path = s->options.output;
-    bool sizes = f->text == report_text && (own_options->sizes || p->target->freestanding);
-    if (sizes) text = arena_printf(p->arena, "%s%s", text, sizes_text(s, &from));
     if (!path || strcmp(path, "-") == 0) fputs(text, stdout);
     else outfile_write_whole(p->arena, p->diag, path, (bytes){(const uint8_t *)text, strlen(text)});
     return DIAG_OK;

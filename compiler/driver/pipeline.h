@@ -94,6 +94,9 @@ struct pipeline {
     const char *header_name; // that C text includes; NULL: none
     bytes code;              // codegen: result of make_code
 
+    const struct footprint
+        *footprint; // of the object, for reports (compiler/report/report.h); NULL: not wanted
+
     // By pass_run.c.
     bool stopped; // by --stop-after
     bool was_cancelled;

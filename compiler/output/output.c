@@ -7,6 +7,7 @@
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
+#include "codegen/object/stack.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/driver/formats.h"
@@ -29,10 +30,30 @@ enum { R_OK = 4 };
 static bytes asm_code(pipeline *p) { return llvm_emit(p->loops, EMIT_ASM, p->arena, p->diag); }
 static bytes llvm_ir_code(pipeline *p) { return llvm_emit(p->loops, EMIT_LLVM_IR, p->arena, p->diag); }
 static bytes bitcode(pipeline *p) { return llvm_emit(p->loops, EMIT_BITCODE, p->arena, p->diag); }
+
+// Of the object alone: what the runtime library adds is not known before it is linked.
+static void note_stack(pipeline *p, bytes object) {
+    stack_use use = stack_of_object(p->arena, p->diag, object, p->loops, p->options->hook);
+    build *b = p->build;
+    b->stack = use.bytes;
+    b->stack_note = use.why;
+    if (use.bytes < 0 && !p->target->freestanding)
+        b->stack = 0; // functions of the system have no known limit
+    if (use.bytes < 0) return;
+    if (use.library)
+        b->stack_note =
+            arena_printf(p->arena, "with %lld bytes for functions of the C library", (long long)use.library);
+    if (use.others)
+        b->stack_note = arena_printf(p->arena, "%s%sbesides that of %s", use.library ? b->stack_note : "",
+                                     use.library ? " and " : "", use.others);
+}
+
 static bytes object_code(pipeline *p) {
     emit_means by = pipeline_means(p);
     elf_check_data(p->diag, p->loops); // before machine code, which takes time
-    return llvm_emit_object(p->loops, &by, p->arena, p->diag);
+    bytes object = llvm_emit_object(p->loops, &by, p->arena, p->diag);
+    if (p->build) note_stack(p, object);
+    return object;
 }
 static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }
 static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }

@@ -191,6 +191,19 @@ static void add_memory(text *t, const memory_plan *plan) {
     }
 }
 
+static void add_footprint(text *t, const footprint *x) {
+    text_printf(t, "flash: %llu bytes; %llu of code, %llu of constants",
+                (unsigned long long)(x->code + x->constants + x->data), (unsigned long long)x->code,
+                (unsigned long long)x->constants);
+    if (x->data) text_printf(t, ", %llu of initial values", (unsigned long long)x->data);
+    text_printf(t, "\nRAM: %llu bytes of variables, besides the workspace and the stack\n",
+                (unsigned long long)(x->data + x->zeros));
+    if (x->stack < 0) text_printf(t, "stack: not known: %s\n", x->stack_note);
+    if (x->stack > 0)
+        text_printf(t, "stack: %lld bytes%s%s\n", (long long)x->stack, x->stack_note ? ", " : "",
+                    x->stack_note ? x->stack_note : "");
+}
+
 const char *report_text(pipeline *p) {
     const module *m = p->module;
     report_facts f = report_collect(p);
@@ -222,5 +235,6 @@ const char *report_text(pipeline *p) {
         add_kernels(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, parts[i].plan);
     }
+    if (p->footprint) add_footprint(&t, p->footprint);
     return text_str(&t);
 }

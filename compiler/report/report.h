@@ -14,6 +14,14 @@ typedef struct report_part {
 } report_part;
 int report_parts(pipeline *p, report_part **parts); // their number; the last is the most general
 
+// What the object takes in the memories of a device, in bytes.
+typedef struct footprint {
+    uint64_t code, constants;
+    uint64_t data, zeros;   // variables, with initial values and without
+    int64_t stack;          // of the deepest call; -1: not known
+    const char *stack_note; // why it is not known, or what it contains; NULL: nothing to be said
+} footprint;
+
 // By id of a node + 1: numbers of the kernels that compute it, "3, 4".
 map report_kernels_of(arena *a, const report_part *part);
 

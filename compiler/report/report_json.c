@@ -361,6 +361,17 @@ static void json_part(json *j, const report_part *part, kernel_times *times, boo
     if (part->plan) json_memory(j, part->plan);
 }
 
+static void json_footprint(json *j, const footprint *x) {
+    json_open(j, "footprint", '{');
+    json_int(j, "flash_bytes", (int64_t)(x->code + x->constants + x->data));
+    json_int(j, "code_bytes", (int64_t)x->code);
+    json_int(j, "constant_bytes", (int64_t)x->constants);
+    json_int(j, "variable_bytes", (int64_t)(x->data + x->zeros));
+    if (x->stack > 0) json_int(j, "stack_bytes", x->stack);
+    if (x->stack_note) json_text(j, "stack_note", x->stack_note);
+    json_close(j, '}');
+}
+
 static const char *file_name(const char *path) {
     const char *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path;
@@ -391,6 +402,7 @@ static void write_report(pipeline *p, json *j, bool page) {
     json_int(j, "count", f.nconstants), json_int(j, "elements", f.parameters),
         json_int(j, "bytes", f.parameter_bytes);
     json_close(j, '}');
+    if (p->footprint) json_footprint(j, p->footprint);
     report_part *parts;
     int n = report_parts(p, &parts);
     kernel_times *times = p->options->times ? kernel_times_read(p, p->options->times) : NULL;

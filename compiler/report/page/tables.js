@@ -73,11 +73,13 @@ function rooflineSection(wide) {
 function memorySection(wide) {
   const m = part.memory;
   if (!m) return null;
-  const facts = [`${bytes(m.unshared_bytes)} if no memory were shared`];
+  const facts = [`${bytes(m.unshared_bytes)} if no memory were shared`], f = data.footprint;
+  if (f) facts.push(`flash: ${bytes(f.flash_bytes)}, of it ${bytes(f.code_bytes)} of code and ${bytes(f.constant_bytes)} of constants`,
+    ...(f.stack_bytes ? [`stack: ${bytes(f.stack_bytes)}`] : []));
   const columns = [{title: "offset", value: p => p.offset, text: v => v.toLocaleString("en")}, {title: "bytes", value: p => p.bytes, text: v => v.toLocaleString("en")},
     {title: "first step", value: p => p.first_step}, {title: "last step", value: p => p.last_step}, {title: "holds", name: true, value: p => (p.name || p.kernel) + (p.kind === "scratch" ? " (scratch)" : "")}];
   return el("section", {id: "memory-section", "aria-labelledby": "memory-title"}, el("h2", {id: "memory-title"}, `Workspace: ${bytes(m.workspace_bytes)}`),
-    m.places.length ? el("p", {}, facts.join(", ")) : "", ...(isFixed(m) ? [memoryLegend(m), memoryChart(m, wide)] : []),
+    m.places.length || f ? el("p", {}, facts.join("; ")) : "", ...(isFixed(m) ? [memoryLegend(m), memoryChart(m, wide)] : []),
     ...(m.places.length ? sortable("places", columns, m.places, (p, cells) => el("tr", {}, ...cells), 0, 1) : []));
 }
 
