@@ -57,15 +57,16 @@ static tensor dequantised(arena *a, const diff_side *s, const diff_constant *x) 
     const diff_node *n = &s->nodes.at[x->dequantised];
     const constant *scale = constant_at(s, n, 1), *zero = constant_at(s, n, 2), *q = x->data;
     tensor y = tensor_new(a, DT_F64, q->rank, q->dims);
-    int64_t axis = int_attr(n, "axis", 1), block = int_attr(n, "block_size", 0), inner = 1;
+    int64_t axis = int_attr(n, "axis", 1), block = int_attr(n, "block_size", 0), size = 1, inner = 1;
     if (axis < 0) axis += q->rank;
+    if (axis >= 0 && axis < q->rank) size = q->dims[axis];
+    else axis = q->rank; // one scale; the attribute may also be wrong, as types are not known yet
     if (block < 1) block = 1;
     for (int64_t j = axis + 1; j < q->rank; j++) inner *= q->dims[j];
     for (int64_t i = 0; i < q->count; i++) {
-        int64_t size = axis < q->rank ? q->dims[axis] : 1, at = i / inner % size / block, k = 0;
+        int64_t at = i / inner % size / block, k = 0;
         if (scale && scale->count > 1)
-            k = scale->rank == 1 ? at
-                                 : (i / inner / size * ((size + block - 1) / block) + at) * inner + i % inner;
+            k = scale->rank == 1 ? at : (i / inner / size * ((size - 1) / block + 1) + at) * inner + i % inner;
         double z = zero && k < zero->count ? constant_float(zero, k) : 0;
         double f = scale && k < scale->count ? constant_float(scale, k) : 1;
         dtype_store_float(DT_F64, y.data, i, (constant_float(q, i) - z) * f, true);

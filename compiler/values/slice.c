@@ -37,7 +37,7 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v
 
 // first:end:step as numpy counts.
 static range range_of(slicer *s, int64_t size, const int64_t *given, const bool *has) {
-    range r = {.step = has[2] ? given[2] : 1};
+    range r = {.step = has[2] ? clamp(given[2], -INT64_MAX, INT64_MAX) : 1}; // its negative is a number, too
     if (r.step == 0) s->why = "a step of 0";
     if (s->why) return r;
     bool back = r.step < 0;
