@@ -132,20 +132,13 @@ static void compare_output(diff *d, diff_section *s, int i, int j, const tensor 
     diff_add(d, s, item);
 }
 
-static bool is_bound(const session *s, const char *name) {
-    size_t n = strlen(name);
-    for (int j = 0; j < s->options.dims.n; j++)
-        if (strncmp(s->options.dims.at[j], name, n) == 0 && s->options.dims.at[j][n] == '=') return true;
-    return false;
-}
-
 // Random inputs need sizes where the model leaves them open.
 static void choose_sizes(diff *d) {
     const runnable *r = d->side[0].run;
     for (int j = 0; j < r->nin; j++) {
         const port *p = &r->in[j];
         for (int i = 0; i < p->rank; i++)
-            if (p->dims[i] < 0 && p->sizes[i] && !is_bound(d->session, p->sizes[i]))
+            if (p->dims[i] < 0 && p->sizes[i] && !options_dim(&d->session->options, p->sizes[i]))
                 VEC_PUSH(d->arena, &d->session->options.dims,
                          arena_printf(d->arena, "%s=%d", p->sizes[i], OPEN_SIZE));
     }

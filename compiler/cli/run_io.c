@@ -28,19 +28,9 @@ static int find_port(session *s, const char *option, const char *v, const port *
     return best;
 }
 
-static int64_t fixed_size(session *s, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; i < s->options.dims.n; i++) {
-        const char *d = s->options.dims.at[i];
-        int64_t v;
-        if (strncmp(d, name, n) == 0 && d[n] == '=' && parse_int64(d + n + 1, 0, &v)) return v;
-    }
-    return -1;
-}
-
 static tensor random_input(session *s, const io_options *o, const port *p, const char *range) {
     int64_t sizes[MAX_RANK];
-    for (int j = 0; j < p->rank; j++) sizes[j] = fixed_size(s, p->sizes[j]);
+    for (int j = 0; j < p->rank; j++) sizes[j] = options_size(&s->options, p->sizes[j]);
     return value_random(s->arena, &s->diag, p, sizes, range, (uint64_t)o->seed);
 }
 

@@ -444,6 +444,19 @@ precision options_precision(const options *o) {
     return (precision)i;
 }
 
+const char *options_dim(const options *o, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < o->dims.n; i++)
+        if (strncmp(o->dims.at[i], name, n) == 0 && o->dims.at[i][n] == '=') return o->dims.at[i] + n + 1;
+    return NULL;
+}
+
+int64_t options_size(const options *o, const char *name) {
+    const char *said = options_dim(o, name);
+    int64_t v;
+    return said && parse_int64(said, 0, &v) ? v : -1;
+}
+
 int options_level(const options *o) {
     if (!o->level || o->level[0] == 's' || o->level[0] == 'z') return 2;
     return o->level[0] - '0';

@@ -18,8 +18,14 @@
 #define ONNXC_COMPILER_QUANTIZE_IMPL_H
 #include "compiler/quantize/quantize.h"
 #include "ir/graph/op.h"
+#include <string.h>
 
 typedef struct plan plan;
+
+// Of the standard.
+static inline bool is_op(const node *n, const char *name) {
+    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
+}
 
 // What an operator is to a quantiser.
 typedef enum role {

@@ -1,4 +1,5 @@
 // What quantisation did. In: a plan after it was carried out. Out: text for a terminal, HTML or JSON.
+#include "compiler/base/fs.h"
 #include "compiler/base/json.h"
 #include "compiler/base/outfile.h"
 #include "compiler/quantize/impl.h"
@@ -270,11 +271,6 @@ static const char *report_html(arena *a, const plan *p) {
     }
     text_add(&t, "</table></div>\n</html>\n");
     return text_str(&t);
-}
-
-static bool ends_with(const char *s, const char *ending) {
-    size_t n = strlen(s), m = strlen(ending);
-    return n >= m && strcmp(s + n - m, ending) == 0;
 }
 
 void quantize_write_report(arena *a, diag *d, const plan *p, const char *path) {

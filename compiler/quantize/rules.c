@@ -38,10 +38,6 @@ static const struct {
     {"Celu", ROLE_POINT},
 };
 
-static bool is_op(const node *n, const char *name) {
-    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
-}
-
 static bool is_float(const value *v) { return v && v->type.kind == TYPE_TENSOR && v->type.elem == DT_F32; }
 static const constant *known(const node *n, int i) {
     const value *v = node_in(n, i);

@@ -3,6 +3,7 @@
 // A sample is a folder with input_0.pb ... (also .npy) or NAME.npy for each input, or an .npz file with a member for each
 // input. For a model with one input, an .npy, .pb, .csv or raw file. Arrays with one axis more than the input, or with
 // several times its first size, have several samples.
+#include "compiler/base/fs.h"
 #include "compiler/quantize/impl.h"
 #include <dirent.h>
 #include <stdlib.h>
@@ -28,10 +29,6 @@ static bool is_folder(const char *path) {
 static bool is_file(const char *path) {
     struct stat s;
     return stat(path, &s) == 0 && !S_ISDIR(s.st_mode);
-}
-static bool ends_with(const char *s, const char *ending) {
-    size_t n = strlen(s), m = strlen(ending);
-    return n >= m && strcmp(s + n - m, ending) == 0;
 }
 static bool is_data(const char *path) {
     return ends_with(path, ".npy") || ends_with(path, ".npz") || ends_with(path, ".pb") ||
@@ -208,18 +205,6 @@ static int64_t run_path(samples *s, const char *path, int64_t most, sample_hook 
 }
 
 // ---------------------------------------------------------------- random samples
-static int64_t bound_size(const samples *s, const char *name) {
-    const string_list *dims = &s->plan->in->options->dims;
-    size_t n = strlen(name);
-    for (int i = 0; i < dims->n; i++) {
-        int64_t v;
-        if (strncmp(dims->at[i], name, n) == 0 && dims->at[i][n] == '=' &&
-            parse_int64(dims->at[i] + n + 1, 0, &v))
-            return v;
-    }
-    return -1;
-}
-
 static void run_random(samples *s, int64_t most, sample_hook *fn, void *user) {
     enum { RANDOM_SAMPLES = 8 };
     for (int64_t i = 0; i < most && i < RANDOM_SAMPLES; i++) {
@@ -228,10 +213,10 @@ static void run_random(samples *s, int64_t most, sample_hook *fn, void *user) {
         for (int j = 0; j < s->r->nin; j++) {
             const port *p = &s->r->in[j];
             int64_t sizes[MAX_RANK];
-            for (int k = 0; k < p->rank; k++) sizes[k] = bound_size(s, p->sizes[k]);
+            for (int k = 0; k < p->rank; k++) sizes[k] = options_size(s->plan->in->options, p->sizes[k]);
             in[j] = p->has_default
                         ? tensor_of_default(p)
-                        : value_random(a, s->diag, p, sizes, "", (uint64_t)(s->plan->own->seed + i));
+                        : value_random(a, s->diag, p, sizes, "", (uint64_t)s->plan->own->seed + (uint64_t)i);
         }
         fn(user, a, arena_printf(a, "random sample %lld", (long long)i), in);
         arena_destroy(a);

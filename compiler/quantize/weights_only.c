@@ -8,10 +8,6 @@
 
 enum { SMALLEST = 256 }; // elements: below, scales and nodes take what integers save
 
-static bool is_op(const node *n, const char *name) {
-    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
-}
-
 static bool is_convolution(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
 
 // The axis of weights that is summed over; -1: n has no weights.
