@@ -66,7 +66,8 @@ static tensor dequantised(arena *a, const diff_side *s, const diff_constant *x) 
     for (int64_t i = 0; i < q->count; i++) {
         int64_t at = i / inner % size / block, k = 0;
         if (scale && scale->count > 1)
-            k = scale->rank == 1 ? at : (i / inner / size * ((size - 1) / block + 1) + at) * inner + i % inner;
+            k = scale->rank == 1 ? at
+                                 : (i / inner / size * ((size - 1) / block + 1) + at) * inner + i % inner;
         double z = zero && k < zero->count ? constant_float(zero, k) : 0;
         double f = scale && k < scale->count ? constant_float(scale, k) : 1;
         dtype_store_float(DT_F64, y.data, i, (constant_float(q, i) - z) * f, true);

@@ -30,7 +30,7 @@ bool parse_int64(const char *s, int64_t lo, int64_t *v) {
     return true;
 }
 
-static bool parse_real(const char *s, double *v) {
+bool parse_real(const char *s, double *v) {
     char *end;
     *v = strtod(s, &end);
     return end != s && !*end && *v >= 0 && isfinite(*v);
@@ -188,7 +188,8 @@ static void store(const parser *p, const found *f) {
         return;
     case OPT_REAL:
         if (!parse_real(v, f->to))
-            diag_error(p->diag, NULL, "option '%s': expected a finite number, got '%s'", f->spelled, v);
+            diag_error(p->diag, NULL, "option '%s': expected a finite number of at least 0, got '%s'",
+                       f->spelled, v);
         return;
     case OPT_LIST:
     case OPT_WHOLE: VEC_PUSH(p->arena, (string_list *)f->to, v); return;

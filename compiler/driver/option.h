@@ -42,4 +42,5 @@ void option_help(text *out, const option *table);
 string_list split_words(arena *a, const char *s, char separator);
 // Parses all of s as a number of at least lo; false: it is not one.
 bool parse_int64(const char *s, int64_t lo, int64_t *v);
+bool parse_real(const char *s, double *v); // finite, at least 0
 #endif

@@ -129,6 +129,7 @@ int group_of(const plan *p, int value);
 
 // pattern.c
 void apply_patterns(plan *p);
+bool is_percentile(double p);                    // more than half of the elements
 const char *node_label(arena *a, const node *n); // its name, or one made of its operator and output
 
 // samples.c
@@ -185,7 +186,9 @@ void search_mixture(plan *p);
 void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);
 void choose_ranges(plan *p);
 
-// weights.c: the DequantizeLinear of a constant, before n.
+// weights.c
+bool is_finite(const constant *c);
+// The DequantizeLinear of a constant, before n.
 // axis: of channels, -1: none. bias: of n's input 2, NULL: it stays.
 value *quantised_weights(plan *p, node *n, int input, int axis, const float *input_scale,
                          const constant *bias);

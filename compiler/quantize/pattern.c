@@ -1,7 +1,7 @@
 // --keep and --node. In: words that name nodes: a node's name, an operator, or /a regular expression/ searched in names.
 // Out: settings of nodes.
 #include "compiler/quantize/impl.h"
-#include <math.h>
+#include <float.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static bool set_range(plan *p, const node *n, const char *s) {
     double lo = strtod(low, &end);
     if (*end) return false;
     double hi = strtod(points + 2, &end);
-    if (*end || !(lo < hi) || lo > 0 || hi < 0) return false;
+    if (*end || !(lo < hi) || lo > 0 || hi < 0 || !(hi - lo <= FLT_MAX)) return false;
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
         qvalue *v = &p->values[n->out[i]->id];
@@ -73,6 +73,8 @@ static bool set_range(plan *p, const node *n, const char *s) {
     }
     return true;
 }
+
+bool is_percentile(double p) { return p > 50 && p <= 100; }
 
 static bool set_node(plan *p, const node *n, const char *s) {
     qnode *q = &p->nodes[n->id];
@@ -82,9 +84,9 @@ static bool set_node(plan *p, const node *n, const char *s) {
     else if (strcmp(s, "int16") == 0) q->activation = DT_I16;
     else if (strcmp(s, "minmax") == 0 || strcmp(s, "entropy") == 0 || strcmp(s, "mse") == 0) q->ranges = s;
     else if (strncmp(s, "percentile:", 11) == 0)
-        q->ranges = "percentile", q->percentile = strtod(s + 11, NULL);
+        return q->ranges = "percentile", parse_real(s + 11, &q->percentile) && is_percentile(q->percentile);
     else return set_range(p, n, s);
-    return !q->ranges || strcmp(q->ranges, "percentile") != 0 || (q->percentile > 50 && q->percentile <= 100);
+    return true;
 }
 
 static int for_matches(plan *p, const pattern *t, const char *setting, const char *whole) {

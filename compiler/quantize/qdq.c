@@ -78,7 +78,7 @@ static const constant *bias_of(const node *n, int64_t channels) {
     if (!b || !b->constant || b->constant->elem != DT_F32 || strcmp(n->op->name, "MatMul") == 0) return NULL;
     if (b->constant->rank != 1 || b->constant->count != channels) return NULL;
     bool plain = node_float(n, "alpha", 1) == 1 && node_float(n, "beta", 1) == 1;
-    return plain ? b->constant : NULL;
+    return plain && is_finite(b->constant) ? b->constant : NULL;
 }
 
 static void quantise_product(plan *p, node *n, float input_scale) {

@@ -53,16 +53,17 @@ static void check_something(plan *p) {
     int already = count_op(p->module, "DequantizeLinear");
     if (already)
         diag_fatal(p->diag, NULL,
-                   "nothing to quantise: the model is quantised already (it has %d DequantizeLinear nodes)",
-                   already);
+                   "nothing to quantise: the model is quantised already (it has %d DequantizeLinear node%s)",
+                   already, already == 1 ? "" : "s");
     if (!products)
         diag_fatal(p->diag, NULL,
-                   "nothing to quantise: the model has no Conv, ConvTranspose, Gemm or MatMul");
+                   "nothing to quantise: the main graph has no Conv, ConvTranspose, Gemm or MatMul");
     if (kept)
         diag_fatal(p->diag, NULL, "nothing to quantise: --keep and --node leave all %d products in float",
                    products);
-    diag_fatal(p->diag, NULL, "nothing to quantise: the model has %d products, and none can be quantised: %s",
-               products, why);
+    diag_fatal(p->diag, NULL,
+               "nothing to quantise: the model has %d product%s, of which none can be quantised: %s",
+               products, products == 1 ? "" : "s", why);
 }
 
 static void plan_static(plan *p) {
@@ -93,6 +94,9 @@ quantize_result quantize_model(const quantize_input *in) {
     check_goals(p);
     if (in->own->bias_correction && strcmp(to, "int8") != 0 && strcmp(to, "int16") != 0)
         diag_fatal(p->diag, NULL, "--bias-correction is for --to=int8 and --to=int16, not for --to=%s", to);
+    if (!is_percentile(in->own->percentile))
+        diag_fatal(p->diag, NULL, "--percentile %g: it must be more than 50 and at most 100",
+                   in->own->percentile);
     p->held_most = runs_again ? HELD_MOST : 0;
     if (strstr(to, "-weights")) plan_weights_only(p);
     else if (strcmp(to, "f16") == 0 || strcmp(to, "bf16") == 0) plan_halves(p);

@@ -89,6 +89,7 @@ static const char *objection(const node *n, role r) {
         if (n->out[i] && (is_op(n, "MaxPool") || !is_float(n->out[i]))) return "a second result is in use";
     if (r == ROLE_PRODUCT && !weights_of(n)) return "its weights are computed";
     if (r == ROLE_PRODUCT && known(n, 0)) return "its input is constant";
+    if (r == ROLE_PRODUCT && !is_finite(weights_of(n))) return "its weights have a NaN or an infinity";
     if (r == ROLE_MOVE && is_op(n, "Pad") && strcmp(node_string(n, "mode", "constant"), "constant") == 0 &&
         known(n, 2) && constant_float(known(n, 2), 0) != 0)
         return "it pads with other values than 0";

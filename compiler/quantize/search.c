@@ -32,10 +32,16 @@ typedef struct search {
 } search;
 
 // ---------------------------------------------------------------- the goal
-static double percent(const char *s, char **end) {
-    double v = strtod(s, end);
-    if (**end == '%') v /= 100, ++*end;
-    return v;
+// NAME=X; a share is at most 1 and may be given in percent.
+static bool read_goal(const char *s, const char *name, bool share, double *to) {
+    size_t n = strlen(name);
+    char *end;
+    if (strncmp(s, name, n) != 0) return false;
+    double v = strtod(s + n, &end);
+    bool number = end != s + n;
+    if (share && *end == '%') v /= 100, end++;
+    if (!number || *end || !(v >= 0) || !isfinite(v) || (share && v > 1)) return false;
+    return *to = v, true;
 }
 
 static goals parse_goals(const plan *p) {
@@ -44,14 +50,11 @@ static goals parse_goals(const plan *p) {
         string_list words = split_words(p->arena, p->own->max_loss.at[i], ',');
         for (int j = 0; j < words.n; j++) {
             const char *s = words.at[j];
-            char *end = (char *)s;
-            if (strncmp(s, "cos=", 4) == 0) g.cosine = percent(s + 4, &end);
-            else if (strncmp(s, "top1=", 5) == 0) g.changed = percent(s + 5, &end);
-            else if (strncmp(s, "sqnr=", 5) == 0) g.decibels = percent(s + 5, &end);
-            if (end == s || *end || end[-1] == '=') {
-                diag_hint(p->diag, "goals are cos=0.999, top1=0.5%% and sqnr=30 (dB)");
-                diag_fatal(p->diag, NULL, "--max-loss=%s: '%s' is not a goal", p->own->max_loss.at[i], s);
-            }
+            if (read_goal(s, "cos=", true, &g.cosine) || read_goal(s, "top1=", true, &g.changed) ||
+                read_goal(s, "sqnr=", false, &g.decibels))
+                continue;
+            diag_hint(p->diag, "goals are cos=0.999, top1=0.5%% and sqnr=30 (dB)");
+            diag_fatal(p->diag, NULL, "--max-loss=%s: '%s' is not a goal", p->own->max_loss.at[i], s);
         }
     }
     return g;

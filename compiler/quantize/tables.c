@@ -20,7 +20,8 @@ void find_tables(plan *p) {
     const graph *g = p->module->main;
     for (int i = 0; i < g->nodes.n; i++) {
         qnode *q = &p->nodes[g->nodes.at[i]->id];
-        q->table = !q->kept && table_of(g->nodes.at[i]);
+        const constant *c = table_of(g->nodes.at[i]);
+        q->table = !q->kept && c && is_finite(c);
         if (q->table) q->why = NULL;
     }
 }

@@ -4,6 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+bool is_finite(const constant *c) {
+    for (int64_t i = 0; i < c->count; i++)
+        if (!isfinite(constant_float(c, i))) return false;
+    return true;
+}
+
 typedef struct channels {
     int64_t count, inner; // element i belongs to channel i / inner % count
 } channels;

@@ -25,6 +25,7 @@ static const char *objection(const node *n) {
     if (w->elem != DT_F32 && w->elem != DT_F16 && w->elem != DT_BF16) return "its weights are not float";
     if (sum_axis(n, w) < 0 || w->rank < 2) return "its weights are a vector";
     if (w->count < SMALLEST) return "its weights are few";
+    if (!is_finite(w)) return "its weights have a NaN or an infinity";
     return NULL;
 }
 
@@ -131,8 +132,8 @@ static void choose(plan *p) {
     }
     if (!any)
         diag_fatal(p->diag, NULL,
-                   "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul has float weights of %d "
-                   "elements or more, or --keep and --node leave them in float",
+                   "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul of the main graph has finite "
+                   "float weights of %d elements or more, or --keep and --node leave them in float",
                    SMALLEST);
 }
 
