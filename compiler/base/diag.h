@@ -70,6 +70,7 @@ typedef struct diag {
     jmp_buf *jump;
     const char *pending_hint;
     struct leftovers *leftovers; // removed by signals; NULL: not watched
+    string_list inputs;          // files of models, which no output replaces (outfile.h)
 } diag;
 
 // Sets the hint of the next message.

@@ -1,6 +1,7 @@
 // Atomic output files.
 #include "compiler/base/outfile.h"
 #include "compiler/base/cleanup.h"
+#include "compiler/base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -61,12 +62,25 @@ static int open_directly(const char *path) {
     return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
+void outfile_protect(diag *d, const char *input) {
+    for (int i = 0; i < d->inputs.n; i++)
+        if (strcmp(d->inputs.at[i], input) == 0) return;
+    VEC_PUSH(d->arena, &d->inputs, arena_strdup(d->arena, input));
+}
+
+void outfile_check(diag *d, const char *path) {
+    for (int i = 0; i < d->inputs.n; i++)
+        if (same_file(path, d->inputs.at[i]))
+            diag_fatal(d, NULL, "output file '%s' is also an input, '%s'", path, d->inputs.at[i]);
+}
+
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     outfile *o = ARENA_NEW(a, outfile);
     *o = (outfile){.arena = a, .diag = d, .leftovers = d->leftovers, .path = arena_strdup(a, path)};
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
+    outfile_check(d, path);
     bool direct = exists && (!S_ISREG(st.st_mode) || names_descriptor(path));
     int fd = direct ? open_directly(path) : create_temporary(o, executable ? 0777 : 0666);
     if (fd < 0) fail(o, "write");

@@ -10,6 +10,10 @@
 
 typedef struct outfile outfile;
 
+// An input of this run, which no output may replace; errors if an output would.
+void outfile_protect(diag *d, const char *input);
+void outfile_check(diag *d, const char *path);
+
 // Devices and pipes ("/dev/stdout") are written directly.
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable);
 void outfile_write(outfile *o, const void *at, size_t n); // errors are fatal

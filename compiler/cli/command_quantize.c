@@ -1,5 +1,6 @@
 // onnxc quantize: a float model becomes a quantised one in ONNX's standard operators.
 #include "compiler/base/clock.h"
+#include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/cli/run_io.h"
 #include "compiler/output/onnx_write.h"
@@ -88,25 +89,29 @@ static int64_t size_of_file(const char *path) {
     return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-static void check_output(session *s) {
+// Before calibration, which takes time.
+static void check_outputs(session *s, const char *model, const char *report) {
     const char *to = s->options.output;
     if (!to) {
         diag_hint(&s->diag, "-o model_q.onnx");
         diag_fatal(&s->diag, NULL, "no output file is given");
     }
-    size_t n = strlen(to);
-    if (strcmp(to, "/dev/stdout") != 0 && (n < 5 || strcmp(to + n - 5, ".onnx") != 0))
+    if (!is_stdout(to) && !ends_with(to, ".onnx"))
         diag_fatal(&s->diag, NULL, "-o %s: quantize writes .onnx files", to);
+    outfile_protect(&s->diag, model);
+    outfile_check(&s->diag, to);
+    if (report) outfile_check(&s->diag, report);
+    if (report && same_file(report, to))
+        diag_fatal(&s->diag, NULL, "two outputs have the file name '%s'", to);
 }
 
 // Weights go to a file of their own if the model came with one, or if protobuf's 2 GiB would not hold them.
 static void write_model(session *s, const module *m, bool external) {
     const int64_t most = (int64_t)2000 << 20;
-    const char *path = s->options.output, *slash = strrchr(path, '/');
+    const char *path = is_stdout(s->options.output) ? "/dev/stdout" : s->options.output;
     outfile *file = outfile_open(s->arena, &s->diag, path, false), *data = NULL;
     sink to = outfile_sink(file), weights = {0};
-    onnx_external beside = {.location = arena_printf(s->arena, "%s.data", slash ? slash + 1 : path),
-                            .to = &weights};
+    onnx_external beside = {.location = arena_printf(s->arena, "%s.data", base_name(path)), .to = &weights};
     if (external || onnx_weight_bytes(m) > most) {
         data = outfile_open(s->arena, &s->diag, arena_printf(s->arena, "%s.data", path), false);
         weights = outfile_sink(data);
@@ -119,7 +124,7 @@ static void write_model(session *s, const module *m, bool external) {
 static int quantize(session *s, void *own) {
     quantize_options *o = own;
     source from = session_model(s);
-    check_output(s);
+    check_outputs(s, from.path, o->report);
     s->diag.file = from.path;
     options *here = ARENA_NEW(s->arena, options);
     *here = s->options;
@@ -145,7 +150,7 @@ static int quantize(session *s, void *own) {
     for (int i = 0; i < in.files.n; i++) before += size_of_file(in.files.at[i]);
     if (in.files.n > 1) after += size_of_file(arena_printf(s->arena, "%s.data", s->options.output));
     quantize_set_sizes(r.plan, before, after);
-    fputs(quantize_summary(s->arena, r.plan), stdout);
+    fputs(quantize_summary(s->arena, r.plan), is_stdout(s->options.output) ? stderr : stdout);
     if (o->report) quantize_write_report(s->arena, &s->diag, r.plan, o->report);
     return DIAG_OK;
 }

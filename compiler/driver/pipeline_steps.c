@@ -4,6 +4,7 @@
 #include "codegen/host/host.h"
 #include "codegen/llvm/digest.h"
 #include "compiler/base/fs.h"
+#include "compiler/base/outfile.h"
 #include "compiler/driver/bind.h"
 #include "compiler/driver/check_interface.h"
 #include "compiler/driver/custom.h"
@@ -52,7 +53,10 @@ static void see_node(void *user, const model_node *n) {
 enum { TEXT_MOST = 1 << 30 };
 static const char *source_text(pipeline *p, const source *s) {
     mapped m = {.data = s->data, .size = s->size};
-    if (!s->data) m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
+    if (!s->data) {
+        m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
+        outfile_protect(p->diag, s->path);
+    }
     if (memchr(m.data, 0, m.size)) diag_fatal(p->diag, NULL, "the text has a NUL");
     return arena_strndup(p->arena, (const char *)m.data, m.size);
 }

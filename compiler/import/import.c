@@ -1,5 +1,6 @@
 // The import from file to module: limits, the wire walk, fields of the model; graphs and nodes are in graph.c
 // and node.c.
+#include "compiler/base/outfile.h"
 #include "compiler/import/impl.h"
 #include "compiler/import/text/formats.h"
 #include <unistd.h>
@@ -142,6 +143,7 @@ module *import_onnx_file(arena *a, diag *d, const char *path, const import_optio
         im.folders[0] = file_folder(a, path, false);
         im.folders[1] = file_folder(a, path, true);
         if (im.options.files) VEC_PUSH(a, im.options.files, arena_strdup(a, path));
+        outfile_protect(d, path);
     }
     return import_model(&im, piped ? "<stdin>" : arena_strdup(a, path));
 }

@@ -1,5 +1,6 @@
 // Imports TensorProto in any of its storage forms. Where the layouts agree, constants point into the mapped
 // file (raw and external data) or the unpacked message (typed data).
+#include "compiler/base/outfile.h"
 #include "compiler/import/impl.h"
 #include <string.h>
 
@@ -114,6 +115,7 @@ static const mapped *external_file(importer *im, const loc *at, const char *loca
     m = ARENA_NEW(im->arena, mapped);
     *m = file_map(im->arena, im->diag, path, im->options.max_external);
     if (im->options.files) VEC_PUSH(im->arena, im->options.files, found);
+    outfile_protect(im->diag, found);
     map_put(&im->external, location, m);
     return m;
 }
