@@ -13,6 +13,8 @@
 # make random                                  2,000 random graphs in all forms, for hours
 # make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
 #                                              the runtime for another machine
+# make runtime B=build/wasm CC="clang-19 --target=wasm32-wasi -nostdlibinc -isystem /usr/include/wasm32-wasi" AR=llvm-ar-19
+#                                              the runtime for WebAssembly (docs/wasm.md)
 MODE    ?= release
 B       ?= build/$(MODE)
 VERSION := $(shell cat VERSION)
@@ -30,7 +32,10 @@ LDLIBS := -lprotobuf-c -ljansson -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -l
 
 CLI_C  := $(wildcard compiler/cli/*.c)
 LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
-RT_C   := $(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c)
+MACHINE := $(shell $(CC) -dumpmachine)
+# WebAssembly has no threads, libraries to open or GPUs.
+RT_NOT_WASM := $(wildcard runtime-lite/cuda/*.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,runtime-lite/core/$(name).c))
+RT_C   := $(filter-out $(if $(filter wasm32-%,$(MACHINE)),$(RT_NOT_WASM)),$(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c))
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o \
           $(B)/operators_notes.o
@@ -47,8 +52,7 @@ $(B)/runtime-lite/lib/%.o: FLAGS_release := -O3 -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
 # A program is marked as safe for CET or BTI where all of its objects are, as emitted ones are.
-MACHINE := $(shell $(CC) -dumpmachine)
-$(RT_O): override CFLAGS += $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
+$(RT_O): override CFLAGS += $(if $(filter wasm32-%,$(MACHINE)),-fno-pic -mbulk-memory -mnontrapping-fptoint) $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 # Projects build it themselves, with warnings of theirs.
 $(RT_O): WARN := -Wall -Wextra -Werror
 

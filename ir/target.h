@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 // Instructions for dot products of bytes (codegen/llvm/llvm_dot.c).
-typedef enum dot_family { DOT_NONE, DOT_X86, DOT_AARCH64, DOT_ARM } dot_family;
+typedef enum dot_family { DOT_NONE, DOT_X86, DOT_AARCH64, DOT_ARM, DOT_WASM } dot_family;
 // Facts that hold for all CPUs of an architecture.
 typedef struct arch {
     const char *name; // in keys of measurements: "x86_64"
@@ -22,6 +22,7 @@ typedef struct arch {
     bool no_unwind_tables;        // they would need libgcc's unwinder
     int stack_align;              // of the stack pointer at calls; 0: frames are not known
     bool vectors_vary;            // frames with vectors have a size that is known at run time only
+    bool is_wasm;                 // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     const char *protect[2];       // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
     const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each

@@ -1,5 +1,5 @@
 // Dot products of bytes and 16-bit integers in 32-bit lanes: one instruction if the target has it (x86 VNNI,
-// AArch64 sdot and usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd) or plain multiplications. All have
+// AArch64 sdot and usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd, WebAssembly i32x4.dot_i16x8_s) or plain multiplications. All have
 // the same bits. Products of blocks and of bf16 are instructions of AArch64.
 #include "codegen/llvm/llvm_impl.h"
 
@@ -32,7 +32,7 @@ static LLVMValueRef plain(emit *e, const dot *d) {
     return sum;
 }
 
-// ---------------------------------------------------------------- x86
+// ---------------------------------------------------------------- x86, WebAssembly
 static LLVMValueRef vpdpbusd(emit *e, int lanes, LLVMValueRef acc, LLVMValueRef u, LLVMValueRef s) {
     LLVMValueRef args[3] = {acc, u, s};
     const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
@@ -50,12 +50,14 @@ static LLVMValueRef x86_vnni(emit *e, const dot *d) {
     return LLVMBuildSub(e->b, sum, extra, "");
 }
 
-static LLVMValueRef pmaddwd(emit *e, int lanes, LLVMValueRef b, LLVMValueRef c) {
+// Sums of two products of 16 bits in each lane of 32.
+static LLVMValueRef products_of_halves(emit *e, int lanes, LLVMValueRef b, LLVMValueRef c) {
     LLVMTypeRef halves = type_of(e, lt(LK_I16, 2 * lanes));
     LLVMValueRef args[2] = {LLVMBuildBitCast(e->b, b, halves, ""), LLVMBuildBitCast(e->b, c, halves, "")};
-    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
-                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                    : "llvm.x86.sse2.pmadd.wd";
+    const char *name = e->t->arch.dot == DOT_WASM ? "llvm.wasm.dot"
+                       : lanes == 16              ? "llvm.x86.avx512.pmaddw.d.512"
+                       : lanes == 8               ? "llvm.x86.avx2.pmadd.wd"
+                                                  : "llvm.x86.sse2.pmadd.wd";
     return call_target_intrinsic(e, name, args, 2);
 }
 
@@ -68,13 +70,13 @@ static LLVMValueRef bytes_as_halves(emit *e, LLVMValueRef x, int lanes, bool odd
     return is_signed ? LLVMBuildAShr(e->b, x, eight, "") : LLVMBuildLShr(e->b, x, eight, "");
 }
 
-static LLVMValueRef x86_halves(emit *e, const dot *d) {
-    if (d->op == L_DOT2) return LLVMBuildAdd(e->b, d->acc, pmaddwd(e, d->lanes, d->b, d->c), "");
+static LLVMValueRef by_halves(emit *e, const dot *d) {
+    if (d->op == L_DOT2) return LLVMBuildAdd(e->b, d->acc, products_of_halves(e, d->lanes, d->b, d->c), "");
     LLVMValueRef sum = d->acc;
     for (int odd = 0; odd < 2; odd++) {
         LLVMValueRef b = bytes_as_halves(e, d->b, d->lanes, odd, d->op == L_DOT4_SS);
         LLVMValueRef c = bytes_as_halves(e, d->c, d->lanes, odd, true);
-        sum = LLVMBuildAdd(e->b, sum, pmaddwd(e, d->lanes, b, c), "");
+        sum = LLVMBuildAdd(e->b, sum, products_of_halves(e, d->lanes, b, c), "");
     }
     return sum;
 }
@@ -160,7 +162,8 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     *least = 4;
     *most = t->vector_bits / 32;
     if (op == L_PAIR_BF16) return x86_pairs;
-    if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
+    if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : by_halves;
+    if (t->arch.dot == DOT_WASM && t->vector_bits) return by_halves;
     if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;

@@ -145,8 +145,8 @@ static LLVMValueRef emit_call(emit *e, const ins *x) {
         types[i] = x->args[i + first]->type;
         args[i] = value_of(e, x->args[i + first]);
     }
-    LLVMValueRef callee = first ? value_of(e, x->args[0]) : symbol_value(e, x->name);
     LLVMTypeRef type = function_type(e, x->type, types, n);
+    LLVMValueRef callee = first ? value_of(e, x->args[0]) : function_symbol(e, x->name, type);
     LLVMValueRef call = LLVMBuildCall2(e->b, type, callee, args, (unsigned)n, "");
     add_extension_attributes(e, call, true, x->type, types, NULL, n);
     return call;

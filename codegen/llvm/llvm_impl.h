@@ -78,6 +78,7 @@ LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);
 void add_extension_attributes(emit *e, LLVMValueRef call, bool is_call, ltype result, const ltype *params,
                               const dtype *dtypes, int n);
 LLVMValueRef symbol_value(emit *e, const char *name);
+LLVMValueRef function_symbol(emit *e, const char *name, LLVMTypeRef type);
 // The symbol by which linkers merge equal kernels of all models; NULL: the kernel refers to symbols of its
 // module.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);

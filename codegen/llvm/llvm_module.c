@@ -191,13 +191,19 @@ static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
     return v;
 }
 
-LLVMValueRef symbol_value(emit *e, const char *name) {
+// Declares a function of the runtime or of the user if the module does not define it. WebAssembly's linker compares its
+// type with that of the definition.
+LLVMValueRef function_symbol(emit *e, const char *name, LLVMTypeRef type) {
     LLVMValueRef v = map_get(&e->symbols, name);
     if (v) return v;
-    // A symbol of the runtime. Declared as a function, it can be called and its address taken.
-    v = LLVMAddFunction(e->module, name, LLVMFunctionType(e->kinds[LK_VOID], NULL, 0, 0));
+    v = LLVMAddFunction(e->module, name, type);
     map_put(&e->symbols, name, v);
     return v;
+}
+
+// Other modules' symbols whose address is taken are functions of custom operators.
+LLVMValueRef symbol_value(emit *e, const char *name) {
+    return function_symbol(e, name, LLVMFunctionType(e->kinds[LK_I32], &e->kinds[LK_PTR], 1, 0));
 }
 
 // ---------------------------------------------------------------- flags
@@ -212,7 +218,7 @@ static void add_module_flags(emit *e) {
     const target *t = e->m->target;
     if (t->abi) add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
     if (!t->hosted) return;
-    add_int_flag(e, "PIC Level", 2);
+    if (!t->arch.is_wasm) add_int_flag(e, "PIC Level", 2);
     if (!t->arch.no_unwind_tables) add_int_flag(e, "uwtable", 2);
     add_int_flag(e, "frame-pointer", 1);
     for (int i = 0; i < 2; i++)

@@ -49,7 +49,7 @@ static void open_machine(emit *e) {
     LLVMTargetMachineOptionsSetFeatures(o, t->features ? t->features : "");
     if (t->abi) LLVMTargetMachineOptionsSetABI(o, t->abi);
     LLVMTargetMachineOptionsSetCodeGenOptLevel(o, codegen_level(t));
-    bool movable = t->hosted || e->kind == EMIT_LOADABLE || joins_programs(t);
+    bool movable = (t->hosted && !t->arch.is_wasm) || e->kind == EMIT_LOADABLE || joins_programs(t);
     LLVMTargetMachineOptionsSetRelocMode(o, movable ? LLVMRelocPIC : LLVMRelocStatic);
     if (t->arch.medium_code) LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelMedium);
     e->machine = LLVMCreateTargetMachineWithOptions(found, t->triple, o);

@@ -27,7 +27,10 @@ typedef struct work {
 } work;
 
 // ---------------------------------------------------------------- partition
-static bool is_splittable(const lmodule *m) { return m->target->hosted && !m->debug_info; }
+// Pieces are joined as ELF.
+static bool is_splittable(const lmodule *m) {
+    return m->target->hosted && !m->debug_info && !m->target->arch.is_wasm;
+}
 
 static void add_calls(const lblock *b, const map *number, bool *calls) {
     for (const ins *x = b->first; x; x = x->next) {

@@ -2,7 +2,7 @@
 // Layout: magic, symbol index ("/" or "/SYM64/"), long names ("//"), members; each with a 60-byte text
 // header, padded to even length.
 #include "codegen/object/archive.h"
-#include "codegen/object/elf.h"
+#include "codegen/object/object.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,11 +55,11 @@ typedef struct layout {
 } layout;
 
 static void add_symbols(arena *a, diag *d, layout *l, const archive_member *m, int number) {
-    if (!elf_is_object(m->content)) return;
-    elf_file *f = elf_read(a, d, m->content, m->name);
-    for (int i = 0; i < f->symbols.n; i++) {
-        const elf_symbol *s = &f->symbols.at[i];
-        if (s->local || !s->section) continue;
+    if (!object_is_one(m->content)) return;
+    object_symbols found = object_read_symbols(a, d, m->content, m->name);
+    for (int i = 0; i < found.n; i++) {
+        const object_symbol *s = &found.at[i];
+        if (s->local || !s->defined) continue;
         text_addn(&l->names, s->name, strlen(s->name) + 1);
         VEC_PUSH(a, &l->owners, number);
     }
@@ -158,19 +158,19 @@ void archive_write(arena *a, diag *d, const archive *r, const sink *to) {
 // Marks symbols: defined ones in `defined`, undefined strong ones in `wanted`.
 static void note_symbols(arena *a, diag *d, const archive_member *m, map *defined, map *wanted) {
     static const char here = 1;
-    if (!elf_is_object(m->content)) return;
-    elf_file *f = elf_read(a, d, m->content, m->name);
-    for (int i = 0; i < f->symbols.n; i++) {
-        const elf_symbol *s = &f->symbols.at[i];
-        if (s->section && !s->local) map_put(defined, s->name, (void *)&here);
-        else if (!s->section && !s->weak) map_put(wanted, s->name, (void *)&here);
+    if (!object_is_one(m->content)) return;
+    object_symbols found = object_read_symbols(a, d, m->content, m->name);
+    for (int i = 0; i < found.n; i++) {
+        const object_symbol *s = &found.at[i];
+        if (s->defined && !s->local) map_put(defined, s->name, (void *)&here);
+        else if (!s->defined && !s->weak) map_put(wanted, s->name, (void *)&here);
     }
 }
 
-static bool is_needed(const elf_file *f, const map *defined, const map *wanted) {
-    for (int i = 0; i < f->symbols.n; i++) {
-        const elf_symbol *s = &f->symbols.at[i];
-        if (s->section && !s->local && map_get(wanted, s->name) && !map_get(defined, s->name)) return true;
+static bool is_needed(const object_symbols *f, const map *defined, const map *wanted) {
+    for (int i = 0; i < f->n; i++) {
+        const object_symbol *s = &f->at[i];
+        if (s->defined && !s->local && map_get(wanted, s->name) && !map_get(defined, s->name)) return true;
     }
     return false;
 }
@@ -178,15 +178,15 @@ static bool is_needed(const elf_file *f, const map *defined, const map *wanted) 
 void archive_add_needed(arena *a, diag *d, archive *to, const archive *from) {
     map defined = {.arena = a}, wanted = {.arena = a};
     bool *taken = ARENA_ARRAY(a, bool, from->members.n), more = true;
-    elf_file **files = ARENA_ARRAY(a, elf_file *, from->members.n);
+    object_symbols *files = ARENA_ARRAY(a, object_symbols, from->members.n + 1);
     for (int i = 0; i < to->members.n; i++) note_symbols(a, d, &to->members.at[i], &defined, &wanted);
     for (int i = 0; i < from->members.n; i++)
-        if (elf_is_object(from->members.at[i].content))
-            files[i] = elf_read(a, d, from->members.at[i].content, from->members.at[i].name);
+        if (object_is_one(from->members.at[i].content))
+            files[i] = object_read_symbols(a, d, from->members.at[i].content, from->members.at[i].name);
     while (more) {
         more = false;
         for (int i = 0; i < from->members.n; i++) {
-            if (taken[i] || !files[i] || !is_needed(files[i], &defined, &wanted)) continue;
+            if (taken[i] || !is_needed(&files[i], &defined, &wanted)) continue;
             note_symbols(a, d, &from->members.at[i], &defined, &wanted);
             taken[i] = more = true;
         }

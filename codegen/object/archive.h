@@ -9,7 +9,7 @@
 
 typedef struct archive_member {
     const char *name; // without folder
-    bytes content;    // an ELF object, or anything without symbols
+    bytes content;    // an object, or anything without symbols
 } archive_member;
 typedef struct archive {
     VEC(archive_member) members;

@@ -4,6 +4,7 @@
 #include "codegen/object/archive.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/glibc.h"
+#include "codegen/object/object.h"
 #include "codegen/target/targets.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/fs.h"
@@ -54,7 +55,7 @@ static const char *temporary_prefix(arena *a, const outfile *product, const char
 static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
     outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
     sink to = outfile_sink(f);
-    elf_write(a, d, object, m, &to);
+    object_write(a, d, object, m, &to);
     outfile_flush(f);
     return f;
 }
@@ -127,8 +128,10 @@ static const char *in_path(arena *a, const char *name) {
     return NULL;
 }
 
-static const char *find_linker(arena *a, diag *d, const link_options *o) {
-    static const char *const names[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"};
+static const char *find_linker(arena *a, diag *d, const link_options *o, bool wasm) {
+    static const char *const lld[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"},
+                             *const wasm_ld[] = {"wasm-ld-19", "wasm-ld-20", "wasm-ld-18", "wasm-ld"};
+    const char *const *names = wasm ? wasm_ld : lld;
     if (o->linker) {
         const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
         if (found && exists(found)) return found;
@@ -138,13 +141,13 @@ static const char *find_linker(arena *a, diag *d, const link_options *o) {
         const char *beside = arena_printf(a, "%s/%sld.lld", o->program_folder, i ? "../lib/onnxc/" : "");
         if (exists(beside)) return beside;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof lld / sizeof *lld; i++) {
         const char *found = in_path(a, names[i]);
         if (found) return found;
     }
     diag_hint(d,
               "install LLD, name a linker (--linker cc), or make an object or archive and link it yourself");
-    diag_fatal_missing(d, NULL, "no linker was found (ld.lld)");
+    diag_fatal_missing(d, NULL, "no linker was found (%s)", wasm ? "wasm-ld" : "ld.lld");
 }
 
 // "cc", "aarch64-linux-gnu-gcc-12", "clang"
@@ -239,6 +242,7 @@ static void add_all(arena *a, strings *to, const char *const *from, int n) {
 
 typedef struct job {
     const link_options *o;
+    const lmodule *m;
     const target *t;
     const char *linker, *object, *path, *out; // path: the final name; out: the temporary one
     bool shared, stays;                       // stays: threads may run its code after dlclose
@@ -303,6 +307,38 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
 }
 
+static void export(arena *a, const char *option, const char *name, strings *args) {
+    ADD(arena_printf(a, "--%s=%s", option, name));
+}
+
+// A command for WASI, or a module with the functions of the header. The stack lies below the data, so that it cannot
+// grow into them. The memory above __heap_base belongs to malloc if the module has one, else to the caller.
+static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
+    enum { STACK_BYTES = 1 << 18 };
+    strings folders = library_folders(a, j->o, j->t);
+    if (j->o->runtime) {
+        size_t n = strlen(j->o->runtime) - strlen(base_name(j->o->runtime));
+        VEC_PUSH(a, &folders, n ? arena_strndup(a, j->o->runtime, n) : ".");
+    }
+    const char *libc = find_file(a, &folders, "libc.a"), *start = find_file(a, &folders, "crt1-command.o");
+    if (strncmp(base_name(j->linker), "wasm-ld", 7) != 0) ADD("-flavor", "wasm");
+    ADD("-o", j->out, "--fatal-warnings", "--stack-first", arena_printf(a, "-zstack-size=%d", STACK_BYTES));
+    if (!j->m->debug_info) ADD("--strip-all");
+    if (j->shared) ADD("--no-entry");
+    else need(d, j, start, "crt1-command.o"), ADD(start);
+    for (int i = 0; i < j->m->funcs.n && j->shared; i++)
+        if (j->m->funcs.at[i]->exported) export(a, "export", j->m->funcs.at[i]->name, args);
+    for (int i = 0; i < j->m->data.n && j->shared; i++)
+        if (j->m->data.at[i]->exported) export(a, "export", j->m->data.at[i]->name, args);
+    if (j->shared) ADD("--export=__heap_base", "--export-if-defined=_initialize");
+    ADD(j->object);
+    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    if (!j->o->runtime) return;
+    need(d, j, libc, "libc.a");
+    ADD(j->o->runtime, libc);
+    if (j->shared) ADD("--export=malloc", "--export=free");
+}
+
 // The runtime's threads wait for work as long as the process lives.
 static bool starts_threads(const lmodule *m) {
     for (int i = 0; i < m->funcs.n; i++)
@@ -326,9 +362,11 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
     const char *product = temporary_prefix(a, output, path, m);
     if (product != path) linked = outfile_open(a, d, product, true);
     outfile *input = write_object(a, d, object, m, product);
+    bool wasm = m->target->arch.is_wasm;
     job j = {o,
+             m,
              m->target,
-             find_linker(a, d, o),
+             find_linker(a, d, o, wasm),
              outfile_temporary(input),
              path,
              outfile_temporary(linked),
@@ -342,7 +380,8 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
         j.wraps = glibc_wraps_of(a, d, object, &runtime);
     }
     VEC_PUSH(a, &args, j.linker);
-    if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
+    if (wasm) wasm_arguments(a, d, &j, &args);
+    else if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
     else lld_arguments(a, d, &j, &args);
     run_linker(a, d, &args);
     if (linked != output) {

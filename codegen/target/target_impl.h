@@ -10,7 +10,8 @@
     X(X86, x86, "x86_64")                                                                                    \
     X(AArch64, aarch64, "aarch64")                                                                           \
     X(ARM, arm, "thumbv7em")                                                                                 \
-    X(RISCV, riscv, "riscv64")
+    X(RISCV, riscv, "riscv64")                                                                               \
+    X(WebAssembly, wasm, "wasm32")
 
 struct arch_row;
 

@@ -14,6 +14,7 @@ typedef enum output_kind { OUTPUT_CODE, OUTPUT_KERNELS, OUTPUT_VIEW } output_kin
     X(FORMAT_LIB, "lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, GPU_IMAGES) \
     X(FORMAT_SHARED, "shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, GPU_IMAGES) \
     X(FORMAT_EXE, "exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
+    X(FORMAT_WASM, "wasm", ".wasm", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
     X(FORMAT_C, "c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, true, GPU_IMAGES) \
     X(FORMAT_HEADER, "header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_NOTHING) \
     X(FORMAT_EXAMPLE, "example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \

@@ -7,6 +7,7 @@
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
+#include "codegen/object/object.h"
 #include "codegen/object/stack.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
@@ -105,7 +106,7 @@ static void write_object(pipeline *p, const sink *to) {
         link_options o = linking(p);
         object = link_runtime(p->arena, p->diag, object, p->loops, &o);
     }
-    elf_write(p->arena, p->diag, object, p->loops, to);
+    object_write(p->arena, p->diag, object, p->loops, to);
 }
 static void link_lib(pipeline *p, const char *path) {
     link_options o = linking(p);
@@ -216,6 +217,7 @@ static const format_writer writers[FORMAT_COUNT] = {
     [FORMAT_LIB] = {NULL, link_lib, object_code},
     [FORMAT_SHARED] = {NULL, link_so, object_code},
     [FORMAT_EXE] = {NULL, link_exe, program_code},
+    [FORMAT_WASM] = {NULL, link_so, object_code},
     [FORMAT_C] = {write_c},
     [FORMAT_HEADER] = {write_header},
     [FORMAT_EXAMPLE] = {NULL, write_example, object_code},

@@ -1,4 +1,5 @@
-// Contexts. In: options and the object's copy of the weights file's head. Out: the mapped and verified file.
+// Contexts. In: options and the object's copy of the weights file's head. Out: the mapped and verified file. WebAssembly
+// cannot map files and reads them.
 #include "runtime-lite/core/runtime.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __wasm__
+#include <sys/stat.h>
+#else
 #include <sys/mman.h>
+#endif
 #include <unistd.h>
 
 static int refuse(const onnxc_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -18,6 +23,23 @@ static int refuse(const onnxc_options *o, const char *format, ...) {
     return ONNXC_BAD_WEIGHTS;
 }
 
+#ifdef __wasm__
+static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
+    FILE *f = fopen(path, "rb");
+    struct stat s;
+    if (!f || fstat(fileno(f), &s)) return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
+    void *at = onnxc_rt_alloc(s.st_size);
+    size_t size = at ? fread(at, 1, (size_t)s.st_size, f) : 0;
+    fclose(f);
+    if (!at) return ONNXC_NO_MEMORY;
+    c->weights = at;
+    c->weights_size = size;
+    c->mapped = 1;
+    return ONNXC_OK;
+}
+
+static void unmap_weights(onnxc_context *c) { onnxc_rt_free((void *)(uintptr_t)c->weights); }
+#else
 // Without fstat, whose symbol is new in glibc 2.33.
 static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -34,6 +56,9 @@ static int map_weights(onnxc_context *c, const onnxc_options *o, const char *pat
     c->mapped = 1;
     return ONNXC_OK;
 }
+
+static void unmap_weights(onnxc_context *c) { munmap((void *)(uintptr_t)c->weights, c->weights_size); }
+#endif
 
 static int check_weights(const onnxc_context *c, const onnxc_options *o, const onnxc_weights_head *head,
                          const char *name) {
@@ -66,6 +91,6 @@ int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, 
 }
 
 void onnxc_rt_close(onnxc_context *c) {
-    if (c && c->mapped) munmap((void *)(uintptr_t)c->weights, c->weights_size);
+    if (c && c->mapped) unmap_weights(c);
     free(c);
 }

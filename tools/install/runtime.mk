@@ -6,11 +6,14 @@ B    ?= .
 AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
 MACHINE := $(shell $(CC) -dumpmachine)
 # Without an operating system it contains the library functions only.
-BARE := $(if $(findstring linux,$(MACHINE)),,1)
+WASM := $(filter wasm32-%,$(MACHINE))
+BARE := $(if $(findstring linux,$(MACHINE))$(WASM),,1)
 ROOM := $(HERE)/runtime-lite/$(if $(BARE),lib,*)
-SRC  := $(wildcard $(ROOM)/*.c $(ROOM)/*/*.c)
+# WebAssembly has no threads, libraries to open or GPUs.
+NOT_WASM := $(wildcard $(HERE)/runtime-lite/cuda/*.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,$(HERE)/runtime-lite/core/$(name).c))
+SRC  := $(filter-out $(if $(WASM),$(NOT_WASM)),$(wildcard $(ROOM)/*.c $(ROOM)/*/*.c))
 OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
-FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-sections,-O2 -fPIC) -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
+FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-sections,$(if $(WASM),-O2 -mbulk-memory -mnontrapping-fptoint,-O2 -fPIC)) -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
          $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 
 $(B)/libonnxc-rt.a: $(OBJ)

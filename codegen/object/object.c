@@ -1,0 +1,22 @@
+// In: an object. Out: what its format's file reads or writes.
+#include "codegen/object/object.h"
+#include "codegen/object/elf.h"
+#include "codegen/object/wasm.h"
+
+bool object_is_one(bytes file) { return elf_is_object(file) || wasm_is_object(file); }
+
+object_symbols object_read_symbols(arena *a, diag *d, bytes file, const char *what) {
+    object_symbols found = {0};
+    if (wasm_is_object(file)) return wasm_read_symbols(a, d, file, what);
+    const elf_file *f = elf_read(a, d, file, what);
+    for (int i = 0; i < f->symbols.n; i++) {
+        const elf_symbol *s = &f->symbols.at[i];
+        VEC_PUSH(a, &found, (object_symbol){s->name, s->section != NULL, s->local, s->weak});
+    }
+    return found;
+}
+
+void object_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to) {
+    if (wasm_is_object(object)) wasm_write(a, d, object, m, to);
+    else elf_write(a, d, object, m, to);
+}
