@@ -38,7 +38,7 @@ RT_NOT_WASM := $(wildcard runtime-lite/cuda/*.c $(foreach name,cpus glibc_loader
 RT_C   := $(filter-out $(if $(filter wasm32-%,$(MACHINE)),$(RT_NOT_WASM)),$(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c))
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o \
-          $(B)/operators_notes.o
+          $(B)/operators_notes.o $(B)/javascript_loader.o
 # Library functions, whose text goes into emitted C.
 LIBRARY := $(sort runtime-lite/onnxc_custom.h runtime-lite/lib/dtypes.h $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
@@ -131,6 +131,12 @@ $(B)/operators_notes.c: tools/embed_text.awk compiler/cli/operators_notes.md
 	@mkdir -p $(@D)
 	awk -v name=operators_notes -v header=compiler/cli/command.h -f $^ >$@
 $(B)/operators_notes.o: $(B)/operators_notes.c
+	$(CC) $(CFLAGS) -c -o $@ $<
+
+$(B)/javascript_loader.c: tools/embed_text.awk codegen/host/loader.js
+	@mkdir -p $(@D)
+	awk -v name=javascript_loader -v header=codegen/host/javascript.h -f $^ >$@
+$(B)/javascript_loader.o: $(B)/javascript_loader.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 test:

@@ -12,18 +12,18 @@ typedef struct arch {
     bool is_text;     // C or CUDA: a C compiler supplies what the processor lacks
     bool is_gpu;      // CUDA
     dot_family dot;
-    bool dot_unsigned;            // the first operand of a fast dot product is unsigned
-    bool dot_signed;              // both operands of the fast dot product of all CPUs are signed
-    bool dot_lanes;               // an operand may be one lane of a register, for all lanes of the other
-    bool no_roundeven;            // LLVM selects an instruction for llvm.rint, but none for llvm.roundeven
-    bool large_data;              // 64-bit code can address more than 2 GiB of constants (.lrodata)
-    bool sign_extends_words;      // 64-bit calling convention: 32-bit arguments are sign-extended
-    bool medium_code;             // the code model is "medium", so that addresses are relative to the code
-    bool no_unwind_tables;        // they would need libgcc's unwinder
-    int stack_align;              // of the stack pointer at calls; 0: frames are not known
-    bool vectors_vary;            // frames with vectors have a size that is known at run time only
-    bool is_wasm;                 // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
-    const char *protect[2];       // module flags of branch protection
+    bool dot_unsigned;       // the first operand of a fast dot product is unsigned
+    bool dot_signed;         // both operands of the fast dot product of all CPUs are signed
+    bool dot_lanes;          // an operand may be one lane of a register, for all lanes of the other
+    bool no_roundeven;       // LLVM selects an instruction for llvm.rint, but none for llvm.roundeven
+    bool large_data;         // 64-bit code can address more than 2 GiB of constants (.lrodata)
+    bool sign_extends_words; // 64-bit calling convention: 32-bit arguments are sign-extended
+    bool medium_code;        // the code model is "medium", so that addresses are relative to the code
+    bool no_unwind_tables;   // they would need libgcc's unwinder
+    int stack_align;         // of the stack pointer at calls; 0: frames are not known
+    bool vectors_vary;       // frames with vectors have a size that is known at run time only
+    bool is_wasm;            // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
+    const char *protect[2];  // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
     const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each
 } arch;
@@ -46,6 +46,7 @@ typedef struct target {
     int vector_bits;        // 0: scalars only (C text, M4, CUDA)
     int vector_regs;        // SIMD registers
     bool fma;               // fused multiply-add for f32 (and f64 if there are vectors of it)
+    bool relaxed_muladd;    // WebAssembly: one instruction for vectors that rounds once or twice
     bool f64;               // hardware double
     bool f32;               // hardware float
     bool f16_convert;       // hardware f16 <-> f32 (F16C, ...)

@@ -15,7 +15,10 @@ AARCH64 = "qemu-aarch64 -L /usr/aarch64-linux-gnu"
 # (triple, what runs its programs, flags of the runtime's compiler, whether it takes the large pieces)
 TARGETS = [("aarch64-linux-gnu", AARCH64, "-mno-outline-atomics", True),
            ("arm-linux-gnueabihf", "qemu-arm -L /usr/arm-linux-gnueabihf", "", False),
-           ("riscv64-linux-gnu", "qemu-riscv64 -L /usr/riscv64-linux-gnu", "", False), ("i686-linux-gnu", I686, "", False)]
+           ("riscv64-linux-gnu", "qemu-riscv64 -L /usr/riscv64-linux-gnu", "", False), ("i686-linux-gnu", I686, "", False),
+           ("wasm32-wasi", f"node {os.path.join(ROOT, 'test', 'web', 'wasi.mjs')}", "", False)]
+# In place of gcc, its ar, and the linker.
+WASM_TOOLS = ("clang-19 --target=wasm32-wasi -nostdlibinc -isystem /usr/include/wasm32-wasi", "llvm-ar-19", None)
 # Without AVX; with AVX2; without the dot product; with it. An instruction that the emulated CPU lacks ends the program.
 OLDER_CPUS = [("x86_64-linux-gnu", "qemu-x86_64 -cpu Nehalem"), ("x86_64-linux-gnu", "qemu-x86_64 -cpu Haswell"),
               ("aarch64-linux-gnu", f"{AARCH64} -cpu cortex-a72"), ("aarch64-linux-gnu", f"{AARCH64} -cpu neoverse-n1")]
@@ -23,16 +26,22 @@ OLDER_CPUS = [("x86_64-linux-gnu", "qemu-x86_64 -cpu Nehalem"), ("x86_64-linux-g
 PIECES_OF_LEVELS = ("whole_numbers_?", "bytes_of_the_run_0", "quantised_chain_[01]", "dense_0", "plain_convolutions_0")
 
 
-def runtime_for(results, triple, flags):
+def tools_for(triple):
+    return WASM_TOOLS if triple.startswith("wasm") else (f"{triple}-gcc", f"{triple}-ar", f"{triple}-gcc")
+
+
+def runtime_for(results, triple, flags=""):
     folder = os.path.join(BUILD, "test-foreign", triple)
     shutil.rmtree(folder, ignore_errors=True)
-    ran = run(["make", "-s", "-C", ROOT, "runtime", f"B={folder}", f"CC={triple}-gcc", f"AR={triple}-ar", f"CFLAGS={flags}"],
+    compiler, archiver, _ = tools_for(triple)
+    ran = run(["make", "-s", "-C", ROOT, "runtime", f"B={folder}", f"CC={compiler}", f"AR={archiver}", f"CFLAGS={flags}"],
               timeout=300)
     return os.path.join(folder, "libonnxc-rt.a") if results.check(ran.code == 0, f"runtime for {triple}", ran.why()) else None
 
 
 def options_for(triple, runner, runtime):
-    return [f"--target={triple}", f"--runtime={runtime}", f"--linker={triple}-gcc", f"--runner={runner}"]
+    linker = tools_for(triple)[2]
+    return [f"--target={triple}", f"--runtime={runtime}", *([f"--linker={linker}"] if linker else []), f"--runner={runner}"]
 
 
 def rounded(results, options, name):
@@ -74,7 +83,7 @@ def older_cpus(results, pieces):
         runtime = os.path.join(os.path.dirname(ONNXC) if own else os.path.join(BUILD, "test-foreign", triple), "libonnxc-rt.a")
         options = options_for(triple, runner, runtime)
         if own:
-            options[2] = "--linker=gcc"
+            options = [o if not o.startswith("--linker") else "--linker=gcc" for o in options]
         run_cases(results, "foreign", options, folders, timeout=120)
         rounded(results, options, runner)
 

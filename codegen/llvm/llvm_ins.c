@@ -115,11 +115,26 @@ static bool has_fma(const emit *e, ltype t) {
     return e->t->fma && (t.kind == LK_F32 || (t.kind == LK_F64 && e->t->f64));
 }
 
+static LLVMValueRef relaxed_muladd(emit *e, const ins *x) {
+    int most = 128 / lkind_bits(x->type.kind), lanes = x->type.lanes;
+    LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);
+    LLVMTypeRef type = type_of(e, lt(x->type.kind, most));
+    for (int i = 0; i < lanes; i += most) {
+        LLVMValueRef args[3] = {slice(e, arg(e, x, 0), i, most), slice(e, arg(e, x, 1), i, most),
+                                slice(e, arg(e, x, 2), i, most)};
+        parts[i / most] = call_intrinsic(e, "llvm.wasm.relaxed.madd", &type, 1, args, 3);
+    }
+    return concat(e, parts, lanes / most);
+}
+
 // Only L_MULADD may be fused: other contraction or reassociation would break the exact arithmetic of the
 // elementary functions. Fast-math flags cannot express this, since LLVM drops them when it merges equal
 // products.
 static LLVMValueRef emit_muladd(emit *e, const ins *x) {
     if (x->op == L_FMA || (!is_strict(e) && has_fma(e, x->type))) return call_same(e, "llvm.fma", x);
+    bool whole = (x->type.kind == LK_F32 || x->type.kind == LK_F64) &&
+                 x->type.lanes * lkind_bits(x->type.kind) % 128 == 0;
+    if (e->t->relaxed_muladd && whole && !is_strict(e)) return relaxed_muladd(e, x);
     return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, arg(e, x, 0), arg(e, x, 1), ""), arg(e, x, 2), "");
 }
 

@@ -129,8 +129,11 @@ static const char *in_path(arena *a, const char *name) {
 }
 
 static const char *find_linker(arena *a, diag *d, const link_options *o, bool wasm) {
-    static const char *const lld[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"},
-                             *const wasm_ld[] = {"wasm-ld-19", "wasm-ld-20", "wasm-ld-18", "wasm-ld"};
+    static const char *const lld[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"}, *const wasm_ld[] = {
+                                                                                            "wasm-ld-19",
+                                                                                            "wasm-ld-20",
+                                                                                            "wasm-ld-18",
+                                                                                            "wasm-ld"};
     const char *const *names = wasm ? wasm_ld : lld;
     if (o->linker) {
         const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);

@@ -7,11 +7,11 @@
 #include "ir/loops/weights.h"
 #include <string.h>
 
-enum { CUSTOM = 0, IMPORT = 2, CODE = 10, DATA = 11, DATA_COUNT = 12 };                       // sections
-enum { SEGMENTS = 5, SYMBOLS = 8 };                                                           // of "linking"
-enum { OF_FUNCTION, OF_DATA, OF_GLOBAL, OF_SECTION, OF_TAG, OF_TABLE, KINDS };                // of symbols
+enum { CUSTOM = 0, IMPORT = 2, CODE = 10, DATA = 11, DATA_COUNT = 12 };                        // sections
+enum { SEGMENTS = 5, SYMBOLS = 8 };                                                            // of "linking"
+enum { OF_FUNCTION, OF_DATA, OF_GLOBAL, OF_SECTION, OF_TAG, OF_TABLE, KINDS };                 // of symbols
 enum { WEAK = 0x1, LOCAL = 0x2, BINDING = 0x3, HIDDEN = 0x4, UNDEFINED = 0x10, NAMED = 0x40 }; // flags
-enum { IS_FUNCTION, IS_TABLE, IS_MEMORY, IS_GLOBAL, IS_TAG };                                 // of imports
+enum { IS_FUNCTION, IS_TABLE, IS_MEMORY, IS_GLOBAL, IS_TAG };                                  // of imports
 enum { HEADER = 8, LINKING_VERSION = 2 };
 static const char magic[HEADER] = "\0asm\1\0\0";
 
@@ -46,9 +46,7 @@ static _Noreturn void broken(const object *o) {
     diag_fatal(o->diag, NULL, "%s is not a readable WebAssembly object", o->what);
 }
 
-static reader reader_of(const object *o, bytes b) {
-    return (reader){o, b.at, (const char *)b.at + b.n};
-}
+static reader reader_of(const object *o, bytes b) { return (reader){o, b.at, (const char *)b.at + b.n}; }
 
 static uint64_t get_number(reader *r) {
     uint64_t v = 0;
@@ -186,7 +184,8 @@ static void insert_data_section(object *o) {
     o->data = at;
     o->linking += o->linking >= at;
     for (int i = 0; i < o->symbols.n; i++)
-        if (o->symbols.at[i].kind == OF_SECTION) o->symbols.at[i].index += o->symbols.at[i].index >= (uint64_t)at;
+        if (o->symbols.at[i].kind == OF_SECTION)
+            o->symbols.at[i].index += o->symbols.at[i].index >= (uint64_t)at;
     for (int i = 0; i < o->sections.n; i++) {
         section *s = &o->sections.at[i];
         reader r = reader_of(o, s->content);

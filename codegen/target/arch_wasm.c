@@ -24,13 +24,14 @@ static void settle(target_names *n, arena *a) {
 }
 
 static void fill_wasm(target *t, arena *a, diag *d) {
-    enum { SIMD, N };
-    static const char *const names[N] = {"simd128"};
+    enum { SIMD, RELAXED, N };
+    static const char *const names[N] = {"simd128", "simd128,+relaxed-simd"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     t->f32 = t->f64 = t->round_instr = true;
     t->vector_bits = has[SIMD] ? 128 : 0;
     t->vector_regs = has[SIMD] ? 16 : 0; // of the processor below, x86-64 or more
+    t->relaxed_muladd = has[RELAXED] && t->fp != FP_STRICT;
     t->folder = "wasm32-wasi";
     t->threads = 1;
 }

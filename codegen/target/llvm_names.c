@@ -153,9 +153,8 @@ const char riscv_features[] =
     " zvl1024b zvl128b zvl16384b zvl2048b zvl256b zvl32768b zvl32b zvl4096b zvl512b zvl64b zvl65536b"
     " zvl8192b"
     " ";
-const char wasm_cpus[] =
-    " bleeding-edge generic mvp"
-    " ";
+const char wasm_cpus[] = " bleeding-edge generic mvp"
+                         " ";
 const char wasm_features[] =
     " atomics bulk-memory exception-handling extended-const half-precision multimemory multivalue"
     " mutable-globals nontrapping-fptoint reference-types relaxed-simd sign-ext simd128 tail-call"

@@ -71,8 +71,8 @@ static _Noreturn void refuse(diag *d, const target_names *n, const char *why) {
 
 // Objects are little-endian ELF.
 static void check_format(arena *a, diag *d, const target_names *n) {
-    static const char *const others[] = {"windows", "mingw", "cygwin",     "darwin", "macos", "ios", "tvos",
-                                         "watchos", "emscripten", "uefi",   "aix",   "cuda"};
+    static const char *const others[] = {"windows", "mingw",   "cygwin",     "darwin", "macos", "ios",
+                                         "tvos",    "watchos", "emscripten", "uefi",   "aix",   "cuda"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(n->triple, others[i])) refuse(d, n, "only ELF objects are supported so far");
     if (!n->arch) refuse(d, n, arena_printf(a, "only %s are supported", titles(a)));

@@ -7,33 +7,34 @@
 // Code for the host, with the GPU code that it launches; a GPU's kernels alone; a view into the compiler.
 typedef enum output_kind { OUTPUT_CODE, OUTPUT_KERNELS, OUTPUT_VIEW } output_kind;
 
-// X(enumerator, name, extension, kind, goal, loops for C text, with a C header, GPU code), in the order of --help.
+// X(enumerator, name, extension, kind, goal, loops for C text, extension of the header, GPU code), in the order of --help.
 // clang-format off
 #define FORMATS(X) \
-    X(FORMAT_OBJ, "obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, true, GPU_IMAGES) \
-    X(FORMAT_LIB, "lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, GPU_IMAGES) \
-    X(FORMAT_SHARED, "shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, GPU_IMAGES) \
-    X(FORMAT_EXE, "exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_WASM, "wasm", ".wasm", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_C, "c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, true, GPU_IMAGES) \
-    X(FORMAT_HEADER, "header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_NOTHING) \
-    X(FORMAT_EXAMPLE, "example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_ASM, "asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_LLVM_IR, "llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_BITCODE, "bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_CUDA, "cuda", ".cu", OUTPUT_KERNELS, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_PTX, "ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_CUBIN, "cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_IR, "ir", ".ir", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
-    X(FORMAT_KERNELS, "kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, false, GPU_IMAGES) \
-    X(FORMAT_LOOPS, "loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_IMAGES) \
-    X(FORMAT_ONNX, "onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
-    X(FORMAT_TEXTPROTO, "textproto", ".textproto", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
-    X(FORMAT_ONNX_JSON, "onnx-json", ".onnx.json", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
-    X(FORMAT_ONNXTXT, "onnxtxt", ".onnxtxt", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
-    X(FORMAT_DOT, "dot", ".dot", OUTPUT_VIEW, GOAL_PROGRAM, false, false, GPU_IMAGES) \
-    X(FORMAT_HTML, "html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_USES) \
-    X(FORMAT_JSON, "json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_USES)
+    X(FORMAT_OBJ, "obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, ".h", GPU_IMAGES) \
+    X(FORMAT_LIB, "lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, ".h", GPU_IMAGES) \
+    X(FORMAT_SHARED, "shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, ".h", GPU_IMAGES) \
+    X(FORMAT_EXE, "exe", "", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_WASM, "wasm", ".wasm", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_JS, "js", ".js", OUTPUT_CODE, GOAL_LOOPS, false, ".d.ts", GPU_IMAGES) \
+    X(FORMAT_C, "c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, ".h", GPU_IMAGES) \
+    X(FORMAT_HEADER, "header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_NOTHING) \
+    X(FORMAT_EXAMPLE, "example", "", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_ASM, "asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_LLVM_IR, "llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_BITCODE, "bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_CUDA, "cuda", ".cu", OUTPUT_KERNELS, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_PTX, "ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_CUBIN, "cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_IR, "ir", ".ir", OUTPUT_VIEW, GOAL_GRAPH, false, NULL, GPU_IMAGES) \
+    X(FORMAT_KERNELS, "kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, NULL, GPU_IMAGES) \
+    X(FORMAT_LOOPS, "loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, NULL, GPU_IMAGES) \
+    X(FORMAT_ONNX, "onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, NULL, GPU_IMAGES) \
+    X(FORMAT_TEXTPROTO, "textproto", ".textproto", OUTPUT_VIEW, GOAL_GRAPH, false, NULL, GPU_IMAGES) \
+    X(FORMAT_ONNX_JSON, "onnx-json", ".onnx.json", OUTPUT_VIEW, GOAL_GRAPH, false, NULL, GPU_IMAGES) \
+    X(FORMAT_ONNXTXT, "onnxtxt", ".onnxtxt", OUTPUT_VIEW, GOAL_GRAPH, false, NULL, GPU_IMAGES) \
+    X(FORMAT_DOT, "dot", ".dot", OUTPUT_VIEW, GOAL_PROGRAM, false, NULL, GPU_IMAGES) \
+    X(FORMAT_HTML, "html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, NULL, GPU_USES) \
+    X(FORMAT_JSON, "json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, NULL, GPU_USES)
 // clang-format on
 
 typedef enum format_id {
@@ -48,8 +49,8 @@ typedef struct format {
     const char *name, *extension;
     output_kind kind;
     goal goal;
-    bool text_target; // loops for C text
-    bool header;      // a C header is written beside it
+    bool text_target;   // loops for C text
+    const char *header; // extension of the C header, or of TypeScript's types, beside it; NULL: there is none
     gpu_want gpu;
 } format;
 

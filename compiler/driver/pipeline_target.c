@@ -59,9 +59,14 @@ void set_targets(pipeline *p) {
     }
     target_options t = options_target(p->arena, p->options);
     p->target = p->text_target ? target_for_c(p->arena, &t) : target_from_options(p->arena, p->diag, &t);
-    if (options_cblas(p->options) && p->target->freestanding && !p->options->freestanding)
+    bool wasm = p->target->arch.is_wasm;
+    if (options_cblas(p->options) && (p->target->freestanding || wasm) && !p->options->freestanding)
         diag_fatal_missing(p->diag, NULL, "--blas=cblas for %s is not supported by this build",
                            p->target->triple);
+    if (wasm && p->options->threads > 1)
+        diag_fatal_missing(p->diag, NULL,
+                           "--threads=%lld: code for WebAssembly has one thread; run one instance per worker",
+                           (long long)p->options->threads);
     const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');

@@ -4,6 +4,7 @@
 #include "codegen/c/cuda.h"
 #include "codegen/host/example.h"
 #include "codegen/host/header.h"
+#include "codegen/host/javascript.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
@@ -11,9 +12,11 @@
 #include "codegen/object/stack.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
+#include "compiler/base/process.h"
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
+#include "compiler/import/file.h"
 #include "compiler/import/text/text_write.h"
 #include "compiler/output/example_search.h"
 #include "compiler/output/onnx_write.h"
@@ -28,10 +31,16 @@
 int access(const char *path, int mode); // of unistd.h
 enum { R_OK = 4 };
 
+// Arguments of the pass that writes.
+typedef struct writer {
+    const format *f;
+    const char *path, *header; // of the main output, NULL: it goes to
+    bytes *memory;
+} writer;
+
 static bytes asm_code(pipeline *p) { return llvm_emit(p->loops, EMIT_ASM, p->arena, p->diag); }
 static bytes llvm_ir_code(pipeline *p) { return llvm_emit(p->loops, EMIT_LLVM_IR, p->arena, p->diag); }
 static bytes bitcode(pipeline *p) { return llvm_emit(p->loops, EMIT_BITCODE, p->arena, p->diag); }
-
 // Of the object alone: what the runtime library adds is not known before it is linked.
 static void note_stack(pipeline *p, bytes object) {
     stack_use use = stack_of_object(p->arena, p->diag, object, p->loops, p->options->hook);
@@ -49,7 +58,28 @@ static void note_stack(pipeline *p, bytes object) {
                                      use.library ? " and " : "", use.others);
 }
 
+// WebAssembly has forms of its own, and lacks some.
+static void check_form(const pipeline *p) {
+    bool wasm = p->target->arch.is_wasm, wasi = strstr(p->target->triple, "wasi");
+    const writer *w = p->writer;
+    const format *f = w ? w->f : NULL;
+    if (!f) return;
+    if ((f->id == FORMAT_WASM || f->id == FORMAT_JS) && !wasm)
+        diag_fatal(p->diag, NULL, "--emit=%s is for WebAssembly (--target=wasm32), not for %s", f->name,
+                   p->target->triple);
+    if (!wasm) return;
+    if (f->id == FORMAT_SHARED || f->id == FORMAT_EXAMPLE)
+        diag_fatal_missing(p->diag, NULL,
+                           "--emit=%s for WebAssembly is not supported: --emit=wasm makes a module, "
+                           "--emit=js one with its loader",
+                           f->name);
+    if (f->id == FORMAT_EXE && !wasi)
+        diag_fatal_missing(p->diag, NULL,
+                           "--emit=exe needs an operating system: --target=wasm32-wasi makes a WASI command");
+}
+
 static bytes object_code(pipeline *p) {
+    check_form(p);
     emit_means by = pipeline_means(p);
     elf_check_data(p->diag, p->loops); // before machine code, which takes time
     bytes object = llvm_emit_object(p->loops, &by, p->arena, p->diag);
@@ -57,7 +87,7 @@ static bytes object_code(pipeline *p) {
     return object;
 }
 static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }
-static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
+static void write_c_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
 
@@ -148,6 +178,16 @@ static void link_exe(pipeline *p, const char *path) {
     link_program(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 
+// The module is linked into a file first.
+static void write_js(pipeline *p, const sink *to) {
+    const char *path =
+        arena_printf(p->arena, "%s/%s.wasm", temporary_folder(p->arena, p->diag), p->build->io->name);
+    javascript_check(p->diag, p->build);
+    link_so(p, path);
+    mapped wasm = file_map(p->arena, p->diag, path, INT64_MAX);
+    javascript_write(p->arena, p->build, p->program, (bytes){wasm.data, wasm.size}, to);
+}
+
 static void write_main_c(pipeline *p, const sink *to) {
     example_main(p->arena, p->build, example_search(p), to);
 }
@@ -168,7 +208,7 @@ static void write_example(pipeline *p, const char *path) {
         diag_fatal(p->diag, NULL, "cannot make folder '%s': %s", path, strerror(errno));
     outfile *files[] = {begin_file(p, arena_printf(a, "%s/main.c", path), write_main_c),
                         begin_file(p, arena_printf(a, "%s/Makefile", path), write_makefile),
-                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), write_header)};
+                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), write_c_header)};
     link_lib(p, arena_printf(a, "%s/%s.a", path, name));
     for (int i = 0; i < 3; i++) outfile_commit(files[i]);
 }
@@ -218,8 +258,9 @@ static const format_writer writers[FORMAT_COUNT] = {
     [FORMAT_SHARED] = {NULL, link_so, object_code},
     [FORMAT_EXE] = {NULL, link_exe, program_code},
     [FORMAT_WASM] = {NULL, link_so, object_code},
+    [FORMAT_JS] = {write_js, NULL, object_code},
     [FORMAT_C] = {write_c},
-    [FORMAT_HEADER] = {write_header},
+    [FORMAT_HEADER] = {write_c_header},
     [FORMAT_EXAMPLE] = {NULL, write_example, object_code},
     [FORMAT_ASM] = {write_code, NULL, asm_code},
     [FORMAT_LLVM_IR] = {write_code, NULL, llvm_ir_code},
@@ -294,7 +335,7 @@ static void write_weights(pipeline *p, const sink *to) {
 // The header beside the main output; C text includes it by its name.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
-    return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, ".h") : NULL;
+    return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, f->header) : NULL;
 }
 
 // An error for each output that is an input or an earlier output; NULL outputs are left out.
@@ -321,13 +362,6 @@ static void check_outputs(pipeline *p, const char *path, const char *header) {
     diag_check(p->diag);
 }
 
-// Arguments of the pass that writes.
-typedef struct writer {
-    const format *f;
-    const char *path, *header; // of the main output, NULL: it goes to
-    bytes *memory;
-} writer;
-
 static void write_main(pipeline *p, const writer *w) {
     const format_writer *by = &writers[w->f->id];
     if (w->memory) {
@@ -342,6 +376,12 @@ static void write_main(pipeline *p, const writer *w) {
     } else {
         outfile_commit(begin_file(p, w->path, by->write));
     }
+}
+
+static void write_header(pipeline *p, const sink *to) {
+    const writer *w = p->writer;
+    if (w->f->id == FORMAT_JS) javascript_write_types(p->arena, p->build, p->program, to);
+    else write_c_header(p, to);
 }
 
 static void write_outputs(pipeline *p) {
@@ -362,6 +402,15 @@ static void write_outputs(pipeline *p) {
         if (along[i]) outfile_commit(along[i]);
 }
 
+// Modules are for WebAssembly, of which there is one kind.
+static void choose_target(pipeline *p, const format *f) {
+    if ((f->id != FORMAT_WASM && f->id != FORMAT_JS) || p->options->triple) return;
+    options *own = ARENA_NEW(p->arena, options);
+    *own = *p->options;
+    own->triple = "wasm32";
+    p->options = own;
+}
+
 static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
@@ -373,6 +422,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
         diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);
     }
     diag_check(p->diag);
+    choose_target(p, f);
     p->text_target = f->text_target;
     p->gpu_want = f->gpu;
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);

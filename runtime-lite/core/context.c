@@ -27,7 +27,8 @@ static int refuse(const onnxc_options *o, const char *format, ...) {
 static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
     FILE *f = fopen(path, "rb");
     struct stat s;
-    if (!f || fstat(fileno(f), &s)) return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
+    if (!f || fstat(fileno(f), &s))
+        return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
     void *at = onnxc_rt_alloc(s.st_size);
     size_t size = at ? fread(at, 1, (size_t)s.st_size, f) : 0;
     fclose(f);
