@@ -299,6 +299,7 @@ const char *target_list_text(arena *a) {
                  "  riscv64-linux-gnu riscv32-linux-gnu                hosted\n"
                  "  arm-none-eabi arm-none-eabihf aarch64-none-elf     freestanding\n"
                  "  riscv32-none-elf riscv64-none-elf x86_64-none-elf  freestanding\n"
+                 "  wasm32 wasm32-wasi                                 WebAssembly, WASI\n"
                  "CPU 'native' is this machine's own with its features. gcc's machine flags (-mcpu, -march,\n"
                  "-mthumb, -mfloat-abi, -mfpu, -mabi, -m32 ...) are taken too.\n");
     for (int i = 0; i < ROWS; i++) list_cpus(&t, rows[i]);

@@ -14,6 +14,7 @@ const format *format_of_path(const char *path) {
         const char *extension;
         format_id id;
     } others[] = {{".onnx.json", FORMAT_ONNX_JSON}, // before .json, a report
+                  {".mjs", FORMAT_JS},
                   {".pbtxt", FORMAT_TEXTPROTO},
                   {".prototxt", FORMAT_TEXTPROTO},
                   {".txt", FORMAT_ONNXTXT}};

@@ -335,7 +335,9 @@ static void write_weights(pipeline *p, const sink *to) {
 // The header beside the main output; C text includes it by its name.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
-    return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, f->header) : NULL;
+    if (!f->header || !path || is_stdout(path)) return NULL;
+    return with_extension(p->arena, path,
+                          ends_with(path, ".mjs") ? ".d.mts" : f->header); // as TypeScript looks for it
 }
 
 // An error for each output that is an input or an earlier output; NULL outputs are left out.
