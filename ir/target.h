@@ -43,17 +43,18 @@ typedef struct target {
     arch arch;
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
-    int vector_bits;        // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;        // SIMD registers
-    bool fma;               // fused multiply-add for f32 (and f64 if there are vectors of it)
-    bool relaxed_muladd;    // WebAssembly: one instruction for vectors that rounds once or twice
-    bool f64;               // hardware double
-    bool f32;               // hardware float
-    bool f16_convert;       // hardware f16 <-> f32 (F16C, ...)
-    bool bf16_convert;      // the emitter converts f32 to bf16 best: by an instruction, or its own code
-    bool round_instr;       // hardware floor/ceil/trunc/rint for f32
-    bool scale_instr;       // one instruction multiplies whole vectors of f32 by powers of two
-    bool round_to_int;      // one instruction from f32 to i32, halves to even, for whole vectors
+    int vector_bits;     // 0: scalars only (C text, M4, CUDA)
+    int vector_regs;     // SIMD registers
+    bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
+    bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
+    bool f64;            // hardware double
+    bool f32;            // hardware float
+    bool f16_convert;    // hardware f16 <-> f32 (F16C, ...)
+    bool bf16_convert;   // the emitter converts f32 to bf16 best: by an instruction, or its own code
+    bool round_instr;    // hardware floor/ceil/trunc/rint for f32
+    bool scale_instr;    // one instruction multiplies whole vectors of f32 by powers of two
+    bool
+        round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
     bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
     bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
     bool narrow_scales; // scales of weights are stored as f16 where that is exact: a CPU level converts it
@@ -90,8 +91,10 @@ static inline bool has_bf16_unit(const target *t) { return t->amx_bf16 || t->bf1
 // Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };
 
-// Whether so many lanes of f32 are whole vectors, or half of one or less, that one instruction each rounds.
+// Whether so many lanes of f32 are whole vectors, or half of one or less, that one instruction each rounds. Without
+// vectors: whether one instruction rounds a number.
 static inline bool rounds_to_int(const target *t, int lanes) {
+    if (!t->vector_bits) return t->round_to_int && lanes == 1;
     return t->round_to_int && lanes >= 4 &&
            (lanes * 32 <= t->vector_bits || lanes * 32 % t->vector_bits == 0);
 }

@@ -51,6 +51,7 @@ void pass_products(pass_context *c);    // products of dequantised values become
 void pass_byte_maxima(pass_context *c); // maxima of dequantised bytes become maxima of bytes
 void pass_fold_scales(pass_context *c); // products of constants of channels
 void pass_tables(pass_context *c);      // functions of one byte become lookup tables
+void pass_fixed_point(pass_context *c); // requantisation in integers where that is fewer instructions
 
 void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)

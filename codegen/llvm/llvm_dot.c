@@ -136,8 +136,11 @@ static LLVMValueRef aarch64_block(emit *e, const dot *d) {
     return call_target_intrinsic(e, "llvm.aarch64.neon.bfmmla", args, 3);
 }
 
+// The instruction that widens bytes 0 and 2 rotates its operand.
 static LLVMValueRef two_bytes(emit *e, LLVMValueRef x, bool odd, bool is_signed) {
-    if (odd) x = LLVMBuildLShr(e->b, x, word(e, 1, 8), "");
+    LLVMTypeRef type = words(e, 1);
+    LLVMValueRef rotated[3] = {x, x, word(e, 1, 24)};
+    if (odd) x = call_intrinsic(e, "llvm.fshl", &type, 1, rotated, 3);
     return call_target_intrinsic(e, is_signed ? "llvm.arm.sxtb16" : "llvm.arm.uxtb16", &x, 1);
 }
 

@@ -210,8 +210,12 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }
 
-// x86 only (target->round_to_int).
+// x86, and ARM without vectors (target->round_to_int).
 static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
+    if (lanes == 1)
+        return LLVMBuildBitCast(e->b,
+                                call_intrinsic(e, "llvm.arm.vcvtr", (LLVMTypeRef[]){LLVMTypeOf(x)}, 1, &x, 1),
+                                type_of(e, lt(LK_I32, 1)), "");
     int most = target_lanes(e->t, 32);
     if (lanes > most) {
         LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);

@@ -620,8 +620,10 @@ ins *emit_value(emitter *e, expr *x) {
     if (known) return known;
     if (x->op == X_READ) return emit_cache(e, x, 0, emit_read(e, x));
     if (x->op == X_CHECK) return emit_cache(e, x, 0, emit_check(e, x));
-    ins *quantised = x->op == X_CAST && emit_varies(e, x) ? emit_requantised(e, x) : NULL;
+    ins *quantised = x->op == X_CAST && (e->lanes == 1 || emit_varies(e, x)) ? emit_requantised(e, x) : NULL;
     if (quantised) return emit_cache(e, x, 0, quantised);
+    ins *selected = x->op == X_SELECT ? emit_selected(e, x) : NULL;
+    if (selected) return emit_cache(e, x, 0, selected);
     const expr *product = contracted(e, x);
     if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};

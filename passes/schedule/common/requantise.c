@@ -336,6 +336,21 @@ ins *emit_requantised(emitter *e, expr *x) {
     return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;
 }
 
+static bool computes_floats(const expr *x) {
+    return x->op != X_READ && x->op != X_CONST && dtype_is_float(x->dtype);
+}
+
+// Without instructions for floats, a value that takes many is computed only where it is selected.
+ins *emit_selected(emitter *e, expr *x) {
+    lbuild *b = &e->b;
+    if (e->lanes != 1 || e->t->f32 || !expr_any(x->arg[1], computes_floats)) return NULL;
+    ins *condition = emit_value(e, x->arg[0]), *result = lb_var(b, "selected", emit_value(e, x->arg[2]));
+    scope branch = scope_if(e, condition);
+    lb_set(b, result, emit_value(e, x->arg[1]));
+    scope_close(e, branch);
+    return lb_get(b, result);
+}
+
 static ins *join_vectors(lbuild *b, ins *x, ins *y) {
     int in_order[MOST_LANES], lanes = x->type.lanes + y->type.lanes;
     for (int j = 0; j < lanes; j++) in_order[j] = j;

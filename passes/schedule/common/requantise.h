@@ -7,6 +7,8 @@
 // The value of a cast that varies along the vector axis; NULL: it has another form, or the target lacks the
 // instructions.
 ins *emit_requantised(emitter *e, expr *x);
+// A select, one of whose values takes many instructions because the target has none for floats; NULL: another one.
+ins *emit_selected(emitter *e, expr *x);
 // Whether that value will be an i32 vector that L_SATU8 or L_SATS8 makes bytes.
 bool emit_saturates(emitter *e, const expr *x);
 // Bytes of four such values, in order, by the same instruction for all; and a half of a vector.

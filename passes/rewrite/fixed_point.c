@@ -1,0 +1,514 @@
+// Requantisation in integers. In: kernels that round a rising function of an integer to bytes, such as the scaled sum of
+// a quantised product. Out: for targets without instructions that round whole vectors, the same bytes by one product:
+//
+//   int8(rint(max(float(s - sum[m]) * scale[m] + b[m], 0) / d) + z)
+//       = int8(min(max(((s << p) + B[m]) * M[m] >> (32 + k), least), most))
+//
+// That they are the same is not assumed: both sides never decrease with s, so it suffices that they step at the same s
+// from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
+// bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
+// past an integer, sums near a step are left to the first form: a few in a thousand.
+#include "ir/kernel/edit.h"
+#include "ir/target.h"
+#include "passes/match/form.h"
+#include "passes/passes.h"
+#include "passes/rewrite/channel_values.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { LINKS = 24, BYTES = 256, HALF = 32, MOST_SHIFT = 21, FACTOR_BITS = 31, TRIED = 160 };
+
+// An operation of the function; operand `side` is the link before, `other` known for each channel.
+typedef struct link {
+    const expr *op;
+    const expr *other;
+    int side;
+} link;
+
+typedef struct span {
+    int64_t lo, hi;
+} span;
+
+// A function of one integer, link n - 1 first.
+typedef struct chain {
+    kernel *k;
+    const stage *s;
+    expr *leaf;
+    span range; // of the leaf
+    int n, axis;
+    link links[LINKS];
+    cell constant[LINKS]; // of the channel that is examined
+} chain;
+
+// The function of one channel: s = first[n] is the least that gives the byte out.lo + n.
+typedef struct steps {
+    span out;
+    int64_t first[BYTES];
+    double slope, offset; // of the result, before it is rounded
+    bool rises;           // every factor is positive
+} steps;
+
+typedef struct form {
+    int shift_in, shift_out; // p and k
+    int64_t zero;            // added at the end
+    span clamp;
+    int64_t count, *factor, *added; // M and B
+    int64_t band; // of high halves around a step within which both sides may differ; 0: nowhere
+} form;
+
+// ---------------------------------------------------------------- ranges
+static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
+
+static span product_span(span a, span b) {
+    int64_t all[4] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+    span s = {all[0], all[0]};
+    for (int j = 1; j < 4; j++) {
+        if (all[j] < s.lo) s.lo = all[j];
+        if (all[j] > s.hi) s.hi = all[j];
+    }
+    return s;
+}
+
+// Of integers that bytes determine. False: not known to be within 32 bits.
+static bool span_of(const expr *x, span *out) {
+    span a, b;
+    dtype t = x->dtype;
+    if (x->op == X_CONST) {
+        *out = (span){x->i, x->i};
+    } else if (is_byte(t)) {
+        *out = (span){dtype_int_min(t), dtype_int_max(t)};
+    } else if (x->op == X_CAST && dtype_is_int(x->arg[0]->dtype)) {
+        if (!span_of(x->arg[0], out)) return false;
+    } else if (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL) {
+        if (!span_of(x->arg[0], &a) || !span_of(x->arg[1], &b)) return false;
+        if (x->op == X_MUL) *out = product_span(a, b);
+        else *out = x->op == X_ADD ? (span){a.lo + b.lo, a.hi + b.hi} : (span){a.lo - b.hi, a.hi - b.lo};
+    } else {
+        return false;
+    }
+    return t == DT_I32 && out->lo >= INT32_MIN && out->hi <= INT32_MAX ? true : is_byte(t);
+}
+
+static int64_t reduced_positions(const kernel *k, const stage *s) {
+    int64_t n = 1;
+    for (int j = 0; j < s->axes.n; j++) {
+        const axis *a = &k->axes.at[s->axes.at[j]];
+        if (a->kind != AXIS_PARALLEL && __builtin_mul_overflow(n, a->extent->max, &n)) return INT64_MAX;
+    }
+    return n;
+}
+
+// Of a sum of such integers, whatever the order.
+static bool span_of_sum(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
+    int64_t n = reduced_positions(k, s);
+    if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(term, out) || n > INT32_MAX) return false;
+    *out = (span){out->lo < 0 ? n * out->lo : 0, out->hi > 0 ? n * out->hi : 0};
+    return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
+}
+
+// ---------------------------------------------------------------- sums of whole floats
+// s += float(i), i an integer: exact as long as sums stay below 2^24, hence the same as float(sum of i). A constant
+// factor of the integer is left out of the sum, as of those of products, where roundings may differ.
+typedef struct integer_sum {
+    kernel *k;
+    expr *scale; // NULL: 1
+} integer_sum;
+
+static expr *as_integer_sum(void *user, expr *x) {
+    const integer_sum *sum = user;
+    kernel *k = sum->k;
+    if (x->op != X_STATE) return NULL;
+    expr *v = x_cast(k, x_state(k, 0, DT_I32), DT_F32, true);
+    return sum->scale ? x_mul(k, v, sum->scale) : v;
+}
+
+static void count_in_integers(kernel *k, stage *s, bool strict) {
+    enum { EXACT = 1 << 24 };
+    if (s->states.n != 1 || !stage_writes_at_end(s)) return;
+    state *st = &s->states.at[0];
+    integer_sum sum = {.k = k};
+    expr *x = st->step;
+    span all;
+    if (st->dtype == DT_F32 && x->op == X_MUL && x->arg[1]->op == X_CONST && !strict)
+        sum.scale = x->arg[1], x = x->arg[0];
+    if (st->dtype != DT_F32 || x->op != X_CAST || x->arg[0]->dtype != DT_I32) return;
+    if (!span_of_sum(k, s, st, x->arg[0], &all) || all.lo < -EXACT || all.hi > EXACT) return;
+    *st = (state){.dtype = DT_I32, .op = RED_SUM, .init = x_int(k, DT_I32, 0), .step = x->arg[0]};
+    for (int j = 0; j < s->writes.n; j++)
+        s->writes.at[j].value = expr_rewrite(k, s->writes.at[j].value, as_integer_sum, &sum);
+}
+
+// ---------------------------------------------------------------- finding
+static bool rises_alone(const expr *x) {
+    dtype from = x->arg[0]->dtype, to = x->dtype;
+    if (x->op == X_RINT || x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC) return to == DT_F32;
+    if (x->op != X_CAST) return false;
+    if (dtype_is_int(from) && dtype_is_int(to))
+        return dtype_int_min(to) <= dtype_int_min(from) && dtype_int_max(to) >= dtype_int_max(from);
+    return dtype_is_int(from) ? to == DT_F32 : from == DT_F32 && dtype_is_int(to);
+}
+
+static bool join_axis(chain *c, const expr *other) {
+    int axis = channel_axis(other);
+    if (axis == SEVERAL_CHANNELS || !has_plain_reads(other)) return false;
+    if (axis == NO_CHANNEL || axis == c->axis) return true;
+    if (c->axis != NO_CHANNEL) return false;
+    c->axis = axis;
+    return true;
+}
+
+// The operand of x that is not known for each channel, -1: none.
+static int open_side(chain *c, const expr *x) {
+    bool falls = x->op == X_SUB || x->op == X_DIV; // with the second operand
+    if (x->op != X_ADD && x->op != X_MUL && x->op != X_MIN && x->op != X_MAX && !falls) return -1;
+    if (x->dtype != DT_F32 && (x->dtype != DT_I32 || (x->op != X_ADD && x->op != X_SUB))) return -1;
+    if (join_axis(c, x->arg[1])) return 0;
+    return !falls && join_axis(c, x->arg[0]) ? 1 : -1;
+}
+
+static bool find_leaf(chain *c, expr *x) {
+    if (x->op == X_STATE) {
+        const state *st = &c->s->states.at[x->axis];
+        c->leaf = x;
+        return x->dtype == DT_I32 && span_of_sum(c->k, c->s, st, st->step, &c->range);
+    }
+    if (x->op == X_READ) {
+        c->leaf = x;
+        return is_byte(x->dtype) && span_of(x, &c->range);
+    }
+    if (c->n == LINKS || !expr_arity(x->op)) return false;
+    link l = {.op = x};
+    if (!rises_alone(x)) {
+        l.side = open_side(c, x);
+        if (l.side < 0) return false;
+        l.other = x->arg[1 - l.side];
+    }
+    c->links[c->n++] = l;
+    return find_leaf(c, x->arg[l.side]);
+}
+
+static bool find_chain(chain *c, kernel *k, const stage *s, expr *x) {
+    *c = (chain){.k = k, .s = s, .axis = NO_CHANNEL};
+    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x)) return false;
+    if (c->axis == NO_CHANNEL) return true;
+    const dim *n = k->axes.at[c->axis].extent;
+    return dim_is_const(n) && dim_value(n) >= 1 && dim_value(n) <= CHANNELS_MOST;
+}
+
+// ---------------------------------------------------------------- steps
+static int64_t apply_links(const chain *c, cell v) {
+    for (int j = c->n - 1; j >= 0; j--) {
+        const link *l = &c->links[j];
+        const cell *a = l->side ? &c->constant[j] : &v, *b = l->side ? &v : &c->constant[j];
+        cell r;
+        eval_op(l->op, 1, a, 0, b, 0, a, 0, &r);
+        v = r;
+    }
+    return v.i;
+}
+
+static int64_t value_at(const chain *c, int64_t s) { return apply_links(c, (cell){.i = s}); }
+
+// An integer sum must not wrap.
+static bool stays_integer(const link *l, int64_t v, span *r) {
+    if (l->op->op == X_SUB) v = -v;
+    *r = (span){r->lo + v, r->hi + v};
+    return r->lo >= INT32_MIN && r->hi <= INT32_MAX;
+}
+
+// Takes the constants of a channel, and the straight line near the function.
+static void load_channel(chain *c, steps *st, int64_t channel) {
+    span whole = c->range;
+    *st = (steps){.slope = 1, .rises = true};
+    for (int j = c->n - 1; j >= 0; j--) {
+        const link *l = &c->links[j];
+        if (!l->other) continue;
+        cell now = c->constant[j] = channel_value(l->other, channel);
+        bool is_float = l->op->dtype == DT_F32;
+        double v = is_float ? now.f : (double)now.i;
+        st->rises &= is_float ? isfinite(v) : stays_integer(l, now.i, &whole);
+        if (l->op->op == X_ADD) st->offset += v;
+        if (l->op->op == X_SUB) st->offset -= v;
+        if (l->op->op != X_MUL && l->op->op != X_DIV) continue;
+        st->rises &= v > 0 && isnormal((float)v);
+        if (l->op->op == X_DIV) v = 1 / v;
+        st->slope *= v, st->offset *= v;
+    }
+}
+
+// The least s above `from` that gives at least n; some s does. Searched for from the guess on, in growing strides.
+static int64_t first_with(const chain *c, int64_t n, int64_t from, double guess) {
+    int64_t no = from, yes = c->range.hi, stride = 1;
+    int64_t s = guess > (double)yes ? yes : guess > (double)no ? (int64_t)guess : no + 1;
+    while (yes - no > 1) {
+        if (s <= no || s >= yes) s = no + (yes - no) / 2;
+        if (value_at(c, s) >= n) yes = s, s -= stride;
+        else no = s, s += stride;
+        stride *= 2;
+    }
+    return yes;
+}
+
+static bool find_steps(chain *c, steps *st, int64_t channel) {
+    load_channel(c, st, channel);
+    if (!st->rises) return false;
+    st->out = (span){value_at(c, c->range.lo), value_at(c, c->range.hi)};
+    int64_t before = c->range.lo;
+    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
+        double guess = ceil(((double)n - 0.5 - st->offset) / st->slope);
+        int64_t s = value_at(c, before) >= n ? before : first_with(c, n, before, guess);
+        st->first[n - st->out.lo] = before = s;
+    }
+    if (st->out.lo < st->out.hi) return true;
+    // A constant: any line that stays between two steps.
+    st->slope = 0.5 / (double)(c->range.hi - c->range.lo + 1);
+    st->offset = (double)st->out.lo - 0.25 - st->slope * (double)c->range.lo;
+    return true;
+}
+
+// ---------------------------------------------------------------- the integer form
+static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+// The least (s << p) + B that gives n.
+static int64_t least_operand(const form *f, int64_t n, int64_t factor) {
+    return divide_up((n - f->zero) * ((int64_t)1 << (HALF + f->shift_out)), factor);
+}
+
+static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// B for this M, such that all steps agree. False: there is none.
+static bool find_added(const form *f, const chain *c, const steps *st, int64_t factor, int64_t *added) {
+    int64_t one = (int64_t)1 << f->shift_in, lo = INT32_MIN - c->range.lo * one,
+            hi = INT32_MAX - c->range.hi * one;
+    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
+        int64_t b = least_operand(f, n, factor) - st->first[n - st->out.lo] * one;
+        lo = at_least(lo, b), hi = at_most(hi, b + one - 1);
+        if (lo > hi) return false;
+    }
+    if (st->out.lo > f->clamp.lo) lo = at_least(lo, least_operand(f, st->out.lo, factor) - c->range.lo * one);
+    if (st->out.hi < f->clamp.hi)
+        hi = at_most(hi, least_operand(f, st->out.hi + 1, factor) - 1 - c->range.hi * one);
+    *added = lo + (hi - lo) / 2;
+    return lo <= hi;
+}
+
+// 0, 1, -1, 2, -2 ... and then further apart.
+static int64_t nth_distance(int j) {
+    int64_t step = (j + 1) / 2, far = step <= 32 ? step : step * step / 32;
+    return j % 2 ? far : -far;
+}
+
+static bool solve_channel(form *f, const chain *c, const steps *st, int64_t channel) {
+    double exact = ldexp(st->slope, HALF + f->shift_out - f->shift_in);
+    for (int j = 0; j < TRIED; j++) {
+        int64_t factor = (int64_t)rint(exact) + nth_distance(j);
+        if (factor < 1 || factor > INT32_MAX) continue;
+        if (!find_added(f, c, st, factor, &f->added[channel])) continue;
+        f->factor[channel] = factor;
+        return true;
+    }
+    return false;
+}
+
+// The largest shifts for which operands and factors have 32 bits. False: there are none.
+static bool choose_shifts(form *f, const chain *c, const steps *all) {
+    double operand = 1, slope = 0;
+    for (int64_t j = 0; j < f->count; j++) {
+        double middle = (all[j].offset + 0.5 - (double)f->zero) / all[j].slope;
+        operand = fmax(operand, fmax(fabs((double)c->range.lo + middle), fabs((double)c->range.hi + middle)));
+        slope = fmax(slope, all[j].slope);
+    }
+    int room = FACTOR_BITS - 1 - ilogb(operand), most;
+    for (f->shift_in = room; f->shift_in > 0; f->shift_in--) {
+        most = FACTOR_BITS - 1 - ilogb(slope) - HALF + f->shift_in;
+        if (most < 0) continue;
+        f->shift_out = most < MOST_SHIFT ? most : MOST_SHIFT;
+        if (most <= MOST_SHIFT || f->shift_in == 1) return true;
+    }
+    return false;
+}
+
+static int64_t high_at(const form *f, int64_t channel, int64_t s) {
+    int64_t a = s * ((int64_t)1 << f->shift_in) + f->added[channel];
+    return a * f->factor[channel] >> HALF;
+}
+
+// The exact factor, and the distance from a step of sums that are on its other side.
+static bool find_band(form *f, const chain *c, const steps *st, int64_t channel) {
+    int64_t one = (int64_t)1 << f->shift_in, *added = &f->added[channel];
+    f->factor[channel] = (int64_t)rint(ldexp(st->slope, HALF + f->shift_out - f->shift_in));
+    *added = (int64_t)rint((st->offset + 0.5 - (double)f->zero) / st->slope * (double)one);
+    if (f->factor[channel] < 1 || f->factor[channel] > INT32_MAX) return false;
+    if (c->range.lo * one + *added < INT32_MIN || c->range.hi * one + *added > INT32_MAX) return false;
+    int64_t begin = st->out.lo + (st->out.lo == f->clamp.lo),
+            end = st->out.hi + (st->out.hi == f->clamp.hi ? 0 : 1);
+    for (int64_t n = begin; n <= end; n++) {
+        int64_t want = n == st->out.lo  ? c->range.lo
+                       : n > st->out.hi ? c->range.hi + 1
+                                        : st->first[n - st->out.lo];
+        int64_t got = (least_operand(f, n, f->factor[channel]) - *added + one - 1) >> f->shift_in;
+        int64_t from = at_least(at_most(want, got), c->range.lo),
+                to = at_most(at_least(want, got), c->range.hi + 1);
+        if (from >= to) continue;
+        int64_t border = (n - f->zero) * ((int64_t)1 << f->shift_out);
+        f->band = at_least(f->band, llabs(high_at(f, channel, from) - border) + 1);
+        f->band = at_least(f->band, llabs(high_at(f, channel, to - 1) - border) + 1);
+    }
+    return true;
+}
+
+static bool solve(form *f, const chain *c, const steps *all, int64_t zero, bool banded) {
+    enum { BANDS_LEAST = 64 }; // from one step to the next
+    f->zero = zero, f->band = 0;
+    if (!choose_shifts(f, c, all)) return false;
+    for (int64_t j = 0; j < f->count; j++)
+        if (banded ? !find_band(f, c, &all[j], j) : !solve_channel(f, c, &all[j], j)) return false;
+    return f->band * BANDS_LEAST <= (int64_t)1 << f->shift_out;
+}
+
+static int64_t result_at(const form *f, int64_t channel, int64_t s) {
+    return (high_at(f, channel, s) >> f->shift_out) + f->zero;
+}
+
+// Bounds that no result passes become those of the type, for which targets have instructions.
+static void widen_clamp(form *f, const chain *c, dtype t) {
+    bool low = true, high = true;
+    for (int64_t j = 0; j < f->count; j++) {
+        low &= result_at(f, j, c->range.lo) >= f->clamp.lo;
+        high &= result_at(f, j, c->range.hi) <= f->clamp.hi;
+    }
+    if (low) f->clamp.lo = dtype_int_min(t);
+    if (high) f->clamp.hi = dtype_int_max(t);
+}
+
+static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
+    int64_t n = c->axis == NO_CHANNEL ? 1 : dim_value(c->k->axes.at[c->axis].extent);
+    steps *all = ARENA_ARRAY(scratch, steps, n);
+    *f = (form){.count = n, .clamp = {INT64_MAX, INT64_MIN}};
+    f->factor = ARENA_ARRAY(scratch, int64_t, n), f->added = ARENA_ARRAY(scratch, int64_t, n);
+    for (int64_t j = 0; j < n; j++) {
+        if (!find_steps(c, &all[j], j)) return false;
+        f->clamp.lo = at_most(f->clamp.lo, all[j].out.lo);
+        f->clamp.hi = at_least(f->clamp.hi, all[j].out.hi);
+    }
+    // The zero point within B saves an addition, but takes bits of the operand.
+    int64_t zero = (int64_t)fmin(fmax(rint(all[0].offset), -BYTES), BYTES);
+    bool found = solve(f, c, all, 0, false) || solve(f, c, all, zero, false) || solve(f, c, all, 0, true) ||
+                 solve(f, c, all, zero, true);
+    if (!found) return false;
+    widen_clamp(f, c, t);
+    return true;
+}
+
+// ---------------------------------------------------------------- rewriting
+// The integers, as a constant of the channel's axis if they differ.
+static expr *number_of(const chain *c, const form *f, const char *name, const int64_t *v) {
+    kernel *k = c->k;
+    bool same = true;
+    for (int64_t j = 1; j < f->count; j++) same &= v[j] == v[0];
+    if (same) return x_int(k, DT_I32, v[0]);
+    constant *data = constant_new(k->program->arena, DT_I32, 1, &f->count);
+    for (int64_t j = 0; j < f->count; j++) eval_store(DT_I32, (void *)data->data, j, (cell){.i = v[j]});
+    expr *index = x_axis(k, c->axis);
+    return x_read(k, program_constant(k->program, name, data), &index);
+}
+
+static expr *build(const chain *c, const form *f, expr *x) {
+    kernel *k = c->k;
+    int64_t one = (int64_t)1 << f->shift_out;
+    expr *s = x_cast(k, c->leaf, DT_I32, true);
+    expr *a = x_add(k, x_mul(k, s, x_int(k, DT_I32, (int64_t)1 << f->shift_in)),
+                    number_of(c, f, "added", f->added));
+    expr *m = number_of(c, f, "factor", f->factor);
+    expr *wide = x_mul(k, x_cast(k, a, DT_I64, true), x_cast(k, m, DT_I64, true));
+    expr *high = x_cast(k, x_bin(k, X_SHR, wide, x_i64(k, HALF)), DT_I32, true);
+    expr *y = x_bin(k, X_SHR, high, x_int(k, DT_I32, f->shift_out));
+    y = x_add(k, y, x_int(k, DT_I32, f->zero));
+    y = x_bin(k, X_MAX, y, x_int(k, DT_I32, f->clamp.lo));
+    y = x_cast(k, x_bin(k, X_MIN, y, x_int(k, DT_I32, f->clamp.hi)), x->dtype, true);
+    if (!f->band) return y;
+    expr *near = x_bin(k, X_AND, x_add(k, high, x_int(k, DT_I32, f->band)), x_int(k, DT_I32, one - 1));
+    return x_select(k, x_lt(k, near, x_int(k, DT_I32, 2 * f->band)), x, y);
+}
+
+// ---------------------------------------------------------------- limits
+// The nearest maximum or minimum with a constant below x, and the operations behind it; NULL: none.
+static const expr *find_limit(chain *c, const expr *x) {
+    for (*c = (chain){.axis = NO_CHANNEL}; c->n < LINKS && expr_arity(x->op); x = x->arg[0]) {
+        bool two = expr_arity(x->op) == 2, falls = x->op == X_SUB || x->op == X_DIV;
+        if (two && (x->arg[1]->op != X_CONST || x->dtype != DT_F32)) return NULL;
+        if (x->op == X_MAX || x->op == X_MIN) return x;
+        if (two ? !falls && x->op != X_ADD && x->op != X_MUL : !rises_alone(x)) return NULL;
+        if (two && (x->op == X_MUL || x->op == X_DIV) && !(x->arg[1]->f > 0)) return NULL;
+        if (two) c->constant[c->n] = (cell){.f = x->arg[1]->f};
+        c->links[c->n++] = (link){.op = x, .other = two ? x->arg[1] : NULL};
+    }
+    return NULL;
+}
+
+typedef struct replaced {
+    const expr *from;
+    expr *to;
+} replaced;
+
+static expr *replace_node(void *user, expr *x) {
+    const replaced *r = user;
+    return x == r->from ? r->to : NULL;
+}
+
+// byte(f(max(v, c)))   =   max(byte(f(v)), byte(f(c))), for a rising f; nothing remains of it if that is the least byte.
+static expr *limit_bytes(kernel *k, expr *x) {
+    chain c;
+    const expr *limit = find_limit(&c, x);
+    if (!limit) return x;
+    int64_t at = apply_links(&c, (cell){.f = limit->arg[1]->f});
+    bool most = limit->op == X_MAX;
+    expr *rest = expr_rewrite(k, x, replace_node, &(replaced){limit, limit->arg[0]});
+    rest = limit_bytes(k, rest);
+    bool whole = at == (most ? dtype_int_min(x->dtype) : dtype_int_max(x->dtype));
+    return whole ? rest : x_bin(k, limit->op, rest, x_int(k, x->dtype, at));
+}
+
+static expr *limit_node(void *user, expr *x) {
+    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
+    expr *now = limit_bytes(user, x);
+    return now == x ? NULL : now;
+}
+
+// ---------------------------------------------------------------- all
+typedef struct rewriting {
+    kernel *k;
+    const stage *s;
+    arena *scratch;
+} rewriting;
+
+static expr *rewrite_node(void *user, expr *x) {
+    const rewriting *r = user;
+    chain c;
+    form f;
+    if (!find_chain(&c, r->k, r->s, x) || !find_form(r->scratch, &f, &c, x->dtype)) return NULL;
+    return build(&c, &f, x);
+}
+
+static void rewrite_kernel(kernel *k, const target *t) {
+    rewriting r = {.k = k, .scratch = arena_new()};
+    for (int j = 0; j < k->stages.n; j++) {
+        stage *s = k->stages.at[j];
+        r.s = s;
+        count_in_integers(k, s, t->fp == FP_STRICT);
+        for (int w = 0; w < s->writes.n; w++) {
+            expr **value = &s->writes.at[w].value;
+            *value = expr_rewrite(k, *value, limit_node, k);
+            if (!t->f32) *value = expr_rewrite(k, *value, rewrite_node, &r);
+        }
+    }
+    arena_destroy(r.scratch);
+}
+
+void pass_fixed_point(pass_context *c) {
+    program *p = c->program;
+    if (c->target->vector_bits) return;
+    for (int j = 0; j < p->kernels.n; j++) rewrite_kernel(p->kernels.at[j], c->target);
+    program_compact(p);
+}

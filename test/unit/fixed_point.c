@@ -1,0 +1,205 @@
+// Requantisation in integers: that it gives the bytes of the f32 form for every sum that can occur, for scales that are
+// ordinary, powers of two (ties), tiny and large, and that sums near a step are few.
+#include "codegen/target/targets.h"
+#include "compiler/driver/pipeline.h"
+#include "ir/kernel/interp.h"
+#include "ir/kernel/program.h"
+#include "passes/passes.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka.h must follow the headers it needs.
+#include <cmocka.h>
+
+// Weights of 127 and a last one of 1: bytes x[i] for every sum.
+enum { CHANNELS = 5, MOST = 16, WEIGHT = 127 };
+
+typedef struct model {
+    int length;      // of the sums
+    bool is_signed;  // the result
+    int zero;        // its zero point
+    bool clips, one; // a Clip before rounding; one scale for all channels
+    double divisor, scale[CHANNELS], bias[CHANNELS];
+    int sum[CHANNELS];
+} model;
+
+static void show_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
+static double between(uint32_t *seed, double lo, double hi) { return lo + (hi - lo) * next(seed) / 0x1p24; }
+
+static int least_sum(const model *m) { return -128 * WEIGHT * (m->length - 1) - 128; }
+static int count_of(const model *m) { return 255 * WEIGHT * (m->length - 1) + 256; }
+
+// A row for each sum: as many 127s as fit, and the rest in the last element.
+static tensor rows(arena *a, const model *m) {
+    int n = count_of(m), k = m->length;
+    int8_t *x = arena_alloc(a, (size_t)n * (size_t)k);
+    for (int j = 0; j < n; j++) {
+        int s = least_sum(m) + j, whole = (int)floor((double)s / WEIGHT), rest;
+        if (whole < -128 * (k - 1)) whole = -128 * (k - 1);
+        if (whole > 127 * (k - 1)) whole = 127 * (k - 1);
+        rest = s - whole * WEIGHT;
+        for (int r = 0; r < k - 1; r++) {
+            int left = k - 1 - r, v = whole / left;
+            x[j * k + r] = (int8_t)v;
+            whole -= v;
+        }
+        x[j * k + k - 1] = (int8_t)rest;
+    }
+    return (tensor){.dtype = DT_I8, .rank = 2, .count = (int64_t)n * k, .dims = {n, k}, .data = x};
+}
+
+static const char *list(arena *a, const char *format, const double *v, int n) {
+    char *s = "";
+    for (int j = 0; j < n; j++) {
+        s = arena_printf(a, "%s%s", s, j ? ", " : "");
+        s = arena_printf(a, format[1] == 'd' ? "%s%.0f" : "%s%.9g", s, v[j]);
+    }
+    return s;
+}
+
+static const char *text_of(arena *a, const model *m) {
+    const char *type = m->is_signed ? "int8" : "uint8",
+               *scale = m->one ? list(a, "%g", m->scale, 1) : "scale[j1]";
+    double sums[CHANNELS], weights[MOST * CHANNELS];
+    int n = count_of(m), k = m->length;
+    for (int j = 0; j < CHANNELS; j++) sums[j] = m->sum[j];
+    for (int j = 0; j < k * CHANNELS; j++) weights[j] = j / CHANNELS == k - 1 ? 1 : WEIGHT;
+    const char *value = arena_printf(a, "((float((s0 - sum[j1])) * %s) + bias[j1])", scale);
+    if (m->clips) value = arena_printf(a, "min(max(%s, 0.0), %.9g)", value, 100 * m->divisor);
+    return arena_printf(a,
+                        "program p\ninput x: int8[%d, %d]\noutput y: %s[%d, %d]\nconst w: int8[%d, %d] {%s}\n"
+                        "const sum: int32[%d] {%s}\nconst scale: float[%d] {%s}\nconst bias: float[%d] {%s}\n"
+                        "kernel k\n  for i0 < %d\n    for j1 < %d\n      reduce r2 < %d\n"
+                        "        s0: int32 += (int32(x[i0, r2]) * int32(w[r2, j1]))\n"
+                        "      y[i0, j1] = %s((rint((%s / %.9g)) + %d.0))\n",
+                        n, k, type, n, CHANNELS, k, CHANNELS, list(a, "%d", weights, k * CHANNELS), CHANNELS,
+                        list(a, "%d", sums, CHANNELS), CHANNELS, list(a, "%g", m->scale, CHANNELS), CHANNELS,
+                        list(a, "%g", m->bias, CHANNELS), n, CHANNELS, k, type, value, m->divisor, m->zero);
+}
+
+static tensor run(program *p, arena *a, const tensor *x) {
+    const char *message = NULL;
+    tensor out[1];
+    if (interp_program(p, a, x, out, (interp_limits){0}, &message) != INTERP_OK) fail_msg("%s", message);
+    return out[0];
+}
+
+typedef struct found {
+    bool rewritten; // to integers
+    bool branches;  // with floats near steps
+    int64_t band, step;
+} found;
+
+static found examine(const program *p) {
+    found f = {0};
+    const kernel *k = p->kernels.at[0];
+    const expr *x = k->stages.at[0]->writes.at[0].value;
+    while (x->op == X_MIN || x->op == X_MAX) x = x->arg[0]; // limits of a Clip
+    f.branches = x->op == X_SELECT;
+    if (f.branches) {
+        const expr *near = x->arg[0];
+        f.band = near->arg[1]->i, f.step = near->arg[0]->arg[1]->i + 1;
+        x = x->arg[2];
+    }
+    f.rewritten = x->op == X_CAST && x->arg[0]->dtype == DT_I32;
+    return f;
+}
+
+static found check(const model *m) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    const char *text = text_of(a, m);
+    if (!DIAG_TRY(&d, jump)) fail_msg("%s", text);
+    tensor x = rows(a, m);
+    target *t = target_from_options(
+        a, &d, &(target_options){.triple = "thumbv7m-none-eabi", .cpu = "cortex-m3", .fp = FP_DEFAULT});
+    program *plain = program_parse(a, &d, "test.kernels", text),
+            *p = program_parse(a, &d, "test.kernels", text);
+    pass_fixed_point(&(pass_context){.program = p, .target = t, .opt = 2});
+    found f = examine(p);
+    tensor want = run(plain, a, &x), got = run(p, a, &x);
+    const uint8_t *v = want.data, *w = got.data;
+    for (int64_t i = 0; i < want.count; i++)
+        if (v[i] != w[i])
+            fail_msg("sum %d, channel %d: %d instead of %d\n%s", least_sum(m) + (int)(i / CHANNELS),
+                     (int)(i % CHANNELS), w[i], v[i], text);
+    arena_destroy(a);
+    return f;
+}
+
+// Scales of a layer that uses most of its range.
+static model ordinary(uint32_t *seed, int length, int j) {
+    model m = {.length = length, .is_signed = j % 2, .one = j % 5 == 4, .divisor = between(seed, 0.01, 0.2)};
+    m.zero = m.is_signed ? j * 37 % 256 - 128 : j * 29 % 256;
+    for (int c = 0; c < CHANNELS; c++) {
+        m.scale[c] = m.divisor * 255 / count_of(&m) * between(seed, 0.5, 6);
+        m.bias[c] = m.divisor * between(seed, -100, 100);
+        m.sum[c] = (int)between(seed, -3000, 3000);
+    }
+    return m;
+}
+
+static void every_sum_gives_the_same_byte(void **state) {
+    (void)state;
+    uint32_t seed = 3;
+    for (int j = 0; j < 10; j++) {
+        model m = ordinary(&seed, j < 9 ? 2 + j / 2 : MOST, j);
+        m.clips = j % 3 == 1;
+        found f = check(&m);
+        assert_true(f.rewritten);
+        if (f.branches) assert_true(2 * f.band * 32 <= f.step);
+    }
+}
+
+// s * 2^-7 - 0.5 rounds to even: no line has such steps.
+static void ties_stay_floats_near_steps(void **state) {
+    (void)state;
+    for (int bits = 5; bits < 9; bits++) {
+        model m = {.length = 3, .is_signed = bits % 2, .zero = 3, .divisor = 0.5};
+        for (int c = 0; c < CHANNELS; c++) m.scale[c] = ldexp(0.5, -bits), m.bias[c] = 0.25 * c;
+        found f = check(&m);
+        assert_true(f.rewritten && f.branches);
+    }
+}
+
+// Of a channel without weights, of one that saturates at once, and of values that exceed the range of the sums.
+static void unusual_scales_give_the_same_bytes(void **state) {
+    (void)state;
+    uint32_t seed = 11;
+    static const double factor[] = {1e-9, 1e-4, 40, 3000, 1e7};
+    for (int j = 0; j < 10; j++) {
+        model m = ordinary(&seed, 3, j);
+        for (int c = 0; c < CHANNELS; c++) m.scale[c] *= j < 5 ? factor[j] : factor[(c + j) % 5];
+        m.clips = j % 2;
+        check(&m);
+    }
+}
+
+// A factor below zero falls: nothing is rewritten.
+static void falling_functions_stay(void **state) {
+    (void)state;
+    uint32_t seed = 17;
+    model m = ordinary(&seed, 4, 0);
+    m.scale[2] = -m.scale[2];
+    assert_false(check(&m).rewritten);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_sum_gives_the_same_byte),
+        cmocka_unit_test(ties_stay_floats_near_steps),
+        cmocka_unit_test(unusual_scales_give_the_same_bytes),
+        cmocka_unit_test(falling_functions_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
