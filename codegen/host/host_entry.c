@@ -646,9 +646,8 @@ static void write_workspace_bytes(host_builder *a, const target *t) {
 
 // ---------------------------------------------------------------- sizes of outputs
 static ins *bound_or_dim(host *h, dim *d) {
-    if (!dims_are_opaque(&d, 1)) return host_dim(h, d);
-    int64_t most = dim_upper(d);
-    return lb_int(&h->b, i64(), most < INT64_MAX / 2 ? most : -1);
+    const dim *most = dim_largest(d);
+    return most ? host_dim(h, most) : lb_int(&h->b, i64(), -1);
 }
 
 static void write_output_sizes(host_builder *a, const target *t) {

@@ -42,6 +42,7 @@ struct dim {
     int64_t divisor;  // every value is a multiple of it (>= 1; 0 only for constant 0)
     int64_t value;    // DIM_CONST
     const char *name; // DIM_SYMBOL, DIM_OPAQUE: unique in the table
+    dim *most;        // DIM_OPAQUE: it is at most this; NULL: not known
     int nterms;       // DIM_POLY
     dim_term *terms;
     dim *a, *b, *c; // operands of the other kinds (SELECT: c ? a : b)
@@ -90,6 +91,8 @@ int64_t dim_value(const dim *d); // of a DIM_CONST
 // Proven bounds, often tighter than min and max; INT64_MIN and INT64_MAX where nothing is proven.
 int64_t dim_lower(dim *d);
 int64_t dim_upper(dim *d);
+// A dim without opaques that d never exceeds; NULL: not known.
+dim *dim_largest(dim *d);
 bool dim_divisible(const dim *d, int64_t by);
 // The greatest multiple of an atom from which n dims can be computed without dividing: 4 for 8*N + 1 and 4*N. 0: it is in
 // none.

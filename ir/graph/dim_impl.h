@@ -35,6 +35,8 @@ void dim_set_range(dim *d);
 bool dim_nonzero(const dim *d);
 // A proven lower bound of d, better than its interval.
 int64_t dim_low(dim *d, int depth);
+// dim_largest; depth: of opaques that are bounded by opaques.
+dim *dim_most(dim *d, int depth);
 
 // All dims below d and d itself, operands before users.
 typedef struct dim_walk {

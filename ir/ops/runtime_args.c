@@ -122,12 +122,14 @@ int infer_common_length(const node *n, int first, int last) {
     return -1;
 }
 
-dim *infer_count_dim(const node *n, const dim *most) {
+dim *infer_count_dim(const node *n, dim *most) {
     const value *v = NULL;
     for (int j = 0; j < n->nout && !v; j++) v = n->out[j];
     dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
     if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
-    if (most && most->max < d->max) dim_bound(d, 0, most->max, 1);
+    if (!most) return d;
+    d->most = most;
+    if (most->max < d->max) dim_bound(d, 0, most->max, 1);
     return d;
 }
 

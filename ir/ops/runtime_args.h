@@ -18,7 +18,7 @@ bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, d
 int infer_common_length(const node *n, int first, int last);
 // A size that is counted at run time: a runtime symbol named after the first output in use, at most `most`
 // (NULL: unbounded).
-dim *infer_count_dim(const node *n, const dim *most);
+dim *infer_count_dim(const node *n, dim *most);
 // Reports the first element of input i that is constant and outside [-size, size), where size is that of the
 // element's axis: element e is a position on axis e % count.
 void infer_positions(const node *n, int i, dim *const *sizes, int count);

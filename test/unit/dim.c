@@ -248,6 +248,34 @@ static void bad_text_is_refused(void **state) {
     assert_null(dim_parse(f->t, deep));
 }
 
+static void largest_values_have_no_opaques(void **state) {
+    fixture *f = *state;
+    dim *n = bounded(f, "N", 1, 100, 1), *m = dim_symbol(f->t, "M");
+    dim *x = dim_opaque(f->t, "x", 0, INT64_MAX), *y = dim_opaque(f->t, "y", 0, INT64_MAX);
+    x->most = dim_mul(n, m), y->most = dim_addk(x, 2);
+    static const char *const pairs[][2] = {
+        {"?x", "M*N"},
+        {"2*?y + M", "2*M*N + M + 4"},
+        {"floordiv(?y, N)", "floordiv(M*N + 2, N)"},
+        {"min(?y - ?x, 7)", "min(M*N + 2, 7)"},
+        {"min(?z, ?x)", "M*N"},
+        {"max(?x, 3)", "max(M*N, 3)"},
+        {"select(lt(?z, 2), ?x, N)", "max(M*N, N)"},
+        {"?x*?y", "M*M*N*N + 2*M*N"},
+        {"eq(?z, 2)", "1"},
+        {"N - ?x", "N"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        dim *most = dim_largest(parse(f, pairs[i][0]));
+        if (!most || most != parse(f, pairs[i][1]))
+            fail_msg("%s: at most %s", pairs[i][0], most ? dim_text(f->a, most) : "nothing");
+    }
+    assert_null(dim_largest(parse(f, "?z + N")));
+    assert_null(dim_largest(parse(f, "?x - ?z")));
+    x->most = y, y->most = x; // bounds that go in a circle say nothing
+    assert_null(dim_largest(x));
+}
+
 // ---- Random expressions. Each dim is made beside a program that computes it plainly.
 
 enum { NATOMS = 4, NSAMPLES = 40, ROUNDS = 4000, POOL = 24 };
@@ -318,6 +346,14 @@ static void check_value(random_state *r, dim *d, int64_t want) {
                  known, (long long)want, (long long)d->min, (long long)d->max, (long long)d->divisor);
 }
 
+static void check_largest(random_state *r, const dim *d, const dim *most, int64_t value) {
+    int64_t v;
+    if (dim_is_opaque(most)) fail_msg("%s has an opaque", dim_text(r->f->a, most));
+    if (dim_eval(most, lookup_sample, r, &v) && v < value)
+        fail_msg("%s is %lld, but at most %s = %lld", dim_text(r->f->a, d), (long long)value,
+                 dim_text(r->f->a, most), (long long)v);
+}
+
 static void check_pair(random_state *r, dim *a, dim *b, int64_t x, int64_t y) {
     tri less = dim_less(a, b), at_most = dim_less_equal(a, b), same = dim_equal(a, b);
     bool wrong = (less == TRI_YES && x >= y) || (less == TRI_NO && x < y) || (at_most == TRI_YES && x > y) ||
@@ -333,12 +369,14 @@ static void one_round(random_state *r) {
     dim *d = makers[op](r->pool[i], r->pool[k]);
     if (d->kind == DIM_OVERFLOW) return;
     sample s = {0};
+    const dim *most = dim_largest(d);
     for (int c = 0; c < NSAMPLES; c++) {
         r->column = c;
         if (!r->values[i].known[c] || !r->values[k].known[c]) continue;
         s.known[c] = plain(op, r->values[i].v[c], r->values[k].v[c], &s.v[c]) && llabs(s.v[c]) < 1000000;
         if (!s.known[c]) continue;
         check_value(r, d, s.v[c]);
+        if (most) check_largest(r, d, most, s.v[c]);
         check_pair(r, r->pool[i], r->pool[k], r->values[i].v[c], r->values[k].v[c]);
         dim *fixed = c == 0 ? dim_substitute(d, sample_const, r) : NULL;
         if (fixed && !dim_is(fixed, s.v[c]))
@@ -356,12 +394,15 @@ static void one_round(random_state *r) {
 static void start_pool(random_state *r) {
     static const int64_t ranges[NATOMS][3] = {{0, 12, 1}, {1, 9, 1}, {-5, 5, 1}, {0, 24, 4}};
     for (int i = 0; i < NATOMS; i++) {
-        r->atoms[i] = dim_opaque(r->f->t, &"abcd"[i], ranges[i][0], ranges[i][1]);
-        dim_bound(r->atoms[i], INT64_MIN, INT64_MAX, ranges[i][2]);
+        r->atoms[i] =
+            i == 0 ? dim_symbol(r->f->t, "a") : dim_opaque(r->f->t, &"abcd"[i], INT64_MIN, INT64_MAX);
+        dim_bound(r->atoms[i], ranges[i][0], ranges[i][1], ranges[i][2]);
+        if (i == 1) r->atoms[1]->most = dim_addk(r->atoms[0], 1);
         for (int c = 0; c < NSAMPLES; c++) {
             r->atom_values[i].known[c] = true;
-            r->atom_values[i].v[c] =
-                pick(r, ranges[i][0] / ranges[i][2], ranges[i][1] / ranges[i][2]) * ranges[i][2];
+            int64_t *v = &r->atom_values[i].v[c], room = r->atom_values[0].v[c] + 1;
+            *v = pick(r, ranges[i][0] / ranges[i][2], ranges[i][1] / ranges[i][2]) * ranges[i][2];
+            if (i == 1 && *v > room) *v = room;
         }
     }
     for (int i = 0; i < POOL; i++) {
@@ -397,6 +438,7 @@ int main(void) {
         TEST(large_dims_stay_exact),
         TEST(deep_chains_are_cheap),
         TEST(bad_text_is_refused),
+        TEST(largest_values_have_no_opaques),
         TEST(random_dims_mean_what_they_compute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,7 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
         for (int j = 0; j < ta->rank; j++) {
             dim *own = infer_unknown_dim(n, "if", NULL);
             bool known = restored || dim_equal(ta->dims[j], tb->dims[j]) == TRI_YES;
+            own->most = dim_max(ta->dims[j], tb->dims[j]);
             dims[j] = known ? whole->dims[j] : own;
         }
         infer_set(n, i, ta->elem, ta->rank, dims);

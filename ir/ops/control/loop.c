@@ -160,6 +160,7 @@ static void loop_infer(node *n) {
     check_counters(n, g);
     dim *iteration = infer_unknown_dim(n, "iteration", NULL);
     dim *trips = infer_unknown_dim(n, "trips", most_trips(n));
+    trips->most = most_trips(n);
     start_types(n, g, iteration);
     for (int i = 0; i < carried_count(n); i++)
         for (int j = 0; j < carried_rank(n, i); j++) infer_unknown_dim(n, "carried", NULL);

@@ -148,9 +148,14 @@ static void unique_lower(lowering *l, node *n) {
 OPERATOR(Unique, .infer = unique_infer, .lower = unique_lower);
 
 // ---------------------------------------------------------------- NonMaxSuppression
+// The maximum number of boxes selected per class.
+static dim *nms_chosen(const node *n, dim *most) {
+    return dim_max(infer_k(n, 0), dim_min(most, infer_in(n, 0)->dims[1]));
+}
+
 static void nms_infer(node *n) {
     const type *boxes = infer_in(n, 0), *scores = infer_in(n, 1);
-    dim **most;
+    dim **most, *chosen = infer_k(n, 0);
     int count;
     if (infer_rank(n, 0) != 3 || infer_rank(n, 1) != 3)
         infer_error(
@@ -159,21 +164,24 @@ static void nms_infer(node *n) {
     infer_same_dim(n, boxes->dims[0], scores->dims[0], "number of batches");
     infer_same_dim(n, boxes->dims[1], scores->dims[2], "number of boxes");
     infer_same_dim(n, boxes->dims[2], infer_k(n, 4), "size of a box");
-    if (node_in(n, 2) && infer_has_rank(n, 2) && infer_argument(n, 2, 1, &most, &count, DT_I64) && count != 1)
-        infer_error(n, "max_output_boxes_per_class must have one element, not %d", count);
-    dim *out[2] = {infer_count_dim(n, NULL), infer_k(n, 3)};
+    if (node_in(n, 2)) {
+        bool known = infer_has_rank(n, 2) && infer_argument(n, 2, 1, &most, &count, DT_I64);
+        if (known && count != 1)
+            infer_error(n, "max_output_boxes_per_class must have one element, not %d", count);
+        chosen = known ? nms_chosen(n, most[0]) : NULL;
+    }
+    dim *classes = dim_mul(scores->dims[0], scores->dims[1]);
+    dim *out[2] = {infer_count_dim(n, chosen ? dim_mul(classes, chosen) : NULL), infer_k(n, 3)};
     infer_set(n, 0, DT_I64, 2, out);
 }
 
-// The maximum number of boxes selected per class.
 static dim *nms_most(lowering *l, node *n) {
     int count;
-    dim *zero = infer_k(n, 0);
-    if (!node_in(n, 2)) return zero;
+    if (!node_in(n, 2)) return infer_k(n, 0);
     lower_in(l, n, 2);
     lower_arguments(l, n);
     dim **most = lower_argument(l, n, 2, 1, &count);
-    return dim_max(zero, dim_min(most[0], infer_in(n, 0)->dims[1]));
+    return nms_chosen(n, most[0]);
 }
 
 static void nms_lower(lowering *l, node *n) {
