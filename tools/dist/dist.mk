@@ -35,10 +35,10 @@ $(STATIC)/libonnxc.so: $(LIB_O) $(filter-out %/main.o,$(CLI_O)) $(addprefix $(ST
 	$(CXX) -shared -s -Wl,-soname,libonnxc.so.0 -Wl,-z,nodelete -Wl,-z,defs -Wl,--version-script=tools/dist/libonnxc.map \
 	    -Wl,--gc-sections -o $@ $(filter %.o %.a,$^) $(STATIC_LLVM) \
 	    -Wl,-Bstatic -lprotobuf-c -lz -lzstd -Wl,-Bdynamic -static-libstdc++ -static-libgcc $(STATIC_OLD) -lm
-$(STATIC)/onnxc: PROGRAM := onnxc_main $$ORIGIN/../lib
-$(STATIC)/ld.lld: PROGRAM := onnxc_lld $$ORIGIN/..
-$(STATIC)/onnxc $(STATIC)/ld.lld: tools/dist/program.c tools/dist/glibc.c $(STATIC)/libonnxc.so
-	$(CC) $(CFLAGS) -s -DFUNCTION=$(word 1,$(PROGRAM)) -DONNXC_PROGRAM -Wl,-rpath,'$(word 2,$(PROGRAM))' -o $@ $^
+$(STATIC)/onnxc: PROGRAM := onnxc_main ../lib
+$(STATIC)/ld.lld: PROGRAM := onnxc_lld ..
+$(STATIC)/onnxc $(STATIC)/ld.lld: tools/dist/program.c tools/dist/glibc.c | $(STATIC)/libonnxc.so
+	$(CC) $(CFLAGS) -s -DFUNCTION='"$(word 1,$(PROGRAM))"' -DFOLDER='"$(word 2,$(PROGRAM))"' -DONNXC_PROGRAM -o $@ $^ $(STATIC_OLD)
 $(STATIC)/libonnxc-rt.a: $(B)/libonnxc-rt.a
 	@mkdir -p $(@D)
 	cp $< $@

@@ -30,6 +30,9 @@ enum { STAT_VERSION = 0 };
 
 #ifdef ONNXC_PROGRAM
 OLD(__libc_start_main)
+OLD(dlerror)
+OLD(dlopen)
+OLD(dlsym)
 #else
 // 2.34: functions of libpthread and libdl went to libc.
 OLD(__pthread_key_create)
