@@ -4,7 +4,8 @@
 // One model is compiled in which a switch, an element of a further input, selects for each value and weight whether it is
 // rounded. With it, the loss of any mixture is measured by running it. Nodes are ordered by the noise that each alone adds to
 // the outputs, over the time that it saves; the shortest prefix of this order that must stay in float is found by
-// bisection, and then checked with the model itself.
+// bisection. Nodes of the prefix that the goal does not need return to integers, those with the largest gain first. The model
+// itself then says whether the goal is reached; if not, the fewest further nodes are found by bisection again.
 #include "compiler/base/clock.h"
 #include "compiler/quantize/impl.h"
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct goals {
 
 typedef struct unit {
     node *n;
-    double noise, rank;
+    double noise, gain, rank;
 } unit;
 
 typedef struct search {
@@ -184,8 +185,9 @@ static void order_units(search *s) {
     }
     for (int i = 0; i < s->units.n; i++) {
         unit *u = &s->units.at[i];
-        double gain = p->nodes[u->n->id].gain, least = 0.01 * mean; // measured gains are noisy
-        u->rank = u->noise / (gain > least ? gain : least > 0 ? least : 1);
+        double least = 0.01 * mean; // measured gains are noisy
+        u->gain = p->nodes[u->n->id].gain;
+        u->rank = u->noise / (u->gain > least ? u->gain : least > 0 ? least : 1);
     }
     if (s->units.n) qsort(s->units.at, (size_t)s->units.n, sizeof *s->units.at, by_rank);
 }
@@ -213,21 +215,70 @@ static int bisect(search *s) {
     return hi;
 }
 
+static int by_gain(const void *a, const void *b) {
+    double x = ((const unit *)a)->gain, y = ((const unit *)b)->gain;
+    return (x < y) - (x > y);
+}
+
+// Of the first `kept` units, those without which the goal is missed move to the front; returns their number.
+static int spare(search *s, int kept) {
+    const double most = 30; // seconds
+    double start = clock_now();
+    unit *all = s->units.at, *others = ARENA_ARRAY(s->plan->arena, unit, s->units.n + 1);
+    int needed = 0, spared = 0;
+    if (kept) qsort(all, (size_t)kept, sizeof *all, by_gain);
+    for (int i = 0; i < kept; i++) {
+        qnode *q = &s->plan->nodes[all[i].n->id];
+        if (clock_now() - start < most) {
+            q->kept = false;
+            loss l = loss_of_choice(s);
+            q->kept = !reached(&s->goals, &l);
+        }
+        if (q->kept) all[needed++] = all[i];
+        else others[spared++] = all[i];
+    }
+    if (spared) qsort(others, (size_t)spared, sizeof *others, by_rank);
+    memcpy(all + needed, others, (size_t)spared * sizeof *all);
+    return needed;
+}
+
 // ---------------------------------------------------------------- the search
-static loss true_loss(search *s) {
+static void keep(search *s, int n) {
+    keep_first(s, n);
+    choose_nodes(s->plan);
+    choose_ranges(s->plan);
+}
+
+// Whether the model itself reaches the goal with the first n units in float.
+static bool suffices(search *s, int n) {
     plan *p = s->plan;
-    choose_nodes(p);
-    choose_ranges(p);
+    keep(s, n);
     arena *a = arena_within(p->arena);
     runnable *r = compile_edited(p, a, edit_quantised, p);
     loss l = measure_loss(p, r, INT32_MAX, NULL);
-    if (reached(&s->goals, &l)) {
+    bool yes = reached(&s->goals, &l);
+    if (yes) {
         p->loss = ARENA_NEW(p->arena, loss);
         *p->loss = l;
         if (p->time_after > 0) p->time_after = time_of_run(p, a, r);
     }
     arena_destroy(a);
-    return l;
+    return yes;
+}
+
+// The fewest units, at least `least`, with which the model itself reaches the goal; all of them: none do.
+static int find_sufficient(search *s, int least) {
+    int lo = least - 1, hi = least;
+    for (int step = 1; hi < s->units.n && !suffices(s, hi); step *= 2) {
+        lo = hi;
+        hi = hi + step < s->units.n ? hi + step : s->units.n;
+    }
+    while (hi - lo > 1) {
+        int middle = lo + (hi - lo) / 2;
+        if (suffices(s, middle)) hi = middle;
+        else lo = middle;
+    }
+    return hi;
 }
 
 // A few samples for every node alone, more for mixtures.
@@ -268,16 +319,10 @@ void search_mixture(plan *p) {
     choose_samples(&s);
     measure_sensitivity(&s);
     order_units(&s);
-    int kept = bisect(&s), step = 1;
+    int kept = spare(&s, bisect(&s));
     arena_destroy(a);
-    for (;;) {
-        keep_first(&s, kept);
-        if (kept >= s.units.n) break;
-        loss l = true_loss(&s);
-        if (reached(&s.goals, &l)) break;
-        kept = kept + step < s.units.n ? kept + step : s.units.n;
-        step *= 2;
-    }
+    kept = find_sufficient(&s, kept);
+    keep(&s, kept);
     if (kept >= s.units.n)
         diag_fatal(
             p->diag, NULL,
