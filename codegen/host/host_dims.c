@@ -43,7 +43,9 @@ static ins *known_dim(void *user, const dim *d) {
     host *h = user;
     if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) return find_cached(h, &h->values, d);
     ins *v = map_get_number(&h->atoms, (uint64_t)d->id);
-    if (!v) diag_fatal_missing(h->builder->diag, NULL, "size '%s' does not follow from any input", d->name);
+    if (!v)
+        diag_fatal_missing(h->builder->diag, NULL,
+                           "size '%s' cannot be computed from the sizes of the inputs", d->name);
     return v->op == L_VAR ? read_variable(h, d, v) : v;
 }
 

@@ -101,7 +101,7 @@ static const ProtobufCMessageDescriptor *message_of(type_kind kind) {
 static import_value *read_value(arena *a, diag *d, mapped m, type_kind kind) {
     importer im = importer_new(a, d, NULL);
     const ProtobufCMessageDescriptor *message = message_of(kind);
-    if (!message) diag_defect(d, NULL, "'%s' is to be read as a value of unknown kind", m.path);
+    if (!message) diag_defect(d, NULL, "'%s' would be read as a value of unknown kind", m.path);
     im.data = m.data;
     im.size = m.size;
     const ProtobufCMessage *from = wire_unpack(a, d, message, m.data, m.size);

@@ -103,8 +103,7 @@ static void choose(conversion *c) {
         converted += q->quantised;
     }
     if (converted) return;
-    diag_fatal(p->diag, NULL, "nothing to convert: no node computes in float32 and may compute in %s",
-               p->own->to);
+    diag_fatal(p->diag, NULL, "nothing to convert: no float32 node can compute in %s", p->own->to);
 }
 
 // ---------------------------------------------------------------- values

@@ -28,7 +28,7 @@ static void choose_activation(plan *p) {
                                                 : DT_I8;
     p->symmetric = strstr(s, "symmetric") != NULL;
     if (wide != (dtype_bits(p->activation) == 16))
-        diag_fatal(p->diag, NULL, "--activations=%s does not go with --to=%s", s, p->own->to);
+        diag_fatal(p->diag, NULL, "--activations=%s cannot be combined with --to=%s", s, p->own->to);
 }
 
 // ---------------------------------------------------------------- nothing to do
@@ -70,7 +70,7 @@ static void plan_static(plan *p) {
     const char *w = p->own->weights;
     if (w && (strcmp(w, "kquant") == 0 || strcmp(w, "gptq") == 0)) {
         diag_hint(p->diag, "--to=int8-weights, int4-weights and int2-weights quantise weights alone");
-        diag_fatal(p->diag, NULL, "--weights=%s does not go with --to=%s", w, p->own->to);
+        diag_fatal(p->diag, NULL, "--weights=%s cannot be combined with --to=%s", w, p->own->to);
     }
     choose_activation(p);
     find_roles(p);

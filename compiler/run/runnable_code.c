@@ -318,7 +318,8 @@ runnable *loaded_model(pipeline *p) {
             (load_name){custom.at[j], (const void *)custom_find(p->diag, p->options, custom.at[j], false)};
     if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
-        diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
+        diag_fatal(p->diag, NULL, "--hook: compiled code that onnxc runs itself cannot call '%s'",
+                   p->options->hook);
     p->make_code = loadable_code;
     pipeline_output(p);
     loaded *l = load_emitted(p->arena, p->diag, p->loops, p->code, names, n);

@@ -115,7 +115,7 @@ static bool npy_dictionary(npy_reader *r, npy_header *h) {
         if (!take(r, ",") && *r->s != '}') return wrong(r, "its header is not a dictionary");
     }
     take(r, "");
-    if (*r->s) return wrong(r, "its header goes on after the dictionary");
+    if (*r->s) return wrong(r, "its header has text after the dictionary");
     if (!h->descr || !h->has_order || !h->has_shape)
         return wrong(r, "its header lacks 'descr', 'fortran_order' or 'shape'");
     return npy_countable(h) || wrong(r, "its shape has more elements than 64 bits can count");

@@ -201,7 +201,7 @@ static void parse_statement(reader *p, graph *g) {
             }
             VEC_PUSH(p->m->arena, &outs, parse_result(p, name));
         } else if (outs.n) {
-            reader_fail(p, "a result is expected");
+            reader_fail(p, "expected a result");
         }
     }
     if (outs.n) reader_expect(p, "=");
@@ -271,6 +271,6 @@ module *graph_parse(arena *a, diag *d, const char *file, const char *text) {
     parse_graph(&p, NULL, NULL);
     reader_expect(&p, "}");
     reader_skip(&p);
-    if (*p.s) reader_fail(&p, "the text goes on after its end");
+    if (*p.s) reader_fail(&p, "unexpected text after the end");
     return p.m;
 }

@@ -55,17 +55,17 @@ bool reader_accept_word(reader *p, const char *word) {
 }
 
 void reader_expect(reader *p, const char *symbol) {
-    if (!reader_accept(p, symbol)) reader_fail(p, "'%s' is expected", symbol);
+    if (!reader_accept(p, symbol)) reader_fail(p, "expected '%s'", symbol);
 }
 
 void reader_expect_word(reader *p, const char *word) {
-    if (!reader_accept_word(p, word)) reader_fail(p, "'%s' is expected", word);
+    if (!reader_accept_word(p, word)) reader_fail(p, "expected '%s'", word);
 }
 
 const char *reader_bytes(reader *p, size_t *n) {
     reader_skip(p);
     const char *s = text_unquote(p->m->arena, &p->s, n);
-    if (!s) reader_fail(p, "a quoted string is expected");
+    if (!s) reader_fail(p, "expected a quoted string");
     return s;
 }
 
@@ -80,7 +80,7 @@ const char *reader_name(reader *p) {
     reader_skip(p);
     if (*p->s == '"') return reader_string(p);
     size_t n = bare_name_length(p->s);
-    if (!n) reader_fail(p, "a name is expected");
+    if (!n) reader_fail(p, "expected a name");
     p->s += n;
     return arena_strndup(p->m->arena, p->s - n, n);
 }
@@ -98,7 +98,7 @@ int64_t reader_int(reader *p) {
     char *end = (char *)p->s;
     errno = 0;
     long long v = is_digit(p->s[*p->s == '-']) ? strtoll(p->s, &end, 10) : 0;
-    if (end == p->s || errno) reader_fail(p, "an integer is expected");
+    if (end == p->s || errno) reader_fail(p, "expected an integer");
     p->s = end;
     return v;
 }
@@ -108,7 +108,7 @@ static uint64_t parse_unsigned(reader *p) {
     char *end = (char *)p->s;
     errno = 0;
     unsigned long long v = is_digit(*p->s) ? strtoull(p->s, &end, 10) : 0;
-    if (end == p->s || errno) reader_fail(p, "an unsigned integer is expected");
+    if (end == p->s || errno) reader_fail(p, "expected an unsigned integer");
     p->s = end;
     return v;
 }
@@ -120,7 +120,7 @@ double reader_double(reader *p) {
     else if (reader_accept_word(p, "inf")) v = INFINITY;
     else {
         char *end;
-        if (!is_digit(*p->s)) reader_fail(p, "a number is expected");
+        if (!is_digit(*p->s)) reader_fail(p, "expected a number");
         v = strtod(p->s, &end);
         p->s = end;
     }
@@ -131,7 +131,7 @@ float reader_float(reader *p) {
     if (!reader_accept(p, "bits:")) return (float)reader_double(p);
     char *end;
     unsigned long bits = strtoul(p->s, &end, 16);
-    if (end != p->s + 8) reader_fail(p, "eight hexadecimal digits are expected");
+    if (end != p->s + 8) reader_fail(p, "expected eight hexadecimal digits");
     p->s = end;
     uint32_t narrow = (uint32_t)bits;
     float f;
@@ -154,7 +154,7 @@ dim *reader_dim(reader *p) {
     reader_skip(p);
     const char *from = p->s;
     dim *d = dim_parse_at(p->m->dims, &p->s);
-    if (!d) reader_fail_at(p, from, "a dim is expected");
+    if (!d) reader_fail_at(p, from, "expected a dim");
     return d;
 }
 
@@ -165,7 +165,7 @@ static bool at_end_of_number(reader *p) {
 
 void reader_dim_declaration(reader *p) {
     dim *d = reader_dim(p);
-    if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) reader_fail(p, "the name of a dim is expected");
+    if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) reader_fail(p, "expected the name of a dim");
     reader_expect_word(p, "in");
     int64_t lo = reader_accept(p, "..") ? INT64_MIN : reader_int(p);
     if (lo != INT64_MIN) reader_expect(p, "..");

@@ -72,7 +72,7 @@ void parse_let(program_reader *r) {
     if (reader_int(&r->in) != r->lets.n) reader_fail(&r->in, "$%d is the next one", r->lets.n);
     reader_expect(&r->in, "=");
     tree *t = parse_expr(r);
-    if (t->is_let) reader_fail(&r->in, "a let of a let");
+    if (t->is_let) reader_fail(&r->in, "'let' cannot be nested");
     t->is_let = true;
     VEC_PUSH(r->p->arena, &r->lets, t);
 }
@@ -121,7 +121,7 @@ static tree *parse_infix(program_reader *r) {
         if (!word || strncmp(r->in.s, word, strlen(word)) || (int)strlen(word) <= longest) continue;
         longest = (int)strlen(word), t->op = op;
     }
-    if (!longest) reader_fail(&r->in, "an operation is expected");
+    if (!longest) reader_fail(&r->in, "expected an operation");
     r->in.s += longest;
     t->arg[1] = parse_expr(r);
     reader_expect(&r->in, ")");
@@ -183,7 +183,7 @@ tree *parse_expr(program_reader *r) {
     else if (*in->s == '$') t = parse_let_name(r);
     else if (after > in->s) t = *after == '(' ? parse_call(r) : parse_word(r);
     else if (reader_accept(in, "(")) t = parse_infix(r);
-    else reader_fail(in, "an expression is expected");
+    else reader_fail(in, "expected an expression");
     in->depth--;
     return t;
 }
@@ -201,7 +201,7 @@ tree **parse_index(program_reader *r, const buffer *b) {
 
 // ---------------------------------------------------------------- building
 _Noreturn static void fail_type(const program_reader *r, const tree *t, dtype got, dtype want) {
-    reader_fail_at(&r->in, t->at, "this is %s where %s is expected", dtype_name(got), dtype_name(want));
+    reader_fail_at(&r->in, t->at, "expected %s, got %s", dtype_name(want), dtype_name(got));
 }
 
 static bool is_computed(dtype t) {
@@ -210,7 +210,7 @@ static bool is_computed(dtype t) {
 
 static expr *build_const(program_reader *r, const tree *t, dtype want) {
     dtype own = t->type != DT_NONE ? t->type : want != DT_NONE ? want : number_type(t->is_float);
-    if (!is_computed(own)) reader_fail_at(&r->in, t->at, "kernels do not compute in %s", dtype_name(own));
+    if (!is_computed(own)) reader_fail_at(&r->in, t->at, "kernels cannot compute in %s", dtype_name(own));
     expr e = {.op = X_CONST, .dtype = own};
     if (dtype_is_float(own)) e.f = t->is_float ? t->f : (double)t->i;
     else e.i = t->i;
@@ -272,7 +272,7 @@ static bool takes(expr_op op, dtype t) {
 
 static void check_to(const program_reader *r, const tree *t, dtype from) {
     bool numeric = dtype_is_float(t->type) || dtype_is_int(t->type) || t->type == DT_BOOL;
-    if (!numeric) reader_fail_at(&r->in, t->at, "kernels do not compute in %s", dtype_name(t->type));
+    if (!numeric) reader_fail_at(&r->in, t->at, "kernels cannot compute in %s", dtype_name(t->type));
     bool same_width = is_computed(t->type) && dtype_bits(t->type) == dtype_bits(from);
     if (t->op == X_BITCAST && !same_width)
         reader_fail_at(&r->in, t->at, "bitcast of %s to %s", dtype_name(from), dtype_name(t->type));

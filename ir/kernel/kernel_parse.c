@@ -19,13 +19,11 @@ void find_line(program_reader *r) {
 
 void next_line(program_reader *r) {
     reader_skip(&r->in);
-    if (*r->in.s && *r->in.s != '\n') reader_fail(&r->in, "the line goes on after its end");
+    if (*r->in.s && *r->in.s != '\n') reader_fail(&r->in, "unexpected text at the end of the line");
     find_line(r);
 }
 
-void fail_column(const program_reader *r) {
-    reader_fail(&r->in, "the line is not in the column of those that it belongs to");
-}
+void fail_column(const program_reader *r) { reader_fail(&r->in, "inconsistent indentation"); }
 
 int parse_choice(program_reader *r, const char *const *words, int n) {
     reader_skip(&r->in);
@@ -176,7 +174,7 @@ static void parse_axes(stage_reader *g) {
         int a = parse_axis(r, kind);
         bool again = a < r->k->nouter;
         for (int j = 0; j < g->s->axes.n; j++) again |= g->s->axes.at[j] == a;
-        if (again) reader_fail(&r->in, "the axis is there already");
+        if (again) reader_fail(&r->in, "the axis is defined twice");
         stage_axis(r->k, g->s, a);
         next_line(r);
         g->inner += 2;
@@ -193,14 +191,14 @@ static void parse_state(stage_reader *g) {
         const char *name = reader_name(&r->in);
         x.dtype = dtype_from_name(name);
         if (x.dtype == DT_NONE || x.dtype == DT_STRING || dtype_compute(x.dtype) != x.dtype)
-            reader_fail(&r->in, "kernels do not compute in '%s'", name);
+            reader_fail(&r->in, "kernels cannot compute in '%s'", name);
     }
     int op = parse_choice(r, reduce_words, RED_CUSTOM + 1);
-    if (op < 0) reader_fail(&r->in, "an assignment is expected");
+    if (op < 0) reader_fail(&r->in, "expected an assignment");
     x.op = op;
     t.step = parse_expr(r);
     if (reader_accept_word(&r->in, "from")) t.init = parse_expr(r);
-    else if (x.op == RED_CUSTOM) reader_fail(&r->in, "'from' and the first value are expected");
+    else if (x.op == RED_CUSTOM) reader_fail(&r->in, "expected 'from' and the first value");
     else x.init = reduce_neutral(r->k, x.op, x.dtype);
     if (reader_accept_word(&r->in, "merge")) t.merge = parse_expr(r);
     VEC_PUSH(r->p->arena, &g->s->states, x);
@@ -212,7 +210,7 @@ static void parse_write(stage_reader *g, write_when when) {
     write w = {.to = parse_buffer_name(r), .when = when};
     write_tree t = {.index = parse_index(r, w.to)};
     int combine = parse_choice(r, combine_words, COMBINE_MAX + 1);
-    if (combine < 0) reader_fail(&r->in, "an assignment is expected");
+    if (combine < 0) reader_fail(&r->in, "expected an assignment");
     w.combine = combine;
     t.value = parse_expr(r);
     if (reader_accept_word(&r->in, "where")) t.guard = parse_expr(r);
@@ -292,7 +290,7 @@ static void check_kernel(void *user, diag *d) { kernel_verify(user, d); }
 
 static int parse_outer(program_reader *r, int indent) {
     for (; r->indent == indent && reader_accept(&r->in, "outer "); indent += 2) {
-        if (parse_axis(r, AXIS_PARALLEL) != r->k->nouter) reader_fail(&r->in, "the axis is there already");
+        if (parse_axis(r, AXIS_PARALLEL) != r->k->nouter) reader_fail(&r->in, "the axis is defined twice");
         r->k->nouter++;
         next_line(r);
     }

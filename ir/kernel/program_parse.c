@@ -33,9 +33,9 @@ static void find_late(program_reader *r, const buffer_names *n) {
 static void parse_view(program_reader *r, buffer *b) {
     if (!reader_accept(&r->in, "view of ")) return;
     buffer *of = b->view_of = parse_buffer_name(r);
-    if (of == b || of->role != b->role) reader_fail(&r->in, "a view has the role of what it shows");
+    if (of == b || of->role != b->role) reader_fail(&r->in, "a view must have the role of its buffer");
     if (reader_accept(&r->in, "+")) b->view_offset = reader_int(&r->in);
-    if (b->view_offset < 0) reader_fail(&r->in, "a view begins within what it shows");
+    if (b->view_offset < 0) reader_fail(&r->in, "a view must begin within its buffer");
     b->data = of->data, b->io = of->io;
 }
 
@@ -139,8 +139,8 @@ static void parse_condition(program_reader *r, step *s, bool or_dim) {
     const char *at = r->in.s;
     bool element = parse_element(r, s);
     if (element && (s->buffer->dtype != DT_BOOL || s->index))
-        reader_fail_at(&r->in, at, "element 0 of a bool is expected");
-    if (!element && !or_dim) reader_fail_at(&r->in, at, "an element is expected");
+        reader_fail_at(&r->in, at, "expected element 0 of a bool");
+    if (!element && !or_dim) reader_fail_at(&r->in, at, "expected an element");
     if (!element) s->dim = reader_dim(&r->in);
 }
 
@@ -148,7 +148,7 @@ static dim *parse_target(program_reader *r) {
     program *p = r->p;
     const char *at = r->in.s;
     dim *d = reader_dim(&r->in);
-    if (d->kind != DIM_OPAQUE) reader_fail_at(&r->in, at, "the name of a dim with '?' is expected");
+    if (d->kind != DIM_OPAQUE) reader_fail_at(&r->in, at, "expected the name of a dim with '?'");
     for (int j = 0; j < p->variables.n; j++)
         if (p->variables.at[j] == d) return d;
     VEC_PUSH(p->arena, &p->variables, d);
@@ -159,7 +159,7 @@ static void parse_set_dim(program_reader *r, step *s) {
     s->target = parse_target(r);
     reader_expect(&r->in, ":=");
     if (!parse_element(r, s)) s->dim = reader_dim(&r->in);
-    else if (!dtype_is_int(s->buffer->dtype)) reader_fail(&r->in, "an integer is expected");
+    else if (!dtype_is_int(s->buffer->dtype)) reader_fail(&r->in, "expected an integer");
 }
 
 static buffer *parse_memory(program_reader *r, bool heap) {
@@ -227,7 +227,7 @@ static void parse_check(program_reader *r, step *s) {
 
 static void parse_step(program_reader *r, region *to) {
     int indent = r->indent, word = *r->in.s == '?' ? STEP_SET_DIM : parse_choice(r, step_words, STEP_LIB + 1);
-    if (word < 0) reader_fail(&r->in, "a step of the program is expected");
+    if (word < 0) reader_fail(&r->in, "expected a step of the program");
     step *s = step_new(r->p, to, word, NULL);
     switch (s->kind) {
     case STEP_KERNEL:
@@ -281,7 +281,7 @@ program *program_parse(arena *a, diag *d, const char *file, const char *text) {
     for (; reader_accept(&r.in, "dim "); next_line(&r)) reader_dim_declaration(&r.in);
     parse_buffers(&r);
     parse_region(&r, r.p->main, 0);
-    if (r.indent >= 0) reader_fail(&r.in, "a step of the program is expected");
+    if (r.indent >= 0) reader_fail(&r.in, "expected a step of the program");
     check_text(&r, at, check_program, r.p);
     return r.p;
 }

@@ -230,7 +230,7 @@ dim **lower_argument(lowering *l, node *n, int i, int length, int *count) {
     const type *t = infer_in(n, i);
     if (length < 0 || length > CONTENTS_MAX || t->rank != 1) lower_unknown_length(l, n);
     lower_check(l, n, dim_eq(t->dims[0], infer_k(n, length)),
-                "an argument does not have the length that its node needs");
+                "an argument does not have the length that its node requires");
     *count = length;
     return make_opaque(n, n->in[i], length);
 }

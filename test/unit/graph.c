@@ -314,7 +314,7 @@ static void late_bounds_survive(void **state) {
 static void errors_name_the_line(void **state) {
     fixture *f = *state;
     static const char *const cases[][2] = {
-        {"", "line 1: 'module' is expected"},
+        {"", "line 1: expected 'module'"},
         {"module \"\" {\n graph \"\"() {\n %a: float[] = Relu(%b) at\n return } }",
          "line 3: 'b' is not defined here"},
         {"module \"\" { graph \"\"(%a: float[],\n%a: float[]) { return } }", "line 2: 'a' is defined twice"},
@@ -325,10 +325,10 @@ static void errors_name_the_line(void **state) {
         {"module \"\" { graph \"\"() { %c = constant float[99999999999, 99999999999] splat 1.0 return } }",
          "too large"},
         {"module \"\" { graph \"\"() { %c = constant float[N] splat 1.0 return } }", "needs constant dims"},
-        {"module \"\" { graph \"\"(%x: float[N) { return } }", "is expected"},
+        {"module \"\" { graph \"\"(%x: float[N) { return } }", "expected"},
         {"module \"\" { graph \"\"(%x: floaty[N]) { return } }", "'floaty' is not an element type"},
         {"module \"\" { dim N in 5..2 graph \"\"() { return } }", "the range of a dim is empty"},
-        {"module \"\" { graph \"\"() { return } } x", "the text goes on"},
+        {"module \"\" { graph \"\"() { return } } x", "unexpected text"},
         {"module \"\" { graph \"\"() { Relu() {a = 1, a = 2} at return } }", "attribute 'a' is given twice"},
         {"module \"\" { graph \"\"() { Relu() {a = []} at return } }", "an empty list needs its kind"},
         {"module \"a\\x00\" { graph \"\"() { return } }", "a NUL is not allowed"},

@@ -124,7 +124,7 @@ static uint64_t next_random(uint64_t *s) {
     return *s;
 }
 
-// Nothing but a result is expected: sanitizers and the decoders' own checks see the rest.
+// Nothing but expected a result: sanitizers and the decoders' own checks see the rest.
 static void mutated_files_do_no_harm(void **state) {
     uint64_t seed = 88172645463325252u;
     (void)state;

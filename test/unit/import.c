@@ -618,7 +618,7 @@ static void wrong_kinds_of_file(void **state) {
          DIAG_USER},
         {F("\x1f\x8b\x08"), NO "compressed with gzip\nhint: gunzip it first", DIAG_USER},
         {F("{\"irVersion\": 8}"), "@/f: error: the model has no graph", DIAG_USER},
-        {F("<\n  ir_version: 8,\n"), "@/f: error: line 3, column 1: a word is expected", DIAG_USER},
+        {F("<\n  ir_version: 8,\n"), "@/f: error: line 3, column 1: expected a word", DIAG_USER},
         {F("ir_version: 8\n"), "@/f: error: the model has no graph", DIAG_USER},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -105,22 +105,21 @@ static void expect(fixture *f, const char *word, const char *other, const char *
 
 static void what_is_wrong_is_told_with_its_line(void **state) {
     fixture *f = *state;
-    expect(f, "heap big", "pile big", "line 16: a step of the program is expected");
-    expect(f, "float[8*N]", "float[8*", "line 15: ',' is expected");
+    expect(f, "heap big", "pile big", "line 16: expected a step of the program");
+    expect(f, "float[8*N]", "float[8*", "line 15: expected ','");
     expect(f, "float[8*N]", "real[8*N]", "line 15: 'real' is not an element type");
-    expect(f, "view of t", "view of x", "line 15: a view has the role of what it shows");
+    expect(f, "view of t", "view of x", "line 15: a view must have the role of its buffer");
     expect(f, "halo 0", "halo 2", "line 13: the layout has no axis 2");
     expect(f, "row[j1] =", "rows[j1] =", "line 26: there is no buffer 'rows' here");
     expect(f, "row[j1] =", "row[j1, 0] =", "line 26: 'row' has rank 1");
     expect(f, "0 < j1", "0 < j2", "line 26: 'j2' is not an axis of this kernel");
     expect(f, "0 < j1", "0 < 1.5", "line 26: the number is not of type int64");
-    expect(f, "if (0 < j1)", "if j1", "line 26: this is int64 where bool is expected");
-    expect(f, "exp(row", "isnan(row", "line 32: this is bool where float is expected");
+    expect(f, "if (0 < j1)", "if j1", "line 26: expected bool, got int64");
+    expect(f, "exp(row", "isnan(row", "line 32: expected float, got bool");
     expect(f, "few[2]", "few[3]", "line 19: 'few' has no element 3");
-    expect(f,
-           "  s1 max=", "    s1 max=", "line 29: the line is not in the column of those that it belongs to");
-    expect(f, "from few[0] ", "", "line 33: 'from' and the first value are expected");
-    expect(f, "kernel b", "kernel b c", "line 36: the line goes on after its end");
+    expect(f, "  s1 max=", "    s1 max=", "line 29: inconsistent indentation");
+    expect(f, "from few[0] ", "", "line 33: expected 'from' and the first value");
+    expect(f, "kernel b", "kernel b c", "line 36: unexpected text at the end of the line");
     expect(f, "free big", "free t", "line 40: 't' is not on the heap");
 }
 

@@ -37,7 +37,7 @@ static char *quoted(parser *p, size_t *n) {
 
 static const char *string_literal(parser *p) {
     size_t n;
-    if (scan_peek(&p->s) != '"') scan_fail(&p->s, "a string in double quotes is expected");
+    if (scan_peek(&p->s) != '"') scan_fail(&p->s, "expected a string in double quotes");
     return quoted(p, &n);
 }
 
@@ -47,19 +47,19 @@ static const char *optional_name(parser *p) {
 
 static const char *required_name(parser *p) {
     const char *name = optional_name(p);
-    if (!name) scan_fail(&p->s, "a name is expected");
+    if (!name) scan_fail(&p->s, "expected a name");
     return name;
 }
 
 static const char *required_word(parser *p) {
     const char *word = scan_word(&p->s);
-    if (!word) scan_fail(&p->s, "a word is expected");
+    if (!word) scan_fail(&p->s, "expected a word");
     return word;
 }
 
 static const char *number_text(parser *p) {
     const char *t = scan_number(&p->s);
-    if (!t) scan_fail(&p->s, "a number is expected");
+    if (!t) scan_fail(&p->s, "expected a number");
     return t;
 }
 
@@ -343,7 +343,7 @@ static void put_values(parser *p, const char *info, char open, char close, bool 
 
 static void expect_arrow(parser *p) {
     scan_expect(&p->s, '=');
-    if (p->s.at >= p->s.end || *p->s.at != '>') scan_fail(&p->s, "'=>' is expected");
+    if (p->s.at >= p->s.end || *p->s.at != '>') scan_fail(&p->s, "expected '=>'");
     p->s.at++;
 }
 
@@ -453,7 +453,7 @@ static void put_attribute_values(parser *p, int annotated, bool list) {
     int type = annotated;
     bool brackets = scan_match(&p->s, '[');
     if (brackets && annotated >= 0 && !list) scan_fail(&p->s, "an attribute of one value cannot be a list");
-    if (!brackets && list) scan_fail(&p->s, "a list in brackets is expected");
+    if (!brackets && list) scan_fail(&p->s, "expected a list in brackets");
     if (brackets && scan_match(&p->s, ']')) {
         if (annotated < 0) scan_fail(&p->s, "an empty list needs a type: name : ints = []");
     } else {
@@ -536,7 +536,8 @@ static void put_node(parser *p, wire_field *f) {
 
 static void put_nodes(parser *p, wire_field *f) {
     scan_expect(&p->s, '{');
-    while (!scan_match(&p->s, '}')) put_node(p, f);
+    while (!scan_ended(&p->s) && scan_peek(&p->s) != '}') put_node(p, f);
+    scan_expect(&p->s, '}');
 }
 
 static void put_graph(parser *p, wire_field *f) {

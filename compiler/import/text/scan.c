@@ -44,8 +44,8 @@ bool scan_match(scanner *s, char c) {
 
 void scan_expect(scanner *s, char c) {
     if (scan_match(s, c)) return;
-    if (scan_ended(s)) scan_fail(s, "the text ends where '%c' is expected", c);
-    scan_fail(s, "'%c' is expected, not '%c'", c, *s->at);
+    if (scan_ended(s)) scan_fail(s, "expected '%c', but the text ends", c);
+    scan_fail(s, "expected '%c', got '%c'", c, *s->at);
 }
 
 bool scan_open(scanner *s, char open, char close) {

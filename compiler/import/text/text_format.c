@@ -154,7 +154,7 @@ static void message(reader *r, wire_kind *kind, char close) {
     scan_nest(&r->s);
     while (close ? !scan_match(&r->s, close) : scan_peek(&r->s) != 0) {
         const char *name = scan_word(&r->s);
-        if (!name) scan_fail(&r->s, "the name of a field of %s is expected", kind->short_name);
+        if (!name) scan_fail(&r->s, "expected the name of a field of %s", kind->short_name);
         wire_field *f = wire_field_named(kind, name);
         if (!f) scan_fail(&r->s, "%s has no field '%s'", kind->short_name, name);
         bool colon = scan_match(&r->s, ':');

@@ -55,7 +55,7 @@ static void check_inputs(const node *n) {
 
 static int64_t heads_of(const node *n, const char *name) {
     int64_t heads = node_int(n, name, 0);
-    if (heads < 1) infer_error(n, "attribute %s is %lld; there must be heads", name, (long long)heads);
+    if (heads < 1) infer_error(n, "attribute %s is %lld; it must be positive", name, (long long)heads);
     return heads;
 }
 
@@ -250,7 +250,7 @@ static void find_ends(group_query *g) {
     int64_t window = node_int(n, "local_window_size", -1);
     if (window < 1 || !node_in(n, IN_PAST_KEY))
         infer_error(n, "sliding_window_cache needs local_window_size and past_key");
-    if (node_out(n, OUT_QK)) infer_error(n, "output_qk does not go with sliding_window_cache");
+    if (node_out(n, OUT_QK)) infer_error(n, "output_qk cannot be combined with sliding_window_cache");
     if (infer_rank(n, IN_PAST_KEY) != 4) infer_error(n, "past_key and past_value must have rank 4");
     dim *capacity = infer_in(n, IN_PAST_KEY)->dims[2];
     if (dim_less(capacity, infer_k(n, window)) == TRI_YES)

@@ -93,7 +93,7 @@ static void linear_attention_decompose(node *n) {
     value *in[INPUTS], *state = past_state(n, IN_STATE, 4);
     for (int i = 0; i < INPUTS; i++) in[i] = node_in(n, i);
     if (heads < 1 || kv_heads < 1)
-        infer_error(n, "%lld query heads and %lld key heads; there must be some", (long long)heads,
+        infer_error(n, "%lld query heads and %lld key heads; both must be positive", (long long)heads,
                     (long long)kv_heads);
     if (infer_rank(n, IN_QUERY) != 3 || infer_rank(n, IN_KEY) != 3)
         infer_error(n, "query and key have ranks %d and %d, not 3", infer_rank(n, IN_QUERY),
@@ -170,7 +170,9 @@ static void causal_conv_decompose(node *n) {
     int rank = infer_rank(n, IN_X);
     int64_t dilation = node_int(n, "dilation", 1);
     if (node_int(n, "ndim", 1) != 1)
-        infer_error(n, "attribute ndim is %lld; how axes but the last are padded is defined for 1 only",
+        infer_error(n,
+                    "attribute ndim is %lld; only 1 is supported: the operator does not define the padding "
+                    "of other axes",
                     (long long)node_int(n, "ndim", 1));
     if (dilation < 1) infer_error(n, "attribute dilation is %lld; it must be positive", (long long)dilation);
     c.past = past_state(n, IN_PAST, rank);

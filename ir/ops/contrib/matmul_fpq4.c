@@ -32,7 +32,7 @@ static blob blob_of(node *n) {
               .block = kind == 2 ? 64 : 32,
               .codes = kind == 1 ? 5 : 4};
     if (b.rows < 1 || b.columns < 1 || b.rows > INT32_MAX || b.columns > INT32_MAX)
-        infer_error(n, "input 2 says that the weights are %lld x %lld", (long long)b.columns,
+        infer_error(n, "input 2 gives %lld x %lld as the sizes of the weights", (long long)b.columns,
                     (long long)b.rows);
     b.blocks = (b.columns + b.block - 1) / b.block;
     int64_t bytes = b.rows * b.blocks * (b.codes + b.block / 2);

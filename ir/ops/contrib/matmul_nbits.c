@@ -32,7 +32,7 @@ static block_matrix matrix_at(node *n, int64_t rows, int weights, int zero) {
     if (m.bits != 2 && m.bits != 4 && m.bits != 8)
         infer_error(n, "attribute bits is %d; it must be 2, 4 or 8", m.bits);
     if (m.rows < 0 || m.rows > INT32_MAX || m.columns < 0 || m.columns > INT32_MAX)
-        infer_error(n, "the weights have %lld rows of K = %lld elements; both must be numbers of 31 bits",
+        infer_error(n, "the weights have %lld rows of K = %lld elements; both must be less than 2^31",
                     (long long)m.rows, (long long)m.columns);
     if (m.block < 16 || m.block > 1 << 24 || (m.block & (m.block - 1)))
         infer_error(n, "attribute block_size is %lld; it must be a power of two from 16 to 2^24",

@@ -165,7 +165,7 @@ static void give_scores(multi_head *m, value *y, int out) {
 
 static int64_t number_of_heads(const node *n) {
     int64_t heads = node_int(n, "num_heads", 0);
-    if (heads < 1) infer_error(n, "attribute num_heads is %lld; there must be heads", (long long)heads);
+    if (heads < 1) infer_error(n, "attribute num_heads is %lld; it must be positive", (long long)heads);
     return heads;
 }
 
@@ -209,7 +209,8 @@ static void find_separate(multi_head *m) {
     m->rows = axis_size(n, n->in[0], 1), m->row_dim = infer_in(n, 0)->dims[1];
     m->fresh = axis_size(n, n->in[1], along), m->key_dim = infer_in(n, 1)->dims[along];
     m->q = n->in[0], m->k = n->in[1], m->v = node_in(n, 2), m->apart = rank == 4;
-    if (rank == 5 && m->v) infer_error(n, "a packed key has no value beside it");
+    if (rank == 5 && m->v)
+        infer_error(n, "a packed key (rank 5) includes the value: input value must be left out");
     if (rank == 5) m->k = packed_part(m, 1, 0), m->v = packed_part(m, 1, 1);
     else if ((rank != 3 && rank != 4) || !m->v || infer_rank(n, 2) != rank)
         infer_error(n, "the key has rank %d; it must be 3 or 4, and the value's rank the same", rank);
@@ -255,7 +256,7 @@ static void decompose_separate(node *n, const inputs *in) {
     else find_packed(&m);
     find_past(&m, in);
     add_bias(&m, in->bias);
-    if (m.past_key && m.apart) infer_error(n, "past_key does not go with keys of rank 4");
+    if (m.past_key && m.apart) infer_error(n, "past_key cannot be combined with keys of rank 4");
     m.mask = node_in(n, in->mask), m.bias = node_in(n, in->attention_bias);
     if (m.mask) infer_rank(n, in->mask);
     value *y = attend(&m, node_out(n, 1) || node_out(n, 2), present);

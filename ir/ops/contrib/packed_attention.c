@@ -38,7 +38,7 @@ static value *packed(const packing *p, value *y) {
 
 static int64_t number_of_heads(const node *n) {
     int64_t heads = node_int(n, "num_heads", 0);
-    if (heads < 1) infer_error(n, "attribute num_heads is %lld; there must be heads", (long long)heads);
+    if (heads < 1) infer_error(n, "attribute num_heads is %lld; it must be positive", (long long)heads);
     return heads;
 }
 

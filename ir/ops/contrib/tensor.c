@@ -80,7 +80,7 @@ static void is_all_finite(node *n) {
         value *any = with_int(NODE(n, "ReduceMax", as_vector(n, odd), one_int(n, 0)), "keepdims", 0);
         bad = bad ? NODE(n, "Or", bad, any) : any;
     }
-    if (!bad) infer_error(n, "there is no input");
+    if (!bad) infer_error(n, "at least one input is required");
     give_output(n, 0, NODE(n, "Not", bad));
 }
 MICROSOFT_OP(Trilu, trilu);

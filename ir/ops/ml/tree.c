@@ -307,7 +307,7 @@ static void check_features(const forest *f) {
     ml_matrix(f->n, &rows, &features);
     for (int i = 0; i < f->feature.n; i++)
         if (f->feature.at[i] < 0 || (dim_is_const(features) && f->feature.at[i] >= dim_value(features)))
-            infer_error(f->n, "a node tests feature %lld of %s", (long long)f->feature.at[i],
+            infer_error(f->n, "a node tests feature %lld, but X has %s features", (long long)f->feature.at[i],
                         dim_text(f->arena, features));
     if (!f->root.n) infer_error(f->n, "there are no trees");
 }

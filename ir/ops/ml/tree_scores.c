@@ -280,7 +280,7 @@ static void check_width(lowering *l, const node *n, const forest *f, dim *featur
     int64_t most = 0;
     for (int i = 0; i < f->feature.n; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
     lower_check(l, n, dim_lt(dim_const(features->table, most), features),
-                "X has fewer features than the trees test");
+                "X has fewer features than the trees use");
 }
 
 void tree_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {

@@ -11,7 +11,7 @@
 static void det_infer(node *n) {
     int rank = infer_rank(n, 0);
     const type *x = infer_in(n, 0);
-    if (rank < 2) infer_error(n, "the input has rank %d; it must be matrices", rank);
+    if (rank < 2) infer_error(n, "the input has rank %d; matrices need at least 2", rank);
     infer_same_dim(n, x->dims[rank - 2], x->dims[rank - 1], "rows and columns");
     infer_set(n, 0, x->elem, rank - 2, x->dims);
 }

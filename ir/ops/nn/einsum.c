@@ -110,7 +110,7 @@ static equation parse_equation(const node *n) {
         if (strncmp(s, "->", 2) != 0) infer_error(n, "the equation has a '-' without '>'");
         s += 2;
         e.out = parse_term(n, &s, strstr(s, "...") ? widest : 0);
-        if (*s) infer_error(n, "the equation goes on after the output's term");
+        if (*s) infer_error(n, "the equation has text after the output's term");
     }
     label_extents(n, &e);
     return e;

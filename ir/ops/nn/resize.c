@@ -555,7 +555,7 @@ static void resize_lower(lowering *l, node *n) {
         lower_check_size(l, n, r->out, "a size is negative");
         if (!stays(&z, r))
             lower_check(l, n, dim_or(dim_lt(zero, r->in), dim_eq(r->out, zero)),
-                        "an axis without elements grows");
+                        "an empty axis cannot be resized to a larger size");
     }
     lower_sizes(l, n, sizes);
     for (int a = 0; a < z.m.rank; a++) z.m.axis[a].out = n->out[0]->type.dims[a];

@@ -100,7 +100,7 @@ static void col2im_infer(node *n) {
     dim **image, **block, *dims[MAX_RANK];
     int axes, sizes, length = infer_common_length(n, 1, 2);
     const type *x = infer_in(n, 0);
-    if (x->elem == DT_STRING) infer_error(n, "strings, which blocks that overlap would add, have no sum");
+    if (x->elem == DT_STRING) infer_error(n, "strings cannot be added where blocks overlap");
     if (infer_rank(n, 0) != 3) infer_error(n, "the input has rank %d, not 3", x->rank);
     if (!infer_argument(n, 1, length, &image, &axes, x->elem)) return;
     if (!infer_argument(n, 2, length, &block, &sizes, x->elem)) return;

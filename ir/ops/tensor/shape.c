@@ -202,7 +202,8 @@ static void reshape_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     reshape r = reshape_of(n, shape, rank);
     lower_check(l, n, r.valid, "the new shape has a size below -1 or more than one -1");
-    lower_check(l, n, r.plain, "a size in the new shape is 0, which means the input's size");
+    lower_check(l, n, r.plain,
+                "a size in the new shape is 0, which stands for the input's size at that axis");
     lower_check(l, n, r.same, "the new shape and the input have different numbers of elements");
     lower_sizes(l, n, r.dims);
     lower_view(l, n, 0, 0);
@@ -654,7 +655,7 @@ static dim *range_constant_count(const node *n) {
         v[i] = constant_float(c, 0);
     }
     double count = ceil((v[1] - v[0]) / v[2]);
-    if (!(fabs(count) < 0x1p62)) infer_error(n, "the range has no end");
+    if (!(fabs(count) < 0x1p62)) infer_error(n, "the range is infinite");
     return infer_k(n, count > 0 ? (int64_t)count : 0);
 }
 
