@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from typing import List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -15,8 +16,10 @@ def _above(levels: int, *names: str) -> str:
 
 
 BUNDLED = os.path.join(HERE, "_native")                    # a wheel: PREFIX of `make install`
-INSTALLED = _above(4)                                      # PREFIX/share/onnxc/python/onnxc
+INSTALLED = _above(4)                                      # PREFIX/share/onnxc/python/onnxc, or of Debian's packages
 BUILT = _above(3, "build", "release")                      # a source tree
+MULTIARCH = sysconfig.get_config_var("MULTIARCH") or ""    # Debian's folder in lib
+LIBRARIES = [os.path.join(BUNDLED, "lib"), os.path.join(INSTALLED, "lib"), os.path.join(INSTALLED, "lib", MULTIARCH)]
 
 
 def _first(paths: List[str]) -> Optional[str]:
@@ -25,8 +28,8 @@ def _first(paths: List[str]) -> Optional[str]:
 
 def compiler_path() -> str:
     """The path of libonnxc; its name alone if the system is to find it."""
-    return _first([os.path.join(BUNDLED, "lib", "libonnxc.so.0"), os.path.join(INSTALLED, "lib", "libonnxc.so.0"),
-                   os.path.join(BUILT, "libonnxc.so")]) or "libonnxc.so.0"
+    return _first([os.path.join(folder, "libonnxc.so.0") for folder in LIBRARIES] +
+                  [os.path.join(BUILT, "libonnxc.so")]) or "libonnxc.so.0"
 
 
 def command_path() -> Optional[str]:
@@ -34,10 +37,10 @@ def command_path() -> Optional[str]:
     return _first([os.path.join(BUNDLED, "bin", "onnxc"), os.path.join(INSTALLED, "bin", "onnxc"), os.path.join(BUILT, "onnxc")])
 
 
-def _folder(*names: str) -> str:
-    found = _first([os.path.join(prefix, *names) for prefix in (BUNDLED, INSTALLED)])
+def _installed(folders: List[str], *names: str) -> str:
+    found = _first([os.path.join(folder, *names) for folder in folders])
     if not found:
-        raise FileNotFoundError(f"this installation of onnxc has no folder {'/'.join(names)}")
+        raise FileNotFoundError(f"this installation of onnxc has no {'/'.join(names)}")
     return found
 
 
@@ -49,15 +52,14 @@ def get_include() -> str:
 
 def get_library_dir() -> str:
     """The folder of libonnxc-rt.a, which objects are linked with."""
-    return _first([os.path.join(prefix, "lib") for prefix in (BUNDLED, INSTALLED)
-                   if os.path.exists(os.path.join(prefix, "lib", "libonnxc-rt.a"))]) or BUILT
+    return _first([folder for folder in LIBRARIES if os.path.exists(os.path.join(folder, "libonnxc-rt.a"))]) or BUILT
 
 
 def get_cmake_dir() -> str:
     """The folder of onnxcConfig.cmake: onnxc_DIR for CMake's find_package."""
-    return _folder("lib", "cmake", "onnxc")
+    return _installed(LIBRARIES, "cmake", "onnxc")
 
 
 def get_make_include() -> str:
     """The path of onnxc.mk, for makefiles."""
-    return _folder("share", "onnxc", "onnxc.mk")
+    return _installed([BUNDLED, INSTALLED], "share", "onnxc", "onnxc.mk")
