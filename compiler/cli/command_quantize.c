@@ -128,9 +128,10 @@ static int quantize(session *s, void *own) {
     s->diag.file = from.path;
     options *here = ARENA_NEW(s->arena, options);
     *here = s->options;
-    here->output = here->emit = NULL;
+    here->output = here->emit = here->tune = NULL;
     o->cross = here->triple != NULL;
     here->triple = here->cpu = here->features = here->multiversion = here->device = NULL;
+    here->machine = (string_list){0}, here->freestanding = false;
     options_use_native(here);
     quantize_input in = {.arena = s->arena,
                          .diag = &s->diag,

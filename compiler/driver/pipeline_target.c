@@ -3,6 +3,7 @@
 #include "compiler/driver/pipeline_impl.h"
 #include "ir/kernel/program.h"
 #include "passes/match/contract.h"
+#include <string.h>
 
 // CUDA text serves all architectures. Host code only waits, so one variant serves all CPUs.
 void set_gpu_target(pipeline *p) {
@@ -52,9 +53,21 @@ static void set_common_facts(pipeline *p) {
     }
 }
 
+// Code that this process loads, or text that it compiles and loads.
+static void check_runs_here(const pipeline *p) {
+    const target *t = p->target;
+    bool text = p->text_target && p->options->runs_here, loads = p->runs_here;
+    if (!text && !loads) return;
+    if (t->freestanding) diag_fatal(p->diag, NULL, "freestanding code cannot run in this process");
+    if (text || (target_is_host_arch(t) && strstr(t->triple, "linux"))) return;
+    diag_hint(p->diag, "'onnxc run' and 'onnxc test' take --runner CMD, such as qemu-aarch64");
+    diag_fatal(p->diag, NULL, "this machine cannot run code for %s", t->triple);
+}
+
 void set_targets(pipeline *p) {
     if (options_for_gpu(p->options)) {
         set_gpu_target(p);
+        if (options_gpu_host(p->options)) check_runs_here(p);
         return;
     }
     target_options t = options_target(p->arena, p->options);
@@ -67,6 +80,7 @@ void set_targets(pipeline *p) {
         diag_fatal_missing(p->diag, NULL,
                            "--threads=%lld: code for WebAssembly has one thread; run one instance per worker",
                            (long long)p->options->threads);
+    check_runs_here(p);
     const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');
