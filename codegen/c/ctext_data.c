@@ -147,11 +147,10 @@ void ccomment(text *t, int indent, const char *s) {
     while (s && *s) {
         size_t n = strcspn(s, "\n");
         text_printf(t, "%*s//%s", indent, "", n ? " " : "");
+        const char *line = blank_text(t->arena, arena_strndup(t->arena, s, n), '.');
         for (size_t i = 0; i < n; i++) {
-            unsigned char ch = (unsigned char)s[i];
-            bool bad = ch < 32 || ch == 127 || (ch == '\\' && i + 1 == n) ||
-                       (ch == '?' && i + 1 < n && s[i + 1] == '?');
-            text_addn(t, bad ? "." : &s[i], 1);
+            bool bad = (line[i] == '\\' && i + 1 == n) || (line[i] == '?' && line[i + 1] == '?');
+            text_addn(t, bad ? "." : &line[i], 1);
         }
         text_add(t, "\n");
         s += n + (s[n] == '\n');

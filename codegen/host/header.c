@@ -15,10 +15,9 @@ typedef struct header {
 
 // s within a // comment: one line, nothing that continues it or is a trigraph.
 static const char *comment_text(arena *a, const char *s) {
-    char *c = arena_strdup(a, s ? s : "");
+    char *c = blank_text(a, s ? s : "", ' ');
     for (char *p = c; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127 || *p == '\\' || (*p == '?' && p[1] == '?'))
-            *p = *p == '\\' ? '/' : ' ';
+        if (*p == '\\' || (*p == '?' && p[1] == '?')) *p = *p == '\\' ? '/' : ' ';
     return c;
 }
 

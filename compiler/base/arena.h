@@ -77,6 +77,9 @@ int text_equals(const char *s, size_t n, const char *word); // the n bytes equal
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
+const char *safe_text(arena *a, const char *s); // all of it
+// A copy in which `with` is in place of such characters.
+char *blank_text(arena *a, const char *s, char with);
 
 // Map from a string or a pointer-sized integer key to a pointer; insertion order kept in keys[].
 typedef struct map {

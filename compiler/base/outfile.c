@@ -76,6 +76,7 @@ void outfile_check(diag *d, const char *path) {
 
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     outfile *o = ARENA_NEW(a, outfile);
+    if (strcmp(path, "-") == 0) path = "/dev/stdout";
     *o = (outfile){.arena = a, .diag = d, .leftovers = d->leftovers, .path = arena_strdup(a, path)};
     struct stat st;
     bool exists = stat(path, &st) == 0;

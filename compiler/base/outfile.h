@@ -14,7 +14,7 @@ typedef struct outfile outfile;
 void outfile_protect(diag *d, const char *input);
 void outfile_check(diag *d, const char *path);
 
-// Devices and pipes ("/dev/stdout") are written directly.
+// "-" is standard output.
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable);
 void outfile_write(outfile *o, const void *at, size_t n); // errors are fatal
 sink outfile_sink(outfile *o);

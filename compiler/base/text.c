@@ -122,6 +122,25 @@ void text_add_safe(text *t, const char *s, size_t most) {
     if (shown < n) text_printf(t, "... (%zu bytes)", n);
 }
 
+const char *safe_text(arena *a, const char *s) {
+    text t = {.arena = a};
+    text_add_safe(&t, s, SIZE_MAX);
+    return text_str(&t);
+}
+
+char *blank_text(arena *a, const char *s, char with) {
+    char *copy = arena_strdup(a, s);
+    for (char *p = copy; *p;) {
+        uint32_t code = 0;
+        int len = utf8_decode(p, strnlen(p, 4), &code);
+        bool unsafe = !len || is_unsafe(code);
+        if (!len) len = 1;
+        if (unsafe) memset(p, with, (size_t)len);
+        p += len;
+    }
+    return copy;
+}
+
 int text_equals(const char *s, size_t n, const char *word) {
     return strlen(word) == n && !memcmp(s, word, n);
 }

@@ -38,6 +38,7 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
 source session_model(session *s);
 pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
+void session_write(session *s, const char *text);           // to the file of -o, or to standard output
 void session_message(void *session, const diag_message *m); // the sink of a diag
 const char *version_text(arena *a);
 extern const char

@@ -269,7 +269,7 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
         else printf("%10s", "");
         if (flops > 0 && peak > 0) printf(" %6.1f%%", 100 * flops / peak);
         else printf(" %7s", "");
-        printf("  %s\n", rows[i].kernel->name);
+        printf("  %s\n", safe_text(s->arena, rows[i].kernel->name));
     }
 }
 

@@ -1,6 +1,4 @@
 // onnxc diff: how two models differ.
-#include "compiler/base/fs.h"
-#include "compiler/base/outfile.h"
 #include "compiler/cli/diff.h"
 #include <stdio.h>
 #include <string.h>
@@ -59,12 +57,6 @@ static void compare(diff *d, const bool *wanted, const io_options *io) {
     if (wanted[OUTPUTS]) diff_outputs(d, io);
 }
 
-static void write_report(session *s, const char *report) {
-    const char *path = s->options.output;
-    if (!path || is_stdout(path)) fputs(report, stdout);
-    else outfile_write_whole(s->arena, &s->diag, path, (bytes){report, strlen(report)});
-}
-
 static int run_diff(session *s, void *own) {
     diff_options *o = own;
     bool wanted[PARTS];
@@ -83,7 +75,7 @@ static int run_diff(session *s, void *own) {
     compare(&d, wanted, &o->io);
     session_clear_progress(s);
     bool json = o->format && strcmp(o->format, "json") == 0, differs = false;
-    write_report(s, json ? diff_json(&d) : diff_text(&d));
+    session_write(s, json ? diff_json(&d) : diff_text(&d));
     for (int i = 0; i < d.sections.n; i++) differs |= d.sections.at[i]->differs;
     return differs ? DIAG_DIFFERS : DIAG_OK;
 }

@@ -1,6 +1,5 @@
 // onnxc inspect: the contents of a model and the intermediate results of its compilation.
 #include "compiler/base/fs.h"
-#include "compiler/base/outfile.h"
 #include "compiler/cli/command.h"
 #include "compiler/report/report.h"
 #include <stdio.h>
@@ -65,9 +64,7 @@ static int inspect(session *s, void *own) {
     if (p->stopped) return DIAG_OK;
     bool sizes = f->goal == GOAL_LOOPS && (own_options->sizes || p->target->freestanding);
     if (sizes) p->footprint = sizes_measure(s, &from);
-    const char *text = f->text(p), *path = s->options.output;
-    if (!path || strcmp(path, "-") == 0) fputs(text, stdout);
-    else outfile_write_whole(p->arena, p->diag, path, (bytes){(const uint8_t *)text, strlen(text)});
+    session_write(s, f->text(p));
     return DIAG_OK;
 }
 

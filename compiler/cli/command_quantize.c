@@ -108,7 +108,7 @@ static void check_outputs(session *s, const char *model, const char *report) {
 // Weights go to a file of their own if the model came with one, or if protobuf's 2 GiB would not hold them.
 static void write_model(session *s, const module *m, bool external) {
     const int64_t most = (int64_t)2000 << 20;
-    const char *path = is_stdout(s->options.output) ? "/dev/stdout" : s->options.output;
+    const char *path = s->options.output;
     outfile *file = outfile_open(s->arena, &s->diag, path, false), *data = NULL;
     sink to = outfile_sink(file), weights = {0};
     onnx_external beside = {.location = arena_printf(s->arena, "%s.data", base_name(path)), .to = &weights};

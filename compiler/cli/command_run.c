@@ -56,7 +56,8 @@ static tensor *run_once(session *s, runnable *r, const tensor *in, inner *x) {
 static bool report(session *s, const char *name, const import_value *got, const import_value *want,
                    tolerance t) {
     comparison c = compare_values(s->arena, got, want, t);
-    printf("%s: %s: %s\n", name, c.same ? "same" : "differs", comparison_text(s->arena, &c));
+    printf("%s: %s: %s\n", safe_text(s->arena, name), c.same ? "same" : "differs",
+           comparison_text(s->arena, &c));
     return c.same;
 }
 
@@ -72,8 +73,9 @@ static void find_divergence(session *s, const source *from, const tensor *in, to
                      : "no node differs from the interpreter\n");
         return;
     }
-    printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n", d.node->as.loc->node,
-           d.node->as.op, d.name, comparison_text(s->arena, &d.how));
+    printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n",
+           safe_text(s->arena, d.node->as.loc->node), safe_text(s->arena, d.node->as.op),
+           safe_text(s->arena, d.name), comparison_text(s->arena, &d.how));
 }
 
 static bool compare_with(session *s, const char *with, const source *from, const runnable *r,

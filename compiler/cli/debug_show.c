@@ -21,7 +21,7 @@ static const import_value *find_known(debugger *d, const char *name) {
 
 static void show_summary(debugger *d, const char *what, const char *name) {
     const import_value *v = find_known(d, name);
-    printf("  %s%s: ", what, name);
+    printf("  %s%s: ", what, safe_text(d->arena, name));
     if (!v) {
         printf("not computed yet\n");
         return;
@@ -40,7 +40,8 @@ void debug_show_summary(debugger *d, const char *name) { show_summary(d, "", nam
 
 // ---------------------------------------------------------------- nodes
 static void add_names(text *t, const char *const *names, int n) {
-    for (int i = 0; i < n; i++) text_printf(t, "%s%s", i ? ", " : "", names[i] ? names[i] : "(none)");
+    for (int i = 0; i < n; i++)
+        text_printf(t, "%s%s", i ? ", " : "", names[i] ? safe_text(t->arena, names[i]) : "(none)");
 }
 
 const char *debug_node_text(debugger *d, const probed_node *n) {
@@ -75,14 +76,15 @@ static void show_values(debugger *d, const char *what, const char *const *names,
 
 void debug_show_node(debugger *d, const probed_node *n) {
     printf("%s\n", debug_node_text(d, n));
-    if (*n->as.domain) printf("  domain %s\n", n->as.domain);
+    if (*n->as.domain) printf("  domain %s\n", safe_text(d->arena, n->as.domain));
     for (const probed_node *o = n->owner; o; o = o->owner) {
         text t = {.arena = d->arena};
         text_add_node(&t, o->as.loc, true);
         printf("  within %s%s\n", text_str(&t), o->as.call ? ", a call of a function" : "");
     }
     for (int i = 0; i < n->as.nattrs; i++)
-        printf("  attribute %s = %s\n", n->as.attrs[i].name, attr_value_text(d->arena, &n->as.attrs[i]));
+        printf("  attribute %s = %s\n", safe_text(d->arena, n->as.attrs[i].name),
+               attr_value_text(d->arena, &n->as.attrs[i]));
     show_values(d, "input ", n->in, n->as.nin);
     show_values(d, "output ", n->out, n->as.nout);
 }
@@ -114,7 +116,7 @@ const import_value *debug_known(debugger *d, const char *name) {
     for (int i = 0; i < known->n; i++) VEC_PUSH(d->arena, &names, known->slots[i].key);
     const char *near = nearest_word(d->arena, name, names.at, names.n);
     printf("there is no value '%s'%s\n", name,
-           near ? arena_printf(d->arena, "; did you mean '%s'?", near) : "");
+           near ? arena_printf(d->arena, "; did you mean '%s'?", safe_text(d->arena, near)) : "");
     return NULL;
 }
 
@@ -131,7 +133,7 @@ static void show_slice(debugger *d, const import_value *v, const char *said, boo
     tensor whole, part;
     if (v->kind == TYPE_TENSOR) whole = tensor_of(d->arena, v->tensor);
     if (v->kind != TYPE_TENSOR || !tensor_slice(d->arena, &whole, said, &part, &why)) {
-        printf("%s[%s]: %s\n", v->name, said, why);
+        printf("%s[%s]: %s\n", safe_text(d->arena, v->name), said, why);
         return;
     }
     value_print(&t, value_of_tensor(d->arena, arena_printf(d->arena, "%s[%s]", v->name, said), &part), all);

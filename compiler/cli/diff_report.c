@@ -21,10 +21,11 @@ static void add_section(text *t, const diff_section *s) {
     text_add(t, s->items.n || s->summary ? "\n" : " the same\n");
     for (int i = 0; i < s->items.n; i++) {
         const diff_item *x = &s->items.at[i];
+        const char *said = safe_text(t->arena, x->text), *name = safe_text(t->arena, x->name ? x->name : "");
         text_printf(t, "  %c ", x->sign);
-        if (x->kind[0] == 'n') text_printf(t, "%s\n", x->text); // nodes and notes say their names
-        else if (x->kind[0] == 'f') text_printf(t, "%s: %s\n", x->name, x->text);
-        else text_printf(t, "%s %s: %s\n", x->kind, x->name, x->text);
+        if (x->kind[0] == 'n') text_printf(t, "%s\n", said); // nodes and notes say their names
+        else if (x->kind[0] == 'f') text_printf(t, "%s: %s\n", name, said);
+        else text_printf(t, "%s %s: %s\n", x->kind, name, said);
     }
 }
 

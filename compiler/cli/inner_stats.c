@@ -1,5 +1,4 @@
 // --stats. In: values of a run. Out: a table or JSON, and where the first NaN and the first infinity come from.
-#include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/cli/inner_impl.h"
 #include "compiler/values/values.h"
@@ -13,12 +12,13 @@ static const char *input_text(inner *x, const probed_node *n, int i) {
     arena *a = x->session->arena;
     const inner_value *v = map_get(&x->by_name, n->in[i]);
     const constant *c = n->as.in[i]->constant;
-    if (v) return arena_printf(a, "input '%s': %s, %s", n->in[i], v->type, stats_text(a, &v->last));
-    if (!c) return arena_printf(a, "input '%s'", n->in[i]);
+    const char *name = safe_text(a, n->in[i]);
+    if (v) return arena_printf(a, "input '%s': %s, %s", name, v->type, stats_text(a, &v->last));
+    if (!c) return arena_printf(a, "input '%s'", name);
     tensor t = tensor_of(a, c);
     stats s = stats_none();
     if (t.dtype != DT_STRING) stats_add(&s, &t);
-    return arena_printf(a, "constant '%s': %s, %s", n->in[i], tensor_text(a, &t), stats_text(a, &s));
+    return arena_printf(a, "constant '%s': %s, %s", name, tensor_text(a, &t), stats_text(a, &s));
 }
 
 static void note_origin(inner *x, origin *o, const inner_value *v, const tensor *t, int64_t count,
@@ -51,9 +51,9 @@ static void print_origin(inner *x, const origin *o, const char *what) {
     text_printf(&t, "first %s: ", what);
     if (v->node) {
         text_add_node(&t, v->node->as.loc, true);
-        text_printf(&t, ", output '%s'", v->name);
+        text_printf(&t, ", output '%s'", safe_text(a, v->name));
     } else {
-        text_printf(&t, "input '%s' of the model", v->name);
+        text_printf(&t, "input '%s' of the model", safe_text(a, v->name));
     }
     if (v->runs > 1) text_printf(&t, ", iteration %lld", (long long)o->run);
     text_printf(&t, ": %lld of %lld elements", (long long)o->count, (long long)o->of);
@@ -64,6 +64,7 @@ static void print_origin(inner *x, const origin *o, const char *what) {
 
 // ---------------------------------------------------------------- the table
 static const char *shortened(arena *a, const char *s) {
+    s = safe_text(a, s);
     size_t n = strlen(s), half = (NAME_MOST - 3) / 2;
     if (n <= NAME_MOST) return s;
     return arena_printf(a, "%.*s...%s", (int)half, s, s + n - half);
@@ -178,10 +179,8 @@ static void write_json(inner *x) {
     origin_json(&j, "first_inf", &x->inf);
     json_close(&j, '}');
     text_add(&j.out, "\n");
-    if (is_stdout(x->options->stats)) fputs(json_done(&j), stdout);
-    else
-        outfile_write_whole(x->session->arena, &x->session->diag, x->options->stats,
-                            (bytes){json_done(&j), j.out.n});
+    outfile_write_whole(x->session->arena, &x->session->diag, x->options->stats,
+                        (bytes){json_done(&j), j.out.n});
 }
 
 void inner_show_stats(inner *x) {

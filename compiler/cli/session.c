@@ -2,6 +2,8 @@
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/clock.h"
+#include "compiler/base/fs.h"
+#include "compiler/base/outfile.h"
 #include "compiler/cli/command.h"
 #include "compiler/tune/tune.h"
 #include "ir/graph/op.h"
@@ -178,6 +180,12 @@ source session_model(session *s) {
     if (s->args.n > 1)
         diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
     return (source){.path = s->args.at[0]};
+}
+
+void session_write(session *s, const char *text) {
+    const char *path = s->options.output;
+    if (!path || is_stdout(path)) fputs(text, stdout);
+    else outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
 // ---------------------------------------------------------------- what a compilation shows

@@ -308,8 +308,7 @@ static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
     text_add(&t, ":");
     for (int i = 0; i < p->files.n; i++) text_add(&t, " "), add_make_name(&t, p->files.at[i]);
     text_add(&t, "\n");
-    const char *path = is_stdout(p->options->depfile) ? "/dev/stdout" : p->options->depfile;
-    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    outfile *o = outfile_open(p->arena, p->diag, p->options->depfile, false);
     outfile_write(o, t.s, t.n);
     return o;
 }

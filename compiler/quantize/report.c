@@ -145,8 +145,8 @@ static const char *report_text(arena *a, const plan *p) {
                 "result", "gain");
     for (int i = 0; i < all.n; i++) {
         const row *r = &all.at[i];
-        text_printf(&t, "%-32s %-18s %-14s %-20s %9s %9s %10s", r->name, r->op, r->state, range_text(a, r),
-                    weight_error(a, r), value_error(a, r), gain_text(a, r));
+        text_printf(&t, "%-32s %-18s %-14s %-20s %9s %9s %10s", safe_text(a, r->name), r->op, r->state,
+                    range_text(a, r), weight_error(a, r), value_error(a, r), gain_text(a, r));
         text_printf(&t, "%s%s\n", r->why ? "  " : "", r->why ? r->why : "");
     }
     return text_str(&t);
@@ -259,7 +259,7 @@ static const char *report_html(arena *a, const plan *p) {
     for (int i = 0; i < all.n; i++) {
         const row *r = &all.at[i];
         text_printf(&t, "<tr%s>", r->q->quantised || r->q->table ? "" : " class=float");
-        add_cell(&t, "", r->name);
+        add_cell(&t, "", safe_text(a, r->name));
         add_cell(&t, "", r->op);
         add_cell(&t, "", r->state);
         add_cell(&t, "n", range_text(a, r));

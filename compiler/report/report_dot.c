@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 static void dot_string(text *t, const char *s) {
+    const char *safe = blank_text(t->arena, s, ' ');
     text_add(t, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') text_add(t, "\\");
-        if ((unsigned char)*s >= ' ') text_addn(t, s, 1);
-        else text_add(t, *s == '\n' ? "\\n" : " ");
+    for (size_t i = 0; s[i]; i++) {
+        if (s[i] == '"' || s[i] == '\\') text_add(t, "\\");
+        text_addn(t, s[i] == '\n' ? "\\n" : &safe[i], s[i] == '\n' ? 2 : 1);
     }
     text_add(t, "\"");
 }

@@ -41,7 +41,7 @@ const char *attr_value_text(arena *a, const attr *t) {
         x = tensor_of(a, t->tensor);
         text_add(&s, tensor_text(a, &x));
         break;
-    case ATTR_GRAPH: text_printf(&s, "graph '%s'", t->graph->name); break;
+    case ATTR_GRAPH: text_printf(&s, "graph '%s'", safe_text(a, t->graph->name)); break;
     case ATTR_GRAPHS: text_printf(&s, "%d graphs", t->n); break;
     case ATTR_TYPE: text_add(&s, type_text(a, t->type)); break;
     case ATTR_NONE:

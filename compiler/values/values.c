@@ -384,6 +384,6 @@ static void print_value(text *out, const import_value *v, bool all) {
 }
 
 void value_print(text *out, const import_value *v, bool all) {
-    text_printf(out, "%s: ", v->name);
+    text_printf(out, "%s: ", safe_text(out->arena, v->name));
     print_value(out, v, all);
 }

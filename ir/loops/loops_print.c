@@ -26,8 +26,8 @@ static void add_const(text *t, const ins *x) {
 // Constants are printed in place.
 static void add_operand(text *t, const lfunc *f, const ins *x) {
     if (x->op == L_CONST) add_const(t, x);
-    else if (x->op == L_PARAM) text_printf(t, "%%%s", f->params.at[x->i].name);
-    else if (x->op == L_FOR && x->name) text_printf(t, "%%%s", x->name);
+    else if (x->op == L_PARAM) text_printf(t, "%%%s", safe_text(t->arena, f->params.at[x->i].name));
+    else if (x->op == L_FOR && x->name) text_printf(t, "%%%s", safe_text(t->arena, x->name));
     else text_printf(t, "%%%d", x->id);
     if (x->op == L_FOR && x->name) text_printf(t, ".%d", x->id);
 }
@@ -70,7 +70,7 @@ static void add_comment(text *t, const char *s, int depth) {
         while (line[n] && line[n] != '\n') n++;
         indent(t, depth);
         text_add(t, "# ");
-        text_addn(t, line, n);
+        text_add(t, safe_text(t->arena, arena_strndup(t->arena, line, n)));
         text_add(t, "\n");
         line += n + (line[n] == '\n');
     }
@@ -107,7 +107,8 @@ static void add_block(text *t, const lfunc *f, const lblock *b, int depth) {
 static void add_params(text *t, const lfunc *f) {
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
-        text_printf(t, "%s%%%s: %s", i ? ", " : "", p->name, p->is_const ? "const " : "");
+        text_printf(t, "%s%%%s: %s", i ? ", " : "", safe_text(t->arena, p->name),
+                    p->is_const ? "const " : "");
         add_type(t, p->type);
         if (p->type.kind == LK_PTR && p->elem != LK_VOID) text_printf(t, " %s", lkind_name(p->elem));
     }

@@ -30,8 +30,35 @@ void *program_alloc(int64_t bytes) {
     return block;
 }
 
+// The bytes of a character at s that controls a terminal or reorders its text; 0: another one.
+static int unsafe_bytes(const char *s) {
+    unsigned char c = (unsigned char)s[0];
+    if (c < 0x20 || c == 0x7f) return 1;
+    if (c < 0xc2 || !s[1]) return 0;
+    unsigned char next = (unsigned char)s[1], last = (unsigned char)s[2];
+    if (c == 0xc2) return next < 0xa0 ? 2 : 0;
+    int marks = next == 0x80 && ((last >= 0x8b && last <= 0x8f) || (last >= 0xa8 && last <= 0xae));
+    return c == 0xe2 && (marks || (next == 0x81 && last >= 0xa0 && last <= 0xaf)) ? 3 : 0;
+}
+
+static void put(const char *text, FILE *to) {
+    while (*text) {
+        int skipped = unsafe_bytes(text);
+        fputc(skipped ? ' ' : *text, to);
+        text += skipped ? skipped : 1;
+    }
+}
+
+void program_put_name(const program *p, uint32_t i, FILE *to) {
+    put(program_name(p, i), to);
+    fputs(": ", to);
+}
+
 int program_complain(const char *path, const char *what) {
-    fprintf(stderr, "%s: %s\n", path, what);
+    put(path, stderr);
+    fputs(": ", stderr);
+    put(what, stderr);
+    fputc('\n', stderr);
     return 0;
 }
 
@@ -65,7 +92,8 @@ static int usage(const program *p, const char *name) {
     for (uint32_t i = 0; i < p->d->ninputs + p->d->noutputs; i++) {
         const onnxc_tensor_info *t = program_tensor(p, i);
         const element *e = program_element(t);
-        printf("%s %s: ", i < p->d->ninputs ? "input " : "output", program_name(p, i));
+        fputs(i < p->d->ninputs ? "input  " : "output ", stdout);
+        program_put_name(p, i, stdout);
         if (t->kind) {
             printf("%s\n", onnxc_text(p->d, t->type));
             continue;
@@ -242,7 +270,7 @@ static int run(program *p) {
     }
     onnxc_rt_free(workspace);
     if (status == ONNXC_OK) return take_states(p);
-    fprintf(stderr, "the run failed: %s\n", message ? message : onnxc_status_text(status));
+    program_complain("the run failed", message ? message : onnxc_status_text(status));
     return 0;
 }
 

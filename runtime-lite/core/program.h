@@ -38,6 +38,8 @@ typedef struct program {
 
 const onnxc_tensor_info *program_tensor(const program *p, uint32_t i);
 const char *program_name(const program *p, uint32_t i);
+/* "NAME: ", for a terminal: control characters and marks of direction become spaces. */
+void program_put_name(const program *p, uint32_t i, FILE *to);
 /* NULL: programs cannot read or write such tensors. */
 const element *program_element(const onnxc_tensor_info *t);
 size_t program_element_size(const onnxc_tensor_info *t);

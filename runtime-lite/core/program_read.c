@@ -301,8 +301,8 @@ int program_random(program *p, uint32_t i, const char *range) {
     for (uint32_t j = 0; j < t->rank; j++) {
         if (p->dims[t->first_dim + j] >= 0) continue;
         const char *text = onnxc_text(p->d, dim_at(p, t, j)->text);
-        fprintf(stderr, "%s: axis %u has the open size %s (--dim %s=8)\n", program_name(p, i), (unsigned)j,
-                text, text);
+        program_put_name(p, i, stderr);
+        fprintf(stderr, "axis %u has the open size %s (--dim %s=8)\n", (unsigned)j, text, text);
         return 0;
     }
     if (!give_memory(p, i)) return 0;

@@ -90,7 +90,7 @@ static void print_shape(const program *p, const onnxc_tensor_info *t) {
 void program_print(const program *p, uint32_t i) {
     const onnxc_tensor_info *t = program_tensor(p, i);
     int64_t n = program_count(p, t);
-    printf("%s: ", program_name(p, i));
+    program_put_name(p, i, stdout);
     print_shape(p, t);
     printf("\n");
     for (int64_t j = 0; j < n && j < SHOWN; j++) {
@@ -136,7 +136,7 @@ static int compare(const program *p, const program *file, uint32_t i, double rto
     const onnxc_tensor_info *t = program_tensor(p, i);
     const element *e = program_element(t);
     int64_t n = program_count(p, t);
-    printf("%s: ", program_name(p, i));
+    program_put_name(p, i, stdout);
     for (uint32_t j = 0; j < t->rank; j++) {
         if (p->dims[t->first_dim + j] == file->dims[t->first_dim + j]) continue;
         printf("differs: is ");
