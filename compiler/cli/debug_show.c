@@ -1,7 +1,7 @@
 // In: the state of a debugger. Out: text about nodes and values.
 #include "compiler/cli/debug.h"
+#include "compiler/report/attr_text.h"
 #include "compiler/run/probe_call.h"
-#include "compiler/values/attr_text.h"
 #include "compiler/values/slice.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // In: two models with matched nodes. Out: differences of their interfaces, opsets, metadata and nodes.
 #include "compiler/cli/diff.h"
-#include "compiler/values/attr_text.h"
+#include "compiler/report/attr_text.h"
 #include "ir/graph/op.h"
 #include <math.h>
 #include <string.h>

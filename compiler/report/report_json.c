@@ -4,6 +4,7 @@
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
 #include "compiler/import/file.h"
+#include "compiler/report/attr_text.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_impl.h"
 #include "ir/graph/op.h"
@@ -56,38 +57,17 @@ static void json_values(json *j, const char *key, value *const *v, int n, const 
 // ---------------------------------------------------------------- nodes
 enum { SHOWN_MOST = 16, TEXT_MOST = 200 };
 
-static void attribute_list(text *t, const attr *a) {
-    text_add(t, "[");
-    for (int i = 0; i < a->n && i < SHOWN_MOST; i++) {
-        if (i) text_add(t, ", ");
-        if (a->kind == ATTR_INTS) text_printf(t, "%lld", (long long)a->ints[i]);
-        else if (a->kind == ATTR_FLOATS) text_printf(t, "%.9g", (double)a->floats[i]);
-        else text_add_safe(t, a->strings[i], TEXT_MOST);
-    }
-    text_add(t, a->n > SHOWN_MOST ? ", ...]" : "]");
-}
-
+// As attr_value_text, but of long lists and texts the beginning.
 static const char *attribute_text(arena *a, const attr *x) {
     text t = {.arena = a};
-    switch (x->kind) {
-    case ATTR_FLOAT: text_printf(&t, "%.9g", (double)x->f); break;
-    case ATTR_INT: text_printf(&t, "%lld", (long long)x->i); break;
-    case ATTR_STRING: text_add_safe(&t, x->s, TEXT_MOST); break;
-    case ATTR_INTS:
-    case ATTR_FLOATS:
-    case ATTR_STRINGS: attribute_list(&t, x); break;
-    case ATTR_GRAPH:
+    attr some = *x;
+    bool list = x->kind == ATTR_INTS || x->kind == ATTR_FLOATS || x->kind == ATTR_STRINGS;
+    if (list && x->n > SHOWN_MOST) some.n = SHOWN_MOST;
+    if (x->kind == ATTR_STRING) text_add_safe(&t, x->s, TEXT_MOST);
+    else if (x->kind == ATTR_GRAPH)
         text_printf(&t, "graph of %d node%s", x->graph->nodes.n, x->graph->nodes.n == 1 ? "" : "s");
-        break;
-    case ATTR_TENSOR: text_add(&t, "tensor"); break;
-    case ATTR_TYPE: text_add(&t, type_text(a, x->type)); break;
-    case ATTR_NONE:
-    case ATTR_GRAPHS:
-    case ATTR_TENSORS:
-    case ATTR_SPARSE_TENSOR:
-    case ATTR_SPARSE_TENSORS:
-    case ATTR_TYPES: text_add(&t, "..."); break;
-    }
+    else text_add_safe(&t, attr_value_text(a, &some), SHOWN_MOST * TEXT_MOST);
+    if (some.n < x->n && t.s[t.n - 1] == ']') t.s[--t.n] = 0, text_add(&t, ", ...]");
     return text_str(&t);
 }
 

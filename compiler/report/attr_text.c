@@ -1,6 +1,5 @@
 // In: an attribute. Out: its value as text.
-#include "compiler/values/attr_text.h"
-#include "compiler/values/values.h"
+#include "compiler/report/attr_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@ static void add_float(text *t, const char *before, float v) {
 
 const char *attr_value_text(arena *a, const attr *t) {
     text s = {.arena = a};
-    tensor x;
     switch (t->kind) {
     case ATTR_FLOAT: add_float(&s, "", t->f); break;
     case ATTR_INT: text_printf(&s, "%lld", (long long)t->i); break;
@@ -38,8 +36,10 @@ const char *attr_value_text(arena *a, const attr *t) {
         text_add(&s, t->n ? "]" : "[]");
         break;
     case ATTR_TENSOR:
-        x = tensor_of(a, t->tensor);
-        text_add(&s, tensor_text(a, &x));
+        text_printf(&s, "%s[", dtype_name(t->tensor->elem));
+        for (int j = 0; j < t->tensor->rank; j++)
+            text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->tensor->dims[j]);
+        text_add(&s, "]");
         break;
     case ATTR_GRAPH: text_printf(&s, "graph '%s'", safe_text(a, t->graph->name)); break;
     case ATTR_GRAPHS: text_printf(&s, "%d graphs", t->n); break;
