@@ -2,6 +2,7 @@
 #include "compiler/base/clock.h"
 #include "compiler/base/json.h"
 #include "compiler/base/outfile.h"
+#include "compiler/cli/kernel_hook.h"
 #include "compiler/cli/run_io.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
@@ -142,29 +143,6 @@ static void report(session *s, contestants *all) {
 }
 
 // ---------------------------------------------------------------- kernels
-// The hook has no argument for its state, so that it is thread-local.
-typedef struct kernel_clock {
-    double *seconds, *best; // by kernel: of this run, of the fastest one
-    int64_t *calls;         // of this run
-    uint32_t n, now;
-    double since;
-} kernel_clock;
-static _Thread_local kernel_clock *clock_of_thread;
-
-static void stop_clock(kernel_clock *k, double t) {
-    if (k->now < k->n) k->seconds[k->now] += t - k->since;
-}
-
-static int hook(void *user, uint32_t kernel) {
-    (void)user;
-    kernel_clock *k = clock_of_thread;
-    stop_clock(k, clock_now());
-    k->now = kernel;
-    if (kernel < k->n) k->calls[kernel]++;
-    k->since = clock_now();
-    return 0;
-}
-
 typedef struct sizes {
     const runnable *r;
     const program *p;
@@ -219,7 +197,7 @@ static int all_kernels(pipeline *p, row **rows) {
 }
 
 // Kernels that ran, as JSON, with the peaks of the CPU.
-static void save_times(session *s, const pipeline *p, const row *rows, const kernel_clock *k,
+static void save_times(session *s, const pipeline *p, const row *rows, const kernel_timer *k,
                        const char *path) {
     json j = json_new_indented(s->arena);
     json_open(&j, NULL, '{');
@@ -245,7 +223,7 @@ static void save_times(session *s, const pipeline *p, const row *rows, const ker
 }
 
 // peak: 0 if unknown.
-static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
+static void show_kernels(session *s, const contestant *c, row *rows, const kernel_timer *k, double peak) {
     int n = 0;
     double total = 0;
     for (uint32_t i = 0; i < k->n; i++) {
@@ -279,28 +257,15 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
     *o = *c->options;
     o->hook = "onnxc_bench_hook";
     pipeline *p = session_pipeline(s, o);
-    p->hook = hook;
-    kernel_clock k = {0};
-    clock_of_thread = &k;
+    p->hook = kernel_hook;
     runnable *r = runnable_new(p, &c->source, NULL);
     row *rows;
-    k.n = (uint32_t)all_kernels(p, &rows);
-    k.seconds = ARENA_ARRAY(s->arena, double, k.n + 1);
-    k.best = ARENA_ARRAY(s->arena, double, k.n + 1);
-    k.calls = ARENA_ARRAY(s->arena, int64_t, k.n + 1);
+    kernel_timer k = kernel_timer_new(s->arena, (uint32_t)all_kernels(p, &rows));
     const char *message = NULL;
     prepared_call *call = runnable_prepare(r, s->arena, c->in, &message);
-    for (int i = 0; call && i < KERNEL_RUNS; i++) {
-        memset(k.seconds, 0, k.n * sizeof *k.seconds);
-        memset(k.calls, 0, k.n * sizeof *k.calls);
-        k.now = UINT32_MAX;
-        prepared_release(call);
-        prepared_run(call);
-        stop_clock(&k, clock_now());
-        for (uint32_t j = 0; j < k.n; j++)
-            if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
-    }
-    clock_of_thread = NULL;
+    kernel_hook_use(&k);
+    for (int i = 0; call && i < KERNEL_RUNS; i++) kernel_timer_run(&k, call);
+    kernel_hook_use(NULL);
     if (own->save_times) save_times(s, p, rows, &k, own->save_times);
     if (!own->kernels) return;
     bool on_gpu = options_gpu_host(o) || options_for_both(o);

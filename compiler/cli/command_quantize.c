@@ -1,7 +1,7 @@
 // onnxc quantize: a float model becomes a quantised one in ONNX's standard operators.
-#include "compiler/base/clock.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
+#include "compiler/cli/kernel_hook.h"
 #include "compiler/cli/run_io.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/quantize/quantize.h"
@@ -62,18 +62,6 @@ static const option quantize_table[] = {
     {"--seed", NULL, "N", OPT_NUMBER, AT(seed), DATA, "seed of random inputs; default: 0"},
     {NULL},
 };
-
-static _Thread_local kernel_timer *timer;
-
-static void use_timer(kernel_timer *t) { timer = t; }
-
-static int next_kernel(void *user, uint32_t kernel) {
-    (void)user;
-    kernel_timer_stop(timer, clock_now());
-    timer->now = kernel;
-    timer->since = clock_now();
-    return 0;
-}
 
 static void show_step(void *user, const char *what) {
     session *s = user;
@@ -139,8 +127,8 @@ static int quantize(session *s, void *own) {
                          .own = o,
                          .source = from,
                          .import = {.external_data_dir = s->options.external_data_dir},
-                         .hook = next_kernel,
-                         .use_timer = use_timer,
+                         .hook = kernel_hook,
+                         .use_timer = kernel_hook_use,
                          .progress = show_step,
                          .user = s};
     in.import.files = &in.files;

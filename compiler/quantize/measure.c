@@ -19,22 +19,14 @@ static double run_timed(plan *p, arena *a, runnable *r, kernel_timer *t) {
     prepared_call *call = runnable_prepare(r, a, p->held.at[0].in, &message);
     double best = INFINITY, end = clock_now() + most;
     for (int i = 0; call && i < RUNS + WARM_UP && (i < 3 || clock_now() < end); i++) {
-        memset(t->seconds, 0, t->n * sizeof *t->seconds);
-        t->now = UINT32_MAX;
-        prepared_release(call);
-        double start = clock_now();
-        prepared_run(call);
-        double now = clock_now();
-        kernel_timer_stop(t, now);
-        for (uint32_t k = 0; k < t->n; k++)
-            if (i == 0 || t->seconds[k] < t->best[k]) t->best[k] = t->seconds[k];
-        if (now - start < best) best = now - start;
+        double seconds = kernel_timer_run(t, call);
+        if (seconds < best) best = seconds;
     }
     return best;
 }
 
 double time_of_run(plan *p, arena *a, runnable *r) {
-    kernel_timer none = {0};
+    kernel_timer none = kernel_timer_new(a, 0);
     return run_timed(p, a, r, &none);
 }
 
@@ -60,9 +52,7 @@ static double time_nodes(plan *p, void (*edit)(void *user, module *m), double *b
     pipeline *line = pipeline_new(a, p->diag, o, &hooks);
     line->hook = p->in->hook;
     runnable *r = runnable_new(line, &p->in->source, NULL);
-    kernel_timer t = {.n = line->versions.n ? 0 : (uint32_t)line->program->kernels.n};
-    t.seconds = ARENA_ARRAY(a, double, t.n + 1);
-    t.best = ARENA_ARRAY(a, double, t.n + 1);
+    kernel_timer t = kernel_timer_new(a, line->versions.n ? 0 : (uint32_t)line->program->kernels.n);
     p->in->use_timer(&t);
     double seconds = run_timed(p, a, r, &t);
     p->in->use_timer(NULL);

@@ -2,7 +2,7 @@
 // operators. In: a model, samples for calibration, settings. Out: the quantised module and what was done to each node.
 #ifndef ONNXC_COMPILER_QUANTIZE_QUANTIZE_H
 #define ONNXC_COMPILER_QUANTIZE_QUANTIZE_H
-#include "compiler/run/runnable.h"
+#include "compiler/run/kernel_timer.h"
 
 typedef struct quantize_options {
     const char *to;          // int8, int16, int8-weights, int4-weights, int2-weights, f16, bf16
@@ -26,16 +26,6 @@ typedef struct quantize_result {
     struct plan *plan;
 } quantize_result;
 
-// Times of kernels: the hook between them has no argument for its state, and this library no variables.
-typedef struct kernel_timer {
-    double *seconds, *best; // by kernel: of this run, of the fastest one
-    uint32_t n, now;
-    double since;
-} kernel_timer;
-static inline void kernel_timer_stop(kernel_timer *t, double now) {
-    if (t->now < t->n) t->seconds[t->now] += now - t->since;
-}
-
 typedef struct quantize_input {
     arena *arena;
     diag *diag;
@@ -43,8 +33,9 @@ typedef struct quantize_input {
     const quantize_options *own;
     source source;
     import_options import;
-    file_list files;                          // that the import has read
-    int (*hook)(void *user, uint32_t kernel); // runs before each kernel, for the timer in use
+    file_list files; // that the import has read
+    // Runs before each kernel, for the timer in use, which this library, without variables, cannot hold.
+    int (*hook)(void *user, uint32_t kernel);
     void (*use_timer)(kernel_timer *t);
     void (*progress)(void *user, const char *what);
     void *user;
