@@ -24,6 +24,9 @@ void pass_expand(pass_context *c); // function operators become other nodes
 void pass_fold(pass_context *c);   // constant folding
 void pass_cse(pass_context *c);    // common subexpression elimination
 void pass_dce(pass_context *c);    // dead code elimination
+void pass_stream(pass_context *c); // --stream: the graph of one step over a few samples
+// The outputs of a node whose inputs are constants, by index; NULL: not within the limits of constant folding.
+constant **evaluate_node(node *n, const pass_context *c);
 
 // Over the program: fusion (passes/fuse/fuse_impl.h). The early passes keep kernels that only move data
 // apart, so that others read through them; the late ones also inline arithmetic into them.

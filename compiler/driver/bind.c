@@ -312,10 +312,67 @@ static void bind_state(program *p, diag *d, const options *o, const char *s) {
 }
 
 void bind_states(program *p, diag *d, const options *o) {
-    if (!o->state.n) return;
+    const module *m = p->module;
+    if (!o->state.n && !m->states.n) return;
     p->state = ARENA_ARRAY(p->arena, int, p->outputs.n + 1);
     for (int j = 0; j < o->state.n; j++) bind_state(p, d, o, o->state.at[j]);
+    for (int j = 0; j < m->states.n; j++)
+        bind_state(p, d, o, arena_printf(p->arena, "%s=%s", m->states.at[j].output, m->states.at[j].input));
     diag_check(d);
+}
+
+// ---------------------------------------------------------------- --stream
+static value *find_input(const module *m, const char *name, size_t n) {
+    for (int j = 0; j < m->main->inputs.n; j++)
+        if (text_equals(name, n, m->main->inputs.at[j]->name)) return m->main->inputs.at[j];
+    return NULL;
+}
+
+// INPUT:AXIS=N; names of inputs may have colons.
+static bool parse_stream(binder *b, const char *s, stream_input *in) {
+    const char *equals = strrchr(s, '='), *colon = equals;
+    while (colon && colon > s && *colon != ':') colon--;
+    int64_t axis;
+    if (!equals || *colon != ':' || !parse_int64(arena_strndup(b->arena, colon + 1, (size_t)(equals - colon - 1)), INT32_MIN, &axis) ||
+        !parse_int64(equals + 1, 1, &in->samples) || in->samples > INT32_MAX) {
+        diag_error(b->diag, NULL, "--stream %s: not of the form INPUT:AXIS=N", s);
+        return false;
+    }
+    in->input = find_input(b->module, s, (size_t)(colon - s));
+    if (!in->input) {
+        diag_error(b->diag, NULL, "--stream %s: the model has no such input", s);
+        return false;
+    }
+    const type *t = &in->input->type;
+    if (t->kind != TYPE_TENSOR || t->rank < 0 || axis < -t->rank || axis >= t->rank) {
+        diag_error(b->diag, NULL, "--stream %s: input '%s' is %s, without axis %lld", s, in->input->name,
+                   type_text(b->arena, t), (long long)axis);
+        return false;
+    }
+    in->axis = (int)(axis < 0 ? axis + t->rank : axis);
+    return true;
+}
+
+// All streamed axes get one symbolic size; a fixed one is that of the export.
+void bind_streams(arena *a, diag *d, module *m, const options *o) {
+    // Longer than all that a model does at the ends of a signal.
+    enum { LONG = 1 << 24 };
+    binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
+    dim *length = dim_symbol(m->dims, "stream.length");
+    for (int j = 0; j < o->stream.n; j++) {
+        stream_input in;
+        if (!parse_stream(&b, o->stream.at[j], &in)) continue;
+        VEC_PUSH(a, &m->streams, in);
+        set_size(&b, o->stream.at[j], in.input, in.axis, length);
+    }
+    m->stream_delay = o->stream_delay;
+    if (o->stream_delay && !o->stream.n) diag_error(d, NULL, "--stream-delay is for --stream");
+    diag_check(d);
+    if (!m->streams.n) return;
+    m->has_bound_sizes = true;
+    if (b.to.n) substitute(&b);
+    drop_declarations(m);
+    dim_bound(length, LONG, INT64_MAX, 1);
 }
 
 // ---------------------------------------------------------------- for tests

@@ -10,7 +10,9 @@ void bind_io(arena *a, diag *d, module *m, const options *o);
 // --dim and --shape. Unknown names, contradictions and negative sizes are errors. lists: the parsed --dim
 // options; choice: the range selected from each list; NULL: all.
 void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice);
-// --state, of the lowered program.
+// --stream: after bind_options.
+void bind_streams(arena *a, diag *d, module *m, const options *o);
+// --state, and the states that passes have made, of the lowered program.
 void bind_states(program *p, diag *d, const options *o);
 // Makes every wanted axis of every input a symbol, "input.axis", and drops declared shapes of other values.
 void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user);

@@ -106,6 +106,11 @@ const option compile_options[] = {
      "repeated"},
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
      "output OUT is input IN of the next call, updated in place"},
+    {"--stream", NULL, "INPUT:AXIS=N", OPT_LIST, AT(stream), MODEL,
+     "a run takes the next N samples of a signal, along that axis of INPUT, and gives the next samples of the outputs; may be "
+     "repeated"},
+    {"--stream-delay", NULL, "N", OPT_NUMBER, AT(stream_delay), MODEL,
+     "let outputs of --stream come up to N samples later than those of the model"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
      "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
     {"--capacities", NULL, NULL, OPT_FLAG, AT(capacities), MODEL,

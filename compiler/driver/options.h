@@ -17,8 +17,9 @@ typedef struct options {
     // effort
     const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
     int64_t jobs; // 0: the default
+    int64_t stream_delay;
     // model
-    string_list dims, shapes, io_dtype, io_layout, last, state, override, opsets, custom_op;
+    string_list dims, shapes, io_dtype, io_layout, last, state, stream, override, opsets, custom_op;
     const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib, *nchwc_block;
     // messages and insight
     string_list warnings;

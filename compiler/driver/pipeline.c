@@ -17,6 +17,7 @@ const pass passes[] = {
     {"fold", NULL, pass_fold, NULL, GOAL_GRAPH, 0, ON_ANY},
     {"cse", NULL, pass_cse, NULL, GOAL_GRAPH, 1, ON_ANY},
     {"dce", NULL, pass_dce, NULL, GOAL_GRAPH, 0, ON_ANY},
+    {"stream", NULL, pass_stream, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
 
     {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 

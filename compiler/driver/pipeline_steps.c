@@ -97,6 +97,7 @@ void step_import(pipeline *p) {
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
+    bind_streams(p->arena, p->diag, p->module, p->options);
 }
 
 // ---------------------------------------------------------------- programs as text

@@ -161,6 +161,18 @@ typedef struct io_index {
     const constant *labels;
 } io_index;
 
+// An input of which a stream takes so many samples in a step (passes/stream).
+typedef struct stream_input {
+    value *input;
+    int axis;
+    int64_t samples;
+} stream_input;
+
+// An output that is the input of the next run, in its memory.
+typedef struct io_state {
+    const char *output, *input;
+} io_state;
+
 struct module {
     arena *arena;
     diag *diag;
@@ -181,6 +193,9 @@ struct module {
     VEC(dim_check) checks;
     VEC(io_scale) scales;
     VEC(io_index) indices;
+    VEC(stream_input) streams;
+    int64_t stream_delay; // samples that outputs of a stream may come later than those of the model
+    VEC(io_state) states; // made by passes
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
     int vector_bits;           // of the target, 0: none or not known; for operators with several lowerings
     bool has_bound_sizes;      // an option has given symbols of the model a size

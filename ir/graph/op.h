@@ -4,6 +4,12 @@
 #include "ir/graph/graph.h"
 
 typedef struct op_def op_def;
+
+// How an operator hands states from sample to sample of input 0: its time axis there and in output 0, and for each state the
+// input that it begins with and the output that has the last one.
+typedef struct op_sequence {
+    int in_axis, out_axis, nstates, first[4], last[4];
+} op_sequence;
 typedef struct lowering lowering; // ir/kernel/lower.h
 
 // One upgrade step, run at import for files whose operator version is below `since`, oldest step first:
@@ -47,6 +53,8 @@ struct op_def {
     // Keys of the maps in output 0, a sequence with a map for each row of input 0. As an output of the model
     // it is passed as that table.
     const constant *(*map_keys)(const node *n);
+    // For operators with states that run along a sequence. False: this node does not run forward over all of it.
+    bool (*sequence)(const node *n, op_sequence *s);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
     bool permutes;   // output 0 has the elements of input 0 in another order

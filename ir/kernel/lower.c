@@ -416,3 +416,32 @@ program *lower_module(module *m) {
     program_verify(p);
     return p;
 }
+
+// Inputs of the program for values that n reads and that are no constants.
+static void lower_alone_inputs(lowering *l, const node *n) {
+    for (int j = 0; j < n->nin; j++) {
+        value *v = n->in[j];
+        if (!v || v->constant || known_buffer(l, v)) continue;
+        buffer *b = io_buffer(l->program, v->name, BUF_INPUT, v, l->program->inputs.n);
+        VEC_PUSH(l->program->arena, &l->program->inputs, b);
+        set_buffer(l, v, b);
+    }
+}
+
+program *lower_alone(node *n) {
+    module *m = n->graph->module;
+    program *p = program_new(m);
+    lowering l = {.program = p,
+                  .region = p->main,
+                  .buffers = {.arena = m->arena},
+                  .checked = {.arena = m->arena},
+                  .entry = p->main};
+    // The recorded checks belong to other nodes at the same place.
+    for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
+    lower_alone_inputs(&l, n);
+    if (n->op->lower) n->op->lower(&l, n);
+    else lower_view(&l, n, 0, 0);
+    for (int j = 0; j < n->nout; j++)
+        VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
+    return p;
+}

@@ -16,6 +16,8 @@ struct lowering {
 
 // The whole module to a program of unscheduled kernels, one or more per node.
 program *lower_module(module *m);
+// A program of n alone, with inputs for what it reads besides constants; outputs that n omits are NULL.
+program *lower_alone(node *n);
 void lower_graph(lowering *l, graph *g); // the nodes of one (sub)graph into l->region
 
 // The buffer that holds v: input, constant or temporary, created on first use, with the dims of v.

@@ -116,23 +116,6 @@ static void detach(node *n, constant **k) {
     node_delete(n);
 }
 
-static program *lower_alone(node *n) {
-    module *m = n->graph->module;
-    program *p = program_new(m);
-    lowering l = {.program = p,
-                  .region = p->main,
-                  .buffers = {.arena = m->arena},
-                  .checked = {.arena = m->arena},
-                  .entry = p->main};
-    // Sizes of constants are known: the recorded checks belong to other nodes at the same place.
-    for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
-    if (n->op->lower) n->op->lower(&l, n);
-    else lower_view(&l, n, 0, 0);
-    for (int j = 0; j < n->nout; j++)
-        VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
-    return p;
-}
-
 // A view of a constant shares its data: weights stay in the mapped file.
 static bool fold_view(node *n) {
     const constant *from = n->op->is_view && n->nout == 1 && n->out[0] ? n->in[0]->constant : NULL;
@@ -153,10 +136,10 @@ static bool fold_view(node *n) {
     return true;
 }
 
-static bool fold_node(node *n, pass_context *c) {
+constant **evaluate_node(node *n, const pass_context *c) {
     module *m = c->module;
     int64_t bytes = output_bytes(n);
-    if (bytes < 0 || bytes > c->fold_bytes) return false;
+    if (!is_foldable(n) || bytes < 0 || bytes > c->fold_bytes) return NULL;
     program *p = lower_alone(n);
     constant **k = ARENA_ARRAY(m->arena, constant *, n->nout);
     int wanted = 0;
@@ -167,14 +150,19 @@ static bool fold_node(node *n, pass_context *c) {
     const char *message;
     interp_limits limits = {c->fold_work, 2 * c->fold_bytes};
     if (interp_program(p, m->arena, NULL, out, limits, &message) != INTERP_OK)
-        return false; // the error is reported at run time
+        return NULL; // the error is reported at run time
     for (int j = 0, i = 0; j < n->nout; j++) {
         if (!n->out[j]) continue;
         k[j] = constant_new(m->arena, out[i].dtype, out[i].rank, out[i].dims);
         k[j]->data = out[i++].data;
     }
-    detach(n, k);
-    return true;
+    return k;
+}
+
+static bool fold_node(node *n, const pass_context *c) {
+    constant **k = evaluate_node(n, c);
+    if (k) detach(n, k);
+    return k;
 }
 
 // Folds a small integer tensor whose contents inference has found to be constant.

@@ -1,0 +1,187 @@
+// In: values of the graph of one step. Out: their samples of earlier steps, as states that the graph takes and gives, and the
+// values before the first sample, computed at compile time.
+#include "passes/stream/stream_impl.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- nodes
+value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a) {
+    node *n = node_new(s->graph, s->at, op_find("", op), s->at ? s->at->loc : NULL, nin, in);
+    if (a) node_set_attr(n, *a);
+    value *v = node_output(n, 0, NULL);
+    infer_node(n);
+    return v;
+}
+
+static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
+
+int64_t length_of(const value *v, int axis) {
+    const dim *d = v->type.rank > axis ? v->type.dims[axis] : NULL;
+    return d && dim_is_const(d) ? dim_value(d) : -1;
+}
+
+value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to) {
+    if (from == 0 && to == length_of(v, axis)) return v;
+    int64_t at = axis;
+    value *in[] = {v, ints(s, &from, 1), ints(s, &to, 1), ints(s, &at, 1)};
+    return make(s, "Slice", 4, in, NULL);
+}
+
+static value *concat(streaming *s, value *a, value *b, int axis) {
+    attr at = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    return make(s, "Concat", 2, (value *[]){a, b}, &at);
+}
+
+// ---------------------------------------------------------------- states
+value *state_new(streaming *s, const char *name, const type *t) {
+    return graph_add_input(s->graph, arena_printf(s->arena, "%s_past", name), *t);
+}
+
+void state_next(streaming *s, value *state, value *v) {
+    // An output of its own, whatever else v is.
+    value *out = make(s, "Identity", 1, &v, NULL);
+    graph_add_output(s->graph, out);
+    const char *name = arena_printf(s->arena, "%s_next", state->name);
+    s->graph->output_names.at[s->graph->outputs.n - 1] = name;
+    VEC_PUSH(s->arena, &s->module->states, ((io_state){.output = name, .input = state->name}));
+}
+
+// The number of the step, which is its own state.
+static value *step_number(streaming *s) {
+    if (s->step) return s->step;
+    type t = type_tensor(s->arena, DT_I64, 1, (dim *[]){dim_const(s->module->dims, 1)});
+    s->step = graph_add_input(s->graph, "stream_steps", t);
+    return s->step;
+}
+
+value *state_or_first(streaming *s, value *state, value *first) {
+    int64_t zero = 0;
+    value *is_first = make(s, "Equal", 2, (value *[]){step_number(s), ints(s, &zero, 1)}, NULL);
+    return make(s, "Where", 3, (value *[]){is_first, first, state}, NULL);
+}
+
+// ---------------------------------------------------------------- constants
+static constant *shaped(streaming *s, const type *t, int axis, int64_t length) {
+    int64_t dims[MAX_RANK];
+    for (int j = 0; j < t->rank; j++) {
+        if (j != axis && !dim_is_const(t->dims[j])) return NULL;
+        dims[j] = j == axis ? length : dim_value(t->dims[j]);
+    }
+    return constant_new(s->arena, t->elem, t->rank, dims);
+}
+
+bool is_zero(const constant *c) {
+    size_t n = (size_t)dtype_size(c->elem, c->count);
+    for (size_t j = 0; j < n; j++)
+        if (c->data[j]) return false;
+    return true;
+}
+
+// to[.., at + i, ..] = from[.., from_at + i, ..], or its only element, for i < length along the axis.
+static void copy_samples(const constant *from, int64_t from_at, constant *to, int axis, int64_t at, int64_t length) {
+    int64_t inner = 1, outer = 1;
+    for (int j = 0; j < axis; j++) outer *= to->dims[j];
+    for (int j = axis + 1; j < to->rank; j++) inner *= to->dims[j];
+    bool one = from->count == 1 && from->rank == 0;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < length * inner; i++)
+            constant_copy(from, one ? 0 : (o * from->dims[axis] + from_at) * inner + i, to->elem, (void *)to->data,
+                          (o * to->dims[axis] + at) * inner + i);
+}
+
+// The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
+// False: they are not known.
+static bool inputs_before(streaming *s, const plan *p, int64_t more, map *as) {
+    for (int i = 0; i < p->node->nin; i++) {
+        const signal *in = signal_of(s, p->in[i]);
+        if (!p->in[i] || p->in[i]->constant) continue;
+        int64_t head = in && in->lead > 0 ? in->lead : 0;
+        constant *c = !in || in->still || (head && !in->head) ? NULL : shaped(s, &in->now->type, in->axis, head + more);
+        if (!c) return false;
+        if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
+        map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));
+    }
+    return true;
+}
+
+static constant *outputs_before(streaming *s, const plan *p, int out, int64_t more) {
+    map as = {.arena = s->arena};
+    if (!inputs_before(s, p, more, &as)) return NULL;
+    node *copy = node_copy(p->node, s->graph, &as);
+    infer_node(copy);
+    constant **all = evaluate_node(copy, s->context);
+    node_delete(copy);
+    return all ? all[out] : NULL;
+}
+
+const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
+    const signal *is = signal_of(s, p->node->out[out]);
+    constant *all = outputs_before(s, p, out, 0);
+    int64_t missing = is && all ? lead - all->dims[is->axis] : 0;
+    if (missing > 0) all = outputs_before(s, p, out, missing * p->every); // the node cuts off samples at the end
+    if (!is || !all) return all;
+    if (all->dims[is->axis] < lead) return NULL;
+    int64_t dims[MAX_RANK];
+    memcpy(dims, all->dims, (size_t)all->rank * sizeof *dims);
+    dims[is->axis] = lead;
+    constant *head = constant_new(s->arena, all->elem, all->rank, dims);
+    copy_samples(all, 0, head, is->axis, 0, lead);
+    return head;
+}
+
+// ---------------------------------------------------------------- the past
+// What the past holds before the first step: the fill before sample 0, then the head. NULL: zeros.
+static constant *first_past(streaming *s, const signal *of, const past *p) {
+    bool fills = p->fill && of->lead >= 0;
+    constant *c = fills || of->lead > 0 ? shaped(s, &of->now->type, of->axis, p->length) : NULL;
+    if (!c) return NULL;
+    int64_t head = of->lead < p->length ? of->lead : p->length;
+    if (fills) copy_samples(p->fill, 0, c, of->axis, 0, p->length - head);
+    if (head > 0 && !of->head)
+        diag_fatal(s->module->diag, s->at ? s->at->loc : NULL,
+                   "--stream: the samples before the first step are not known at compile time");
+    if (head > 0) copy_samples(of->head, of->lead - head, c, of->axis, p->length - head, head);
+    return is_zero(c) ? NULL : c;
+}
+
+static void make_past(streaming *s, const value *v, signal *of, past *p) {
+    if (!p->length) {
+        p->all = of->now;
+        return;
+    }
+    type t = of->now->type;
+    dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);
+    memcpy(dims, t.dims, (size_t)t.rank * sizeof *dims);
+    dims[of->axis] = dim_const(s->module->dims, p->length);
+    t = type_tensor(s->arena, t.elem, t.rank, dims);
+    value *state = state_new(s, v->name, &t), *before = state;
+    constant *first = first_past(s, of, p);
+    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first));
+    p->all = concat(s, before, of->now, of->axis);
+    state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
+}
+
+// Samples before sample 0, of which the first is number `from` of its step, replaced by the fill.
+static value *masked(streaming *s, value *v, const signal *of, int64_t from, const constant *fill) {
+    int64_t n = length_of(v, of->axis), dims[MAX_RANK];
+    for (int j = 0; j < v->type.rank; j++) dims[j] = j == of->axis ? n : 1;
+    constant *places = constant_new(s->arena, DT_I64, v->type.rank, dims);
+    for (int64_t i = 0; i < n; i++) ((int64_t *)places->data)[i] = from + i;
+    value *begins = make(s, "Mul", 2, (value *[]){step_number(s), ints(s, &of->rate, 1)}, NULL);
+    value *place = make(s, "Add", 2, (value *[]){begins, value_constant(s->graph, NULL, places)}, NULL);
+    value *early = make(s, "Less", 2, (value *[]){place, value_int64(s->graph, 0)}, NULL);
+    value *put = value_constant(s->graph, NULL, (constant *)fill);
+    return make(s, "Where", 3, (value *[]){early, put, v}, NULL);
+}
+
+value *samples_of(streaming *s, const value *of, const span *at) {
+    signal *in = signal_of(s, of);
+    int64_t begins = in->lead;
+    value *all = in->now;
+    if (at->past >= 0) {
+        past *p = &in->pasts.at[at->past];
+        if (!p->all) make_past(s, of, in, p);
+        all = p->all, begins -= p->length;
+    }
+    value *part = slice_of(s, all, in->axis, at->from - begins, at->to - begins);
+    return at->masked ? masked(s, part, in, at->from, in->pasts.at[at->past].fill) : part;
+}

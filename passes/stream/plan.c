@@ -1,0 +1,247 @@
+// In: a graph whose signals have a symbolic length. Out: for every value its rate and lead, and for every node which samples of
+// its inputs it gets in a step.
+#include "passes/stream/stream_impl.h"
+#include <string.h>
+
+static _Noreturn void refuse(const streaming *s, const node *n, const char *why) {
+    diag_hint(s->module->diag, "a stream needs a model whose outputs depend on earlier samples, a constant number of them");
+    diag_fatal(s->module->diag, n->loc, "--stream: this node %s", why);
+}
+
+// ---------------------------------------------------------------- values that are no signals
+static bool has_length(const streaming *s, const value *v) {
+    for (int j = 0; j < v->ncontents; j++)
+        if (dim_has_atom(v->contents[j], s->length)) return true;
+    return false;
+}
+
+// Whether n computes sizes: small integers that inference knows as dims.
+static bool computes_sizes(const node *n) {
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j] && !n->out[j]->contents) return false;
+    return true;
+}
+
+static void mark_sized(streaming *s, const node *n) {
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j] && has_length(s, n->out[j])) map_put_number(&s->sized, (uint64_t)n->out[j]->id, n->out[j]);
+}
+
+// ---------------------------------------------------------------- windows
+// The output's samples known after a step, from what is known of the input.
+static int64_t lead_through(const signal *in, const window *w) {
+    return div_down(w->down * in->lead - 1 - w->hi, w->up) + 1;
+}
+
+static const window *window_of(const plan *p, int input, const reach **of) {
+    for (int j = 0; j < p->node->nout; j++)
+        if (p->reach[j].axis != NO_TIME && p->reach[j].inputs[input].used) {
+            *of = &p->reach[j];
+            return &p->reach[j].inputs[input];
+        }
+    return NULL;
+}
+
+static bool same_window(const window *a, const window *b) {
+    return a->used == b->used && (!a->used || (a->up == b->up && a->down == b->down && a->lo == b->lo && a->hi == b->hi));
+}
+
+// Outputs of one node have one rate and lead.
+static void check_outputs(const streaming *s, const plan *p) {
+    const reach *first = NULL;
+    for (int j = 0; j < p->node->nout; j++) {
+        const reach *r = &p->reach[j];
+        if (!p->node->out[j] || r->axis == NO_TIME) continue;
+        for (int i = 0; first && i < p->node->nin; i++)
+            if (!same_window(&first->inputs[i], &r->inputs[i])) refuse(s, p->node, "computes outputs at different places in time");
+        first = r;
+    }
+}
+
+static int64_t rate_through(const streaming *s, const node *n, const signal *in, const window *w) {
+    if (in->rate * w->down % w->up)
+        diag_fatal(s->module->diag, n->loc,
+                   "--stream: this node reads every %lldth of %lld samples: the number of samples in a step must be a multiple",
+                   (long long)w->up, (long long)(in->rate * w->down));
+    return in->rate * w->down / w->up;
+}
+
+// The samples of an input from which the node computes outputs [lead, lead + rate) at [start, start + rate). False: there are
+// none for this start.
+static bool place(const window *w, int64_t lead, int64_t rate, int64_t start, span *to) {
+    int64_t shift = (lead - start) * w->up;
+    if (shift % w->down || shift / w->down > div_down(w->up * lead + w->lo, w->down)) return false;
+    *to = (span){.used = true,
+                 .from = shift / w->down,
+                 .to = div_down(w->up * (lead + rate - 1) + w->hi, w->down) + 1,
+                 .past = -1};
+    return true;
+}
+
+static bool place_all(streaming *s, plan *p, int64_t lead, int64_t rate) {
+    for (int i = 0; i < p->node->nin; i++) {
+        const reach *of;
+        const window *w = window_of(p, i, &of);
+        const signal *in = signal_of(s, p->in[i]);
+        if (w && !in->still && !place(w, lead, rate, p->start, &p->inputs[i])) return false;
+    }
+    return true;
+}
+
+static bool same_fill(const constant *a, const constant *b) {
+    return a == b || (a && b && memcmp(a->splat, b->splat, sizeof a->splat) == 0);
+}
+
+// The past that has the samples of an input before a step.
+static void add_past(streaming *s, signal *in, span *at, const window *w) {
+    const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
+    at->masked = fill && in->lead < 0;
+    int64_t length = in->lead - at->from;
+    if (length <= 0 && !at->masked) return;
+    for (int j = 0; j < in->pasts.n; j++) {
+        past *known = &in->pasts.at[j];
+        if (fill && known->fill && !same_fill(fill, known->fill)) continue;
+        if (fill) known->fill = fill;
+        if (known->length < length) known->length = length;
+        at->past = j;
+        return;
+    }
+    VEC_PUSH(s->arena, &in->pasts, ((past){.fill = fill, .length = length < 0 ? 0 : length}));
+    at->past = in->pasts.n - 1;
+}
+
+static void add_signal(streaming *s, value *v, const signal *as) {
+    signal *to = ARENA_NEW(s->arena, signal);
+    *to = *as;
+    map_put_number(&s->signals, (uint64_t)v->id, to);
+}
+
+static void add_outputs(streaming *s, const plan *p, signal as) {
+    for (int j = 0; j < p->node->nout; j++) {
+        if (!p->node->out[j] || p->reach[j].axis == NO_TIME) continue;
+        as.axis = p->reach[j].axis;
+        add_signal(s, p->node->out[j], &as);
+    }
+}
+
+// Rate and lead of the outputs, from those of the inputs. False: no input is a signal with a rate.
+static bool find_rate(streaming *s, plan *p, signal *out) {
+    bool any = false;
+    for (int i = 0; i < p->node->nin; i++) {
+        const reach *of;
+        const window *w = window_of(p, i, &of);
+        const signal *in = w ? signal_of(s, p->in[i]) : NULL;
+        if (!in || in->still) continue;
+        if (w->up > p->every) p->every = w->up;
+        int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
+        if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
+        if (!any || lead < out->lead) out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
+        out->rate = rate;
+        any = true;
+    }
+    return any;
+}
+
+// Whether n only names the samples of one input anew: sample t becomes sample t + 4.
+static bool only_moves(const streaming *s, const plan *p) {
+    int inputs = 0;
+    bool moves = true;
+    for (int i = 0; i < p->node->nin; i++) {
+        const reach *of;
+        const window *w = window_of(p, i, &of);
+        if (!w) continue;
+        inputs++;
+        moves &= of->moves && !(w->padded && signal_of(s, p->in[i])->lead < 0);
+    }
+    return moves && inputs == 1 && p->node->nout == 1;
+}
+
+static void plan_windows(streaming *s, plan *p) {
+    enum { START_MOST = 1 << 24 };
+    check_outputs(s, p);
+    signal out = {0};
+    if (!find_rate(s, p, &out)) {
+        add_outputs(s, p, (signal){.still = true});
+        return;
+    }
+    while (!place_all(s, p, out.lead, out.rate))
+        if (++p->start > START_MOST) refuse(s, p->node, "reads too many samples at a time");
+    p->moves = only_moves(s, p);
+    for (int i = 0; !p->moves && i < p->node->nin; i++) {
+        const reach *of;
+        if (p->inputs[i].used) add_past(s, signal_of(s, p->in[i]), &p->inputs[i], window_of(p, i, &of));
+    }
+    add_outputs(s, p, out);
+}
+
+// ---------------------------------------------------------------- recurrent operators
+// Whether n hands states from sample to sample; its outputs are then at the places of its input.
+static bool plan_sequence(streaming *s, plan *p) {
+    const node *n = p->node;
+    const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
+    if (!in || in->still || !n->op->sequence) return false;
+    if (!n->op->sequence(n, &p->sequence)) refuse(s, n, "reads the signal backwards, or lengths of sequences");
+    if (in->axis != p->sequence.in_axis) return false;
+    for (int i = 1; i < n->nin; i++)
+        if (signal_of(s, n->in[i])) refuse(s, n, "has weights or states that are signals");
+    if (in->lead < 0) refuse(s, n, "begins before the first sample, since an earlier node reads ahead");
+    p->carries = true;
+    p->inputs[0] = (span){.used = true, .from = in->lead, .to = in->lead + in->rate, .past = -1};
+    signal out = {.axis = p->sequence.out_axis, .rate = in->rate, .lead = in->lead, .late = in->late};
+    if (n->out[0]) add_signal(s, n->out[0], &out);
+    return true;
+}
+
+// ---------------------------------------------------------------- nodes
+static void see_signal(void *user, value *v) {
+    struct {
+        const streaming *s;
+        bool found;
+    } *see = user;
+    see->found |= signal_of(see->s, v) || map_get_number(&see->s->sized, (uint64_t)v->id);
+}
+
+static bool reads_signals(streaming *s, const node *n) {
+    struct {
+        const streaming *s;
+        bool found;
+    } see = {.s = s};
+    node_reads(n, see_signal, &see);
+    return see.found;
+}
+
+static void plan_node(streaming *s, node *n) {
+    plan p = {.node = n,
+              .in = ARENA_ARRAY(s->arena, value *, n->nin + 1),
+              .inputs = ARENA_ARRAY(s->arena, span, n->nin + 1),
+              .reads = reads_signals(s, n)};
+    memcpy(p.in, n->in, (size_t)n->nin * sizeof *p.in);
+    const char *why;
+    if (!p.reads || computes_sizes(n)) mark_sized(s, n);
+    else if (!plan_sequence(s, &p)) {
+        p.reach = node_reach(n, s->length, &s->sized, &why);
+        if (!p.reach) refuse(s, n, why);
+        plan_windows(s, &p);
+    }
+    VEC_PUSH(s->arena, &s->plans, p);
+}
+
+// An output of the model has the samples of the step: none is missing, and none comes before the step.
+static void plan_output(streaming *s, int i) {
+    signal *out = signal_of(s, s->graph->outputs.at[i]);
+    if (!out || out->still) return;
+    if (out->lead < 0) {
+        const char *name = s->graph->output_names.at[i];
+        diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later", (long long)-out->lead);
+        if (-out->lead > s->delay)
+            diag_fatal(s->module->diag, out->late ? out->late->loc : NULL,
+                       "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
+                       (long long)-out->lead);
+    }
+    if (out->lead > 0) VEC_PUSH(s->arena, &out->pasts, ((past){.length = out->lead}));
+}
+
+void plan_graph(streaming *s) {
+    for (int j = 0; j < s->graph->nodes.n; j++) plan_node(s, s->graph->nodes.at[j]);
+    for (int j = 0; j < s->graph->outputs.n; j++) plan_output(s, j);
+}

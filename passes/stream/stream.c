@@ -1,0 +1,207 @@
+// Makes a stream of a model (--stream): in: a graph over signals of symbolic length; out: the graph of one step over a constant
+// number of samples. What a node reads of earlier samples is kept in states, so that the outputs of all steps together are
+// those of the whole signal. A node gets the samples that it needs as if they were the whole signal, and the outputs at its
+// ends, which would see the ends, are cut off; later passes do not compute them.
+#include "passes/stream/stream_impl.h"
+
+static void forget_types(streaming *s) {
+    module *m = s->module;
+    for (int j = 0; j < m->values.n; j++) {
+        value *v = m->values.at[j];
+        if (!v->def || v->type.kind != TYPE_TENSOR) continue;
+        v->type.rank = RANK_UNKNOWN, v->type.dims = NULL;
+        v->contents = NULL, v->ncontents = 0;
+    }
+    m->infer = NULL;
+    m->checks.n = 0;
+}
+
+// ---------------------------------------------------------------- nodes
+static value *input_now(streaming *s, const plan *p, int i) {
+    const signal *in = signal_of(s, p->in[i]);
+    return !in ? p->in[i] : p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
+}
+
+static void take_inputs(streaming *s, const plan *p) {
+    s->at = p->node;
+    for (int i = 0; i < p->node->nin; i++)
+        if (p->in[i]) node_set_in(p->node, i, input_now(s, p, i));
+    infer_node(p->node);
+}
+
+static void find_heads(streaming *s, const plan *p) {
+    for (int j = 0; j < p->node->nout; j++) {
+        signal *out = signal_of(s, p->node->out[j]);
+        if (!out || out->still || out->lead <= 0) continue;
+        out->head = head_of(s, p, j, out->lead);
+    }
+}
+
+// How many samples the node computes too few: it cuts off samples at the end of what it gets.
+static int64_t missing_samples(streaming *s, const plan *p) {
+    int64_t most = 0;
+    for (int j = 0; j < p->node->nout; j++) {
+        const signal *out = signal_of(s, p->node->out[j]);
+        if (!out || out->still) continue;
+        int64_t missing = p->start + out->rate - length_of(p->node->out[j], out->axis);
+        if (missing > most) most = missing;
+    }
+    return most;
+}
+
+// So many samples more behind those that the node needs, whatever they are.
+static void lengthen(streaming *s, const plan *p, int64_t samples) {
+    node *n = p->node;
+    s->at = n;
+    for (int i = 0; i < n->nin; i++) {
+        if (!p->inputs[i].used) continue;
+        value *v = n->in[i];
+        int64_t pads[2 * MAX_RANK] = {0};
+        pads[v->type.rank + signal_of(s, p->in[i])->axis] = samples;
+        value *by = value_int64s(s->graph, NULL, pads, 2 * v->type.rank);
+        node_set_in(n, i, make(s, "Pad", 2, (value *[]){v, by}, NULL));
+    }
+    infer_node(n);
+}
+
+// Outputs of the step: `rate` samples from `start` on of those that the node computes.
+static void take_outputs(streaming *s, const plan *p) {
+    node *n = p->node;
+    s->at = node_next(n);
+    for (int j = 0; j < n->nout; j++) {
+        signal *out = signal_of(s, n->out[j]);
+        if (!out) continue;
+        out->now = n->out[j];
+        if (out->still) continue;
+        if (length_of(out->now, out->axis) < p->start + out->rate)
+            diag_defect(s->module->diag, n->loc, "a step of the stream computes %lld samples of '%s', not %lld",
+                        (long long)length_of(out->now, out->axis), n->out[j]->name, (long long)(p->start + out->rate));
+        out->now = slice_of(s, out->now, out->axis, p->start, p->start + out->rate);
+    }
+}
+
+// A node that only shifts samples has them already.
+static void take_moved(streaming *s, const plan *p) {
+    signal *out = signal_of(s, p->node->out[0]);
+    for (int i = 0; i < p->node->nin; i++)
+        if (p->inputs[i].used) out->now = signal_of(s, p->in[i])->now;
+}
+
+// ---------------------------------------------------------------- recurrent operators
+// The state's value before the first step: that after the samples which precede it, or the node's own. NULL: zeros.
+static value *first_state(streaming *s, const plan *p, int j) {
+    int in = p->sequence.first[j];
+    value *own = in < p->node->nin ? p->in[in] : NULL;
+    if (signal_of(s, p->in[0])->lead > 0) {
+        const constant *c = head_of(s, p, p->sequence.last[j], 0);
+        if (!c) diag_fatal(s->module->diag, p->node->loc, "--stream: the state of this node before the first step is not known");
+        own = value_constant(s->graph, NULL, (constant *)c);
+    }
+    return own && own->constant && is_zero(own->constant) ? NULL : own;
+}
+
+// Callers who pass the first state and take the last one keep it themselves.
+static bool is_input(const value *v) { return v && !v->def && !v->constant; }
+
+static void carry_states(streaming *s, plan *p) {
+    node *n = p->node;
+    for (int j = 0; j < p->sequence.nstates; j++) {
+        int in = p->sequence.first[j], out = p->sequence.last[j];
+        if (is_input(node_in(n, in))) continue;
+        if (!node_out(n, out)) node_output(n, out, NULL), infer_node(n);
+        s->at = n;
+        value *state = state_new(s, arena_printf(s->arena, "%s_%d", n->out[out]->name, j), &n->out[out]->type);
+        value *first = first_state(s, p, j);
+        node_set_in(n, in, first ? state_or_first(s, state, first) : state);
+        infer_node(n);
+        s->at = node_next(n);
+        state_next(s, state, n->out[out]);
+    }
+}
+
+static void step_node(streaming *s, plan *p) {
+    if (!p->reads) {
+        infer_node(p->node);
+        return;
+    }
+    find_heads(s, p);
+    take_inputs(s, p);
+    if (p->moves) {
+        take_moved(s, p);
+        return;
+    }
+    if (p->carries) carry_states(s, p);
+    int64_t missing = p->carries ? 0 : missing_samples(s, p);
+    if (missing > 0) lengthen(s, p, missing * p->every);
+    take_outputs(s, p);
+}
+
+// ---------------------------------------------------------------- the graph
+static void step_outputs(streaming *s) {
+    s->at = NULL;
+    for (int j = 0, n = s->graph->outputs.n; j < n; j++) {
+        value *v = s->graph->outputs.at[j];
+        const signal *out = signal_of(s, v);
+        if (!out) continue;
+        span all = {.used = true, .to = out->rate};
+        graph_set_output(s->graph, j, !out->still && out->lead > 0 ? samples_of(s, v, &all) : out->now);
+    }
+}
+
+static void step_inputs(streaming *s) {
+    for (int j = 0; j < s->module->streams.n; j++) {
+        const stream_input *in = &s->module->streams.at[j];
+        value *v = in->input;
+        signal *x = ARENA_NEW(s->arena, signal);
+        *x = (signal){.axis = in->axis, .rate = in->samples, .now = v};
+        map_put_number(&s->signals, (uint64_t)v->id, x);
+    }
+}
+
+// Sizes of the inputs become those of a step.
+static void bind_steps(streaming *s) {
+    for (int j = 0; j < s->module->streams.n; j++) {
+        const stream_input *in = &s->module->streams.at[j];
+        type *t = &in->input->type;
+        dim **d = ARENA_ARRAY(s->arena, dim *, t->rank + 1);
+        for (int i = 0; i < t->rank; i++) d[i] = i == in->axis ? dim_const(s->module->dims, in->samples) : t->dims[i];
+        *t = type_tensor(s->arena, t->elem, t->rank, d);
+    }
+}
+
+static void check_inputs(const streaming *s) {
+    for (int j = 0; j < s->graph->inputs.n; j++) {
+        const value *v = s->graph->inputs.at[j];
+        bool several;
+        if (signal_of(s, v) || time_axis(&v->type, s->length, &several) == NO_TIME) continue;
+        diag_hint(s->module->diag, "--stream takes several inputs, each with its axis and number of samples");
+        diag_fatal(s->module->diag, NULL, "--stream: input '%s' is %s: it is as long as the streamed input, but not streamed",
+                   v->name, type_text(s->arena, &v->type));
+    }
+}
+
+static void count_steps(streaming *s) {
+    s->at = NULL;
+    if (s->step) state_next(s, s->step, make(s, "Add", 2, (value *[]){s->step, value_int64(s->graph, 1)}, NULL));
+}
+
+void pass_stream(pass_context *c) {
+    module *m = c->module;
+    if (!m->streams.n) return;
+    streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
+    s.signals.arena = s.sized.arena = m->arena;
+    const stream_input *first = &m->streams.at[0];
+    s.length = first->input->type.dims[first->axis];
+    step_inputs(&s);
+    check_inputs(&s);
+    plan_graph(&s);
+    forget_types(&s);
+    bind_steps(&s);
+    for (int j = 0; j < s.plans.n; j++) step_node(&s, &s.plans.at[j]);
+    step_outputs(&s);
+    count_steps(&s);
+    pass_dce(c);
+    pass_fold(c);
+    if (c->opt >= 1) pass_cse(c);
+    pass_dce(c);
+}

@@ -1,0 +1,88 @@
+// Shared by the files of the pass that makes a stream of a model.
+//   reach.c    which samples of its inputs a node reads for each sample of its outputs
+//   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
+//   past.c     samples of earlier steps, kept as states of the model
+//   stream.c   the pass: the graph of one step
+#ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
+#define ONNXC_PASSES_STREAM_STREAM_IMPL_H
+#include "ir/graph/op.h"
+#include "passes/passes.h"
+#include "passes/stream/reach.h"
+
+// Samples of a value before those of a step. `fill` counts as the value of samples before the first one; NULL: none is read.
+typedef struct past {
+    const constant *fill;
+    int64_t length;
+    value *all; // the past, then the samples of the step
+} past;
+
+// A value along time. After step k, that is after (k + 1) * rate samples at the rate of the value, its samples up to
+// (k + 1) * rate + lead are known. A step computes `rate` samples: from k * rate + lead on.
+typedef struct signal {
+    int axis;
+    int64_t rate, lead;
+    bool still;           // the same for all samples: it has no rate, lead and past
+    value *now;           // the samples of a step
+    const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0
+    VEC(past) pasts;
+    const node *late; // that reads ahead most, of all that the value depends on; NULL: none
+} signal;
+
+// Samples [from, to) of an input, counted from sample k * rate, and the past that they are in; -1: in none.
+typedef struct span {
+    bool used;
+    int64_t from, to;
+    int past;
+    bool masked; // samples before the first one were computed, and count as the fill
+} span;
+
+// What a step makes of a node.
+typedef struct plan {
+    node *node;
+    value **in; // of the node, in the graph over the whole signal
+    bool reads; // signals, or sizes of signals
+    reach *reach; // NULL: no output is a signal
+    span *inputs;
+    int64_t every; // samples of an input to one of the outputs, at most
+    int64_t start; // the place of the step's first sample among those that the node computes
+    bool moves;    // the node is replaced by its input
+    bool carries;  // its states are states of the stream
+    op_sequence sequence;
+} plan;
+
+typedef struct streaming {
+    pass_context *context;
+    module *module;
+    arena *arena;
+    graph *graph;
+    const dim *length; // of the signal
+    map signals;       // id of value -> signal
+    map sized;         // id of value that depends on the length without being a signal
+    VEC(plan) plans;
+    int64_t delay; // that callers accept
+    value *step;   // number of the step, a state; NULL: not needed so far
+    node *at;      // new nodes are inserted before it
+} streaming;
+
+static inline signal *signal_of(const streaming *s, const value *v) {
+    return v ? map_get_number(&s->signals, (uint64_t)v->id) : NULL;
+}
+
+// plan.c
+void plan_graph(streaming *s);
+
+// past.c: nodes are inserted before s->at, and inferred.
+value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a);
+value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to);
+// A state of the stream: an input of the graph; state_next makes v the output that updates it.
+value *state_new(streaming *s, const char *name, const type *t);
+void state_next(streaming *s, value *state, value *v);
+// state in all steps but the first, in which it is `first`.
+value *state_or_first(streaming *s, value *state, value *first);
+value *samples_of(streaming *s, const value *of, const span *at); // the samples of an input that a node gets
+// Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
+// NULL: not known at compile time.
+const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
+bool is_zero(const constant *c);
+int64_t length_of(const value *v, int axis);
+#endif

@@ -1,0 +1,275 @@
+"""Streams (--stream): models that are run sample by sample give what they give for the whole signal. Prints N passed, N failed,
+N skipped.
+
+usage: stream.py [--seeds N]   networks of random layers besides those written down here, 12 by default
+"""
+import argparse
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
+
+import onnxc  # noqa: E402
+
+F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
+
+
+class Network:
+    """Layers over [1, channels, T], or [1, T, channels] after a transposition."""
+
+    def __init__(self, channels, random):
+        self.nodes, self.weights, self.random = [], [], random
+        self.x, self.inputs, self.channels = "x", channels, channels
+        self.rate = 1  # samples of x to one of self.x
+
+    def weight(self, *shape, dtype=np.float32):
+        return self.constant((self.random.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))).astype(dtype))
+
+    def constant(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def ints(self, *numbers):
+        return self.constant(np.array(numbers, np.int64))
+
+    def add(self, op, *inputs, outputs=1, **attributes):
+        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), names, f"{op}_{len(self.nodes)}", **attributes))
+        return names[0] if outputs == 1 else names
+
+    def model(self, names=None, opset=20, length="T"):
+        names = names or [self.x]
+        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", F32, [1, self.inputs, length])],
+                                  [helper.make_empty_tensor_value_info(n) for n in names], self.weights)
+        for o in graph.output:
+            o.type.tensor_type.elem_type = F32
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+# ---------------------------------------------------------------- layers: each maps n.x to a causal function of it
+def pad_then_convolve(n, kernel=3, dilation=2, groups=1):
+    shift = (kernel - 1) * dilation
+    x = n.add("Pad", n.x, n.ints(0, 0, shift, 0, 0, 0))
+    n.x = n.add("Conv", x, n.weight(n.channels, n.channels // groups, kernel), n.weight(n.channels), dilations=[dilation], group=groups)
+
+
+def convolve_then_cut(n, kernel=3, dilation=1):
+    shift = (kernel - 1) * dilation
+    x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), dilations=[dilation], pads=[shift, shift])
+    n.x = n.add("Slice", x, n.ints(0), n.ints(-shift), n.ints(2))
+
+
+def convolve_causally(n, kernel=4, stride=1):
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), n.weight(n.channels), pads=[kernel - 1, 0], strides=[stride])
+    n.rate *= stride
+
+
+def concatenate_zeros(n):
+    x = n.add("Concat", n.constant(np.ones((1, n.channels, 2), np.float32)), n.x, axis=2)
+    n.x = n.add("Conv", x, n.weight(n.channels, n.channels, 3))
+
+
+def residual(n):
+    x = n.x
+    pad_then_convolve(n)
+    n.x = n.add("Add", n.add("Relu", n.x), x)
+
+
+def difference(n):
+    x = n.add("Slice", n.add("Pad", n.x, n.ints(0, 0, 1, 0, 0, 0)), n.ints(0), n.ints(-1), n.ints(2))
+    n.x = n.add("Sub", n.x, x)
+
+
+def gate(n):
+    x = n.add("Conv", n.x, n.weight(2 * n.channels, n.channels, 1))
+    a, b = n.add("Split", x, outputs=2, axis=1, num_outputs=2)
+    n.x = n.add("Mul", n.add("Tanh", a), n.add("Sigmoid", b))
+
+
+def normalise_channels(n):
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+    x = n.add("LayerNormalization", x, n.weight(n.channels), n.weight(n.channels))
+    x = n.add("Softmax", n.add("MatMul", x, n.weight(n.channels, n.channels)), axis=-1)
+    n.x = n.add("Transpose", x, perm=[0, 2, 1])
+
+
+def batch_normalise(n):
+    n.x = n.add("BatchNormalization", n.x, n.weight(n.channels), n.weight(n.channels), n.weight(n.channels),
+                n.constant(np.full(n.channels, 0.5, np.float32)))
+
+
+def largest(n):
+    n.x = n.add("MaxPool", n.x, kernel_shape=[3], pads=[2, 0])
+
+
+def average(n):
+    n.x = n.add("AveragePool", n.x, kernel_shape=[2], strides=[2])
+    n.rate *= 2
+
+
+def subsample(n):
+    n.x = n.add("Slice", n.x, n.ints(0), n.ints(LONG), n.ints(2), n.ints(2))
+    n.rate *= 2
+
+
+def stack_samples(n):
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+    x = n.add("Reshape", x, n.ints(1, -1, 2 * n.channels))
+    x = n.add("MatMul", x, n.weight(2 * n.channels, n.channels))
+    n.x = n.add("Transpose", x, perm=[0, 2, 1])
+    n.rate *= 2
+
+
+def upsample(n):
+    x = n.add("ConvTranspose", n.x, n.weight(n.channels, n.channels, 4), strides=[2])
+    n.x = n.add("Slice", x, n.ints(0), n.ints(-2), n.ints(2))
+    average(n)
+    n.rate //= 2
+
+
+def repeat(n):
+    x = n.add("Resize", n.x, "", n.constant(np.array([1, 1, 2], np.float32)), mode="nearest", nearest_mode="floor",
+              coordinate_transformation_mode="asymmetric")
+    n.x = x
+    average(n)
+    n.rate //= 2
+
+
+def recurrent(n, op="GRU"):
+    gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[op]
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    y = n.add(op, x, n.weight(1, gates * n.channels, n.channels), n.weight(1, gates * n.channels, n.channels),
+              n.weight(1, 2 * gates * n.channels), hidden_size=n.channels)
+    n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
+
+
+def lstm(n):
+    recurrent(n, "LSTM")
+
+
+def shaped_recurrent(n):
+    """Zeros of the batch's size as first state, made by the model."""
+    batch = n.add("Slice", n.add("Shape", n.x), n.ints(0), n.ints(1))
+    zeros = n.add("ConstantOfShape", n.add("Concat", n.ints(1), batch, n.ints(n.channels), axis=0))
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    y = n.add("RNN", x, n.weight(1, n.channels, n.channels), n.weight(1, n.channels, n.channels), "", "", zeros,
+              hidden_size=n.channels)
+    n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
+
+
+def reshape_by_shape(n):
+    length = n.add("Slice", n.add("Shape", n.x), n.ints(2), n.ints(3))
+    x = n.add("Reshape", n.x, n.add("Concat", n.ints(1, n.channels // 2, 2), length, axis=0))
+    x = n.add("Softmax", x, axis=2)
+    n.x = n.add("Reshape", x, n.add("Concat", n.ints(1, n.channels), length, axis=0))
+
+
+def quantised(n):
+    scale, zero = n.constant(np.float32(0.05)), n.constant(np.uint8(120))
+    x = n.add("DequantizeLinear", n.add("QuantizeLinear", n.x, scale, zero), scale, zero)
+    x = n.add("Pad", x, n.ints(0, 0, 2, 0, 0, 0))
+    w = n.add("DequantizeLinear", n.constant(n.random.integers(-127, 127, (n.channels, n.channels, 3)).astype(np.int8)),
+              n.constant(np.float32(0.01)))
+    x = n.add("Conv", x, w)
+    n.x = n.add("DequantizeLinear", n.add("QuantizeLinear", x, scale, zero), scale, zero)
+
+
+def pad_with_value(n):
+    x = n.add("Pad", n.x, n.ints(0, 0, 2, 0, 0, 0), n.constant(np.float32(0.75)))
+    n.x = n.add("Conv", n.add("Relu", x), n.weight(n.channels, n.channels, 3))
+
+
+LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_zeros, residual, difference, gate, normalise_channels,
+          batch_normalise, largest, average, subsample, stack_samples, upsample, repeat, recurrent, lstm, shaped_recurrent,
+          reshape_by_shape, quantised, pad_with_value]
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, name, good, why=""):
+        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
+        if not good:
+            print(f"FAIL {name}: {why}", flush=True)
+
+    def refused(self, name, model, words, **options):
+        try:
+            onnxc.InferenceSession(model, **options)
+            self.check(name, False, "compiles")
+        except Exception as error:  # the package's own classes
+            self.check(name, all(w in str(error) for w in words), error)
+
+
+def streamed(session, x, axis, step, outputs):
+    """The outputs of all steps, one after the other."""
+    states = {i.name: np.zeros([d if isinstance(d, int) else 1 for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+              for i in session.get_inputs() if i.name != "x"}
+    names = [o.name for o in session.get_outputs()]
+    parts = []
+    for at in range(0, x.shape[axis] - step + 1, step):
+        got = dict(zip(names, session.run(names, {"x": np.take(x, range(at, at + step), axis)} | states)))
+        states = {s: got[s + "_next"] for s in states}
+        parts.append([got[n] for n in outputs])
+    return [list(p) for p in zip(*parts)]
+
+
+def agree(checks, name, model, steps, axis=2, time=2, delay=0, samples=48, exact=True):
+    """`delay`: by how many samples of the output it comes later."""
+    data = model.SerializeToString()
+    x = np.random.default_rng(5).standard_normal((1, model.graph.input[0].type.tensor_type.shape.dim[1].dim_value, samples)).astype(np.float32)
+    outputs = [o.name for o in model.graph.output]
+    whole = onnxc.InferenceSession(data, fp="strict").run(outputs, {"x": x})
+    for step in steps:
+        try:
+            options = {"options": [f"--stream=x:{axis}={step}", "--fp=strict", f"--stream-delay={delay}"]}
+            session = onnxc.InferenceSession(data, **options)
+        except Exception as error:
+            checks.check(f"{name}, {step} samples", False, error)
+            continue
+        for o, parts, want in zip(outputs, streamed(session, x, axis, step, outputs), whole):
+            got = np.concatenate(parts, time)
+            got = np.take(got, range(delay, got.shape[time]), time)
+            n = min(got.shape[time], want.shape[time])
+            got, want = np.take(got, range(n), time), np.take(want, range(n), time)
+            same = np.array_equal(got, want) if exact else np.allclose(got, want, 1e-5, 1e-6)
+            checks.check(f"{name}, {step} samples: {o}", n and same,
+                         f"{n} samples, {np.abs(got - want).max() if n else 0} at {np.argwhere(got != want)[:1]}")
+
+
+def networks(checks, seeds):
+    for layer in LAYERS:
+        n = Network(4, np.random.default_rng(1))
+        layer(n)
+        agree(checks, layer.__name__, n.model(), [n.rate, 4, 12])
+    for seed in range(seeds):
+        random = np.random.default_rng(seed)
+        n = Network(4, random)
+        chosen = random.choice(LAYERS, random.integers(3, 8))
+        for layer in chosen:
+            if n.rate > 4 and layer in (average, subsample, stack_samples):
+                continue
+            layer(n)
+        agree(checks, f"seed {seed}: " + " ".join(layer.__name__ for layer in chosen), n.model(), [n.rate, 2 * n.rate, 24 // n.rate * n.rate],
+              samples=96)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=12)
+    arguments = parser.parse_args()
+    checks = Checks()
+    networks(checks, arguments.seeds)
+    print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
+    sys.exit(checks.failed > 0)
+
+
+if __name__ == "__main__":
+    main()
