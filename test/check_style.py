@@ -52,6 +52,7 @@ ROOMS = {
     "passes/rewrite": [*PASS, "passes/passes.h", "passes/schedule"],
     "passes/layout": [*PASS, "passes/memory", "passes/rewrite", "passes/schedule"],
     "passes/memory": PASS,
+    "passes/stream": [*PASS, "passes/passes.h"],
     "passes/schedule/common": SCHEDULE,
     "passes/schedule/cpu": SCHEDULE,
     "passes/schedule/gpu": SCHEDULE,

@@ -262,6 +262,11 @@ def docs(results):
         own_program(results, "run_docs.py", ONNXC)
 
 
+def streams(results):
+    """Models run sample by sample against the whole signal, to the bit."""
+    own_program(results, "streams.py")
+
+
 def python(results):
     """The Python package: its own tests, and ONNX's test runner over its backend."""
     own_program(results, "python_session.py")
@@ -595,6 +600,7 @@ STAGES = {
     "training": objects.training,
     "speaker": speaker.speaker,
     "decoders": decoders,
+    "streams": streams,
     "symbols": objects.symbols,
     "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,

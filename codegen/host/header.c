@@ -198,6 +198,30 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
 }
 
+// One struct for all states of a stream, and the function that gives it to the run.
+static void state_struct(header *h, const program *p) {
+    const interface *io = h->io;
+    if (!p->module->states.n || !p->state) return;
+    for (int j = 0; j < io->nin; j++)
+        if (io->in[j].state && !dim_is_const(buffer_count(io->in[j].buffer))) return;
+    text_printf(&h->t,
+                "// The past of a stream: zeros before its first samples.\ntypedef struct %s_state {\n",
+                io->name);
+    for (int j = 0; j < io->nin; j++) {
+        const io_tensor *t = &io->in[j];
+        if (!t->state) continue;
+        int64_t count = dtype_bits(t->buffer->dtype) < 8 ? dim_value(buffer_bytes(t->buffer))
+                                                         : dim_value(buffer_count(t->buffer));
+        text_printf(&h->t, "    %s %s[%lld];\n", interface_ctype(t->buffer), t->name,
+                    (long long)(count ? count : 1));
+    }
+    text_printf(&h->t, "} %s_state;\nstatic inline void %s_use_state(%s_in *in, %s_state *state) {\n",
+                io->name, io->name, io->name, io->name);
+    for (int j = 0; j < io->nin; j++)
+        if (io->in[j].state) text_printf(&h->t, "    in->%s = state->%s;\n", io->in[j].name, io->in[j].name);
+    text_add(&h->t, "}\n\n");
+}
+
 static bool has_rule(const header *h, const char *name) {
     size_t n = strlen(name);
     for (int j = 0; j < h->b->nrules; j++)
@@ -343,6 +367,7 @@ void header_write(const build *b, const program *p, const sink *out) {
     size_comments(&h);
     struct_type(&h, h.io->in, h.io->nin, false);
     struct_type(&h, h.io->out, h.io->nout, true);
+    state_struct(&h, p);
     functions(&h);
     text_add(&h.t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     sink_addn(out, h.t.s, h.t.n);

@@ -333,7 +333,8 @@ static bool parse_stream(binder *b, const char *s, stream_input *in) {
     const char *equals = strrchr(s, '='), *colon = equals;
     while (colon && colon > s && *colon != ':') colon--;
     int64_t axis;
-    if (!equals || *colon != ':' || !parse_int64(arena_strndup(b->arena, colon + 1, (size_t)(equals - colon - 1)), INT32_MIN, &axis) ||
+    if (!equals || *colon != ':' ||
+        !parse_int64(arena_strndup(b->arena, colon + 1, (size_t)(equals - colon - 1)), INT32_MIN, &axis) ||
         !parse_int64(equals + 1, 1, &in->samples) || in->samples > INT32_MAX) {
         diag_error(b->diag, NULL, "--stream %s: not of the form INPUT:AXIS=N", s);
         return false;

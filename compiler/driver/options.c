@@ -107,7 +107,8 @@ const option compile_options[] = {
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
      "output OUT is input IN of the next call, updated in place"},
     {"--stream", NULL, "INPUT:AXIS=N", OPT_LIST, AT(stream), MODEL,
-     "a run takes the next N samples of a signal, along that axis of INPUT, and gives the next samples of the outputs; may be "
+     "a run takes the next N samples of a signal, along that axis of INPUT, and gives the next samples of "
+     "the outputs; may be "
      "repeated"},
     {"--stream-delay", NULL, "N", OPT_NUMBER, AT(stream_delay), MODEL,
      "let outputs of --stream come up to N samples later than those of the model"},

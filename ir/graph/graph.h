@@ -194,8 +194,8 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;
-    int64_t stream_delay; // samples that outputs of a stream may come later than those of the model
-    VEC(io_state) states; // made by passes
+    int64_t stream_delay;      // samples that outputs of a stream may come later than those of the model
+    VEC(io_state) states;      // made by passes
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
     int vector_bits;           // of the target, 0: none or not known; for operators with several lowerings
     bool has_bound_sizes;      // an option has given symbols of the model a size

@@ -77,15 +77,16 @@ bool is_zero(const constant *c) {
 }
 
 // to[.., at + i, ..] = from[.., from_at + i, ..], or its only element, for i < length along the axis.
-static void copy_samples(const constant *from, int64_t from_at, constant *to, int axis, int64_t at, int64_t length) {
+static void copy_samples(const constant *from, int64_t from_at, constant *to, int axis, int64_t at,
+                         int64_t length) {
     int64_t inner = 1, outer = 1;
     for (int j = 0; j < axis; j++) outer *= to->dims[j];
     for (int j = axis + 1; j < to->rank; j++) inner *= to->dims[j];
     bool one = from->count == 1 && from->rank == 0;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < length * inner; i++)
-            constant_copy(from, one ? 0 : (o * from->dims[axis] + from_at) * inner + i, to->elem, (void *)to->data,
-                          (o * to->dims[axis] + at) * inner + i);
+            constant_copy(from, one ? 0 : (o * from->dims[axis] + from_at) * inner + i, to->elem,
+                          (void *)to->data, (o * to->dims[axis] + at) * inner + i);
 }
 
 // The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
@@ -95,7 +96,8 @@ static bool inputs_before(streaming *s, const plan *p, int64_t more, map *as) {
         const signal *in = signal_of(s, p->in[i]);
         if (!p->in[i] || p->in[i]->constant) continue;
         int64_t head = in && in->lead > 0 ? in->lead : 0;
-        constant *c = !in || in->still || (head && !in->head) ? NULL : shaped(s, &in->now->type, in->axis, head + more);
+        constant *c =
+            !in || in->still || (head && !in->head) ? NULL : shaped(s, &in->now->type, in->axis, head + more);
         if (!c) return false;
         if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
         map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));
@@ -117,7 +119,8 @@ const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
     const signal *is = signal_of(s, p->node->out[out]);
     constant *all = outputs_before(s, p, out, 0);
     int64_t missing = is && all ? lead - all->dims[is->axis] : 0;
-    if (missing > 0) all = outputs_before(s, p, out, missing * p->every); // the node cuts off samples at the end
+    if (missing > 0)
+        all = outputs_before(s, p, out, missing * p->every); // the node cuts off samples at the end
     if (!is || !all) return all;
     if (all->dims[is->axis] < lead) return NULL;
     int64_t dims[MAX_RANK];

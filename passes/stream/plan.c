@@ -4,7 +4,8 @@
 #include <string.h>
 
 static _Noreturn void refuse(const streaming *s, const node *n, const char *why) {
-    diag_hint(s->module->diag, "a stream needs a model whose outputs depend on earlier samples, a constant number of them");
+    diag_hint(s->module->diag,
+              "a stream needs a model whose outputs depend on earlier samples, a constant number of them");
     diag_fatal(s->module->diag, n->loc, "--stream: this node %s", why);
 }
 
@@ -24,7 +25,8 @@ static bool computes_sizes(const node *n) {
 
 static void mark_sized(streaming *s, const node *n) {
     for (int j = 0; j < n->nout; j++)
-        if (n->out[j] && has_length(s, n->out[j])) map_put_number(&s->sized, (uint64_t)n->out[j]->id, n->out[j]);
+        if (n->out[j] && has_length(s, n->out[j]))
+            map_put_number(&s->sized, (uint64_t)n->out[j]->id, n->out[j]);
 }
 
 // ---------------------------------------------------------------- windows
@@ -43,7 +45,8 @@ static const window *window_of(const plan *p, int input, const reach **of) {
 }
 
 static bool same_window(const window *a, const window *b) {
-    return a->used == b->used && (!a->used || (a->up == b->up && a->down == b->down && a->lo == b->lo && a->hi == b->hi));
+    return a->used == b->used &&
+           (!a->used || (a->up == b->up && a->down == b->down && a->lo == b->lo && a->hi == b->hi));
 }
 
 // Outputs of one node have one rate and lead.
@@ -53,7 +56,8 @@ static void check_outputs(const streaming *s, const plan *p) {
         const reach *r = &p->reach[j];
         if (!p->node->out[j] || r->axis == NO_TIME) continue;
         for (int i = 0; first && i < p->node->nin; i++)
-            if (!same_window(&first->inputs[i], &r->inputs[i])) refuse(s, p->node, "computes outputs at different places in time");
+            if (!same_window(&first->inputs[i], &r->inputs[i]))
+                refuse(s, p->node, "computes outputs at different places in time");
         first = r;
     }
 }
@@ -61,8 +65,9 @@ static void check_outputs(const streaming *s, const plan *p) {
 static int64_t rate_through(const streaming *s, const node *n, const signal *in, const window *w) {
     if (in->rate * w->down % w->up)
         diag_fatal(s->module->diag, n->loc,
-                   "--stream: this node reads every %lldth of %lld samples: the number of samples in a step must be a multiple",
-                   (long long)w->up, (long long)(in->rate * w->down));
+                   "--stream: this node turns every %lld samples into %lld, and gets %lld in a step, which "
+                   "is no multiple",
+                   (long long)w->up, (long long)w->down, (long long)in->rate);
     return in->rate * w->down / w->up;
 }
 
@@ -133,9 +138,14 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
         const signal *in = w ? signal_of(s, p->in[i]) : NULL;
         if (!in || in->still) continue;
         if (w->up > p->every) p->every = w->up;
+        if (in->lead < 0 && w->lo < 0 && !w->padded)
+            refuse(s, p->node,
+                   "puts samples before a signal whose first ones come later, since an earlier node reads "
+                   "ahead");
         int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
         if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
-        if (!any || lead < out->lead) out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
+        if (!any || lead < out->lead)
+            out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
         out->rate = rate;
         any = true;
     }
@@ -180,7 +190,8 @@ static bool plan_sequence(streaming *s, plan *p) {
     const node *n = p->node;
     const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
     if (!in || in->still || !n->op->sequence) return false;
-    if (!n->op->sequence(n, &p->sequence)) refuse(s, n, "reads the signal backwards, or lengths of sequences");
+    if (!n->op->sequence(n, &p->sequence))
+        refuse(s, n, "reads the signal backwards, or lengths of sequences");
     if (in->axis != p->sequence.in_axis) return false;
     for (int i = 1; i < n->nin; i++)
         if (signal_of(s, n->in[i])) refuse(s, n, "has weights or states that are signals");
@@ -232,11 +243,16 @@ static void plan_output(streaming *s, int i) {
     if (!out || out->still) return;
     if (out->lead < 0) {
         const char *name = s->graph->output_names.at[i];
-        diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later", (long long)-out->lead);
-        if (-out->lead > s->delay)
+        if (-out->lead > s->delay) {
+            diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later",
+                      (long long)-out->lead);
             diag_fatal(s->module->diag, out->late ? out->late->loc : NULL,
                        "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
                        (long long)-out->lead);
+        }
+        diag_remark(s->module->diag, NULL,
+                    "stream: output '%s' comes %lld samples later than that of the model", name,
+                    (long long)-out->lead);
     }
     if (out->lead > 0) VEC_PUSH(s->arena, &out->pasts, ((past){.length = out->lead}));
 }

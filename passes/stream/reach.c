@@ -24,8 +24,8 @@ typedef struct reader {
     int time;            // the kernel's axis that runs over time; NO_TIME
     int64_t step, first; // the write's time index is step * axis + first
     window *into;
-    bool any;            // it reads a signal
-    bool *seen;          // by id of expr
+    bool any;   // it reads a signal
+    bool *seen; // by id of expr
 } reader;
 
 static bool refuse(reader *r, const char *why) {
@@ -88,17 +88,21 @@ static bool widen(reader *r, window *to, const window *w) {
 }
 
 // ---------------------------------------------------------------- buffers
-static dim *product_of(dims *t, dim *const *d, int from, int to) { return dim_product(t, d + from, to - from); }
+static dim *product_of(dims *t, dim *const *d, int from, int to) {
+    return dim_product(t, d + from, to - from);
+}
 
 // How the time of a view runs through that of the buffer it shares memory with.
 static bool view_window(reader *r, const buffer *b, int axis, const buffer *of, int of_axis, window *w) {
     dims *t = r->node->graph->module->dims;
-    dim *inner = product_of(t, b->dims, axis + 1, b->rank), *of_inner = product_of(t, of->dims, of_axis + 1, of->rank);
+    dim *inner = product_of(t, b->dims, axis + 1, b->rank),
+        *of_inner = product_of(t, of->dims, of_axis + 1, of->rank);
     dim *outer = product_of(t, b->dims, 0, axis), *of_outer = product_of(t, of->dims, 0, of_axis);
     *w = (window){.used = true, .up = 1, .down = 1};
     if (outer != of_outer) return refuse(r, "merges time with another axis");
     if (inner == of_inner) return true;
-    if (!dim_is_const(inner) || !dim_is_const(of_inner)) return refuse(r, "reshapes time by a size that is not constant");
+    if (!dim_is_const(inner) || !dim_is_const(of_inner))
+        return refuse(r, "reshapes time by a size that is not constant");
     int64_t in = dim_value(inner), from = dim_value(of_inner);
     if (in > 0 && from % in == 0) w->down = from / in;
     else if (from > 0 && in % from == 0) w->up = in / from, w->hi = w->up - 1;
@@ -128,7 +132,9 @@ static signal *signal_of(reader *r, const buffer *b) {
 }
 
 // ---------------------------------------------------------------- reads
-static bool has_length(const reader *r, const expr *e) { return e->op == X_DIM && dim_has_atom(e->dim, r->length); }
+static bool has_length(const reader *r, const expr *e) {
+    return e->op == X_DIM && dim_has_atom(e->dim, r->length);
+}
 
 static bool runs_over_time(const reader *r, int axis) {
     return dim_has_atom(r->kernel->axes.at[axis].extent, r->length);
@@ -137,6 +143,16 @@ static bool runs_over_time(const reader *r, int axis) {
 static bool constant_int_of(const expr *e, int64_t *v) {
     if (e->op == X_CONST) return *v = e->i, true;
     if (e->op == X_DIM && dim_is_const(e->dim)) return *v = dim_value(e->dim), true;
+    return false;
+}
+
+static bool depends_on_time(reader *r, const expr *e) {
+    if (has_length(r, e)) return true;
+    if (e->op == X_AXIS && runs_over_time(r, e->axis)) return true;
+    expr *operands[MAX_RANK + 3];
+    int n = expr_operands(e, operands);
+    for (int j = 0; j < n; j++)
+        if (depends_on_time(r, operands[j])) return true;
     return false;
 }
 
@@ -150,8 +166,11 @@ static bool affine_span(reader *r, expr *index, span *s) {
     expr *base, *coef[256];
     int64_t c, extent;
     *s = (span){0};
-    if (k->axes.n > 256 || !expr_affine(k, index, &base, coef) || !constant_int_of(base, &s->lo))
+    if (k->axes.n > 256 || !expr_affine(k, index, &base, coef))
         return refuse(r, "reads samples at computed positions");
+    if (!constant_int_of(base, &s->lo))
+        return refuse(r, depends_on_time(r, base) ? "reads samples at a distance from the end of the signal"
+                                                  : "reads samples at computed positions");
     s->hi = s->lo;
     for (int j = 0; j < k->axes.n; j++) {
         if (!constant_int_of(coef[j], &c)) return refuse(r, "reads samples at computed positions");
@@ -160,8 +179,9 @@ static bool affine_span(reader *r, expr *index, span *s) {
             s->at = c;
             continue;
         }
-        if (runs_over_time(r, j)) return refuse(r, "reads the whole signal for each sample");
-        if (!dim_is_const(k->axes.at[j].extent)) return refuse(r, "reads a number of samples that is not constant");
+        if (runs_over_time(r, j)) return refuse(r, "reads the whole signal");
+        if (!dim_is_const(k->axes.at[j].extent))
+            return refuse(r, "reads a number of samples that is not constant");
         extent = dim_value(k->axes.at[j].extent) - 1;
         if (c > 0) s->hi += c * extent;
         else s->lo += c * extent;
@@ -176,7 +196,8 @@ static bool time_index(reader *r, expr *index, span *s, int64_t *down) {
     else *down = 1;
     if (!affine_span(r, index, s)) return false;
     if (s->at <= 0)
-        return refuse(r, s->at < 0 ? "reads the signal backwards" : "reads a fixed sample of the signal for all others");
+        return refuse(r, s->at < 0 ? "reads the signal backwards"
+                                   : "reads a fixed sample of the signal for all others");
     return true;
 }
 
@@ -194,22 +215,14 @@ static const constant *fill_of(reader *r, const expr *e, dtype elem) {
     return constant_splat(r->arena, elem, 0, &one, element);
 }
 
-static bool depends_on_time(reader *r, const expr *e) {
-    if (has_length(r, e)) return true;
-    if (e->op == X_AXIS && runs_over_time(r, e->axis)) return true;
-    expr *operands[MAX_RANK + 3];
-    int n = expr_operands(e, operands);
-    for (int j = 0; j < n; j++)
-        if (depends_on_time(r, operands[j])) return true;
-    return false;
-}
-
 // A guard is a conjunction; the comparisons that involve time keep an index inside the signal.
 static bool guard_is_range(reader *r, const expr *e, const expr *index, bool *padded) {
     if (!depends_on_time(r, e)) return true;
-    if (e->op == X_AND) return guard_is_range(r, e->arg[0], index, padded) && guard_is_range(r, e->arg[1], index, padded);
+    if (e->op == X_AND)
+        return guard_is_range(r, e->arg[0], index, padded) && guard_is_range(r, e->arg[1], index, padded);
     int64_t zero;
-    if (e->op == X_LE && e->arg[1] == index && constant_int_of(e->arg[0], &zero) && zero == 0) return *padded = true;
+    if (e->op == X_LE && e->arg[1] == index && constant_int_of(e->arg[0], &zero) && zero == 0)
+        return *padded = true;
     if (e->op == X_LT && e->arg[0] == index && has_length(r, e->arg[1])) return true;
     return refuse(r, "reads samples under a condition that depends on their position");
 }
@@ -222,7 +235,7 @@ static bool visit_signal(reader *r, expr *e, const signal *s) {
     int64_t down;
     for (int j = 0; j < e->buffer->rank; j++)
         if (j != s->axis && !visit(r, e->index[j])) return false;
-    if (r->time == NO_TIME) return refuse(r, "reads the whole signal at once");
+    if (r->time == NO_TIME) return refuse(r, "reads the whole signal");
     if (!time_index(r, e->index[s->axis], &at, &down)) return false;
     window w = {.used = true, .up = at.at, .down = r->step * down};
     w.lo = r->step * at.lo - at.at * r->first, w.hi = r->step * at.hi - at.at * r->first;
@@ -238,7 +251,8 @@ static bool visit_signal(reader *r, expr *e, const signal *s) {
     for (int j = 0; j < r->node->nin; j++) {
         window through;
         if (!s->inputs[j].used) continue;
-        if (!compose(&w, &s->inputs[j], &through)) return refuse(r, "changes the rate of time in a way that is not supported");
+        if (!compose(&w, &s->inputs[j], &through))
+            return refuse(r, "changes the rate of time in a way that is not supported");
         through.padded = w.padded, through.fill = w.fill;
         if (!widen(r, &r->into[j], &through)) return false;
     }
@@ -249,7 +263,8 @@ static bool visit_signal(reader *r, expr *e, const signal *s) {
 static bool visit(reader *r, expr *e) {
     if (r->seen[e->id]) return true;
     r->seen[e->id] = true;
-    if (e->op == X_AXIS && runs_over_time(r, e->axis)) return refuse(r, "depends on the position in the signal");
+    if (e->op == X_AXIS && runs_over_time(r, e->axis))
+        return refuse(r, "depends on the position in the signal");
     if (has_length(r, e)) return refuse(r, "depends on the length of the signal");
     if (e->op == X_READ) {
         const signal *s = signal_of(r, e->buffer);
@@ -335,7 +350,8 @@ static void add_signal(reader *r, const buffer *to, int axis, const window *into
     signal *s = map_get_number(&r->signals, (uint64_t)to->id);
     if (!s) {
         s = ARENA_NEW(r->arena, signal);
-        *s = (signal){.axis = axis, .inputs = ARENA_ARRAY(r->arena, window, r->node->nin + 1), .moves = moves};
+        *s =
+            (signal){.axis = axis, .inputs = ARENA_ARRAY(r->arena, window, r->node->nin + 1), .moves = moves};
         map_put_number(&r->signals, (uint64_t)to->id, s);
     }
     s->moves &= moves;
@@ -345,7 +361,8 @@ static void add_signal(reader *r, const buffer *to, int axis, const window *into
 
 static bool has_states_over_time(const reader *r, const stage *s) {
     for (int j = 0; j < s->axes.n; j++)
-        if (r->kernel->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL && runs_over_time(r, s->axes.at[j])) return true;
+        if (r->kernel->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL && runs_over_time(r, s->axes.at[j]))
+            return true;
     return false;
 }
 
@@ -381,7 +398,8 @@ static bool reads_signals(reader *r, const kernel *k) {
     buffer **all;
     int n = kernel_buffers(k, &all);
     for (int j = 0; j < n; j++)
-        if (signal_of(r, all[j]) || time_axis(type_of(r, all[j]), r->length, &(bool){0}) != NO_TIME) return true;
+        if (signal_of(r, all[j]) || time_axis(type_of(r, all[j]), r->length, &(bool){0}) != NO_TIME)
+            return true;
     return false;
 }
 
@@ -390,13 +408,13 @@ static bool visit_kernel(reader *r, kernel *k) {
     if (!reads_signals(r, k)) return true;
     for (int j = 0; j < k->locals.n; j++)
         if (time_axis(type_of(r, k->locals.at[j]), r->length, &(bool){0}) != NO_TIME)
-            return refuse(r, "reads the whole signal for each sample");
+            return refuse(r, "reads the whole signal");
     for (int j = 0; j < k->stages.n; j++) {
         stage *s = k->stages.at[j];
         if (has_states_over_time(r, s))
             return refuse(r, s->axes.n && k->axes.at[s->axes.at[s->axes.n - 1]].kind == AXIS_SCAN
                                  ? "passes a state from sample to sample"
-                                 : "reads the whole signal for each sample");
+                                 : "reads the whole signal");
         for (int i = 0; i < s->writes.n; i++)
             if (s->writes.at[i].to->role != BUF_LOCAL && !visit_write(r, s, &s->writes.at[i])) return false;
     }
@@ -405,8 +423,8 @@ static bool visit_kernel(reader *r, kernel *k) {
 
 static bool touches_signals(reader *r, const step *s) {
     for (int j = 0; j < s->nargs; j++)
-        if (s->args[j] && (signal_of(r, s->args[j]) ||
-                           time_axis(type_of(r, s->args[j]), r->length, &(bool){0}) != NO_TIME))
+        if (s->args[j] &&
+            (signal_of(r, s->args[j]) || time_axis(type_of(r, s->args[j]), r->length, &(bool){0}) != NO_TIME))
             return true;
     return (s->buffer && signal_of(r, s->buffer)) || (s->from && signal_of(r, s->from));
 }
@@ -415,9 +433,11 @@ static bool visit_steps(reader *r, const program *p) {
     step_list all = program_steps(r->arena, p);
     for (int j = 0; j < all.n; j++) {
         step *s = all.at[j].s;
-        if (s->kind == STEP_LOOP || s->kind == STEP_IF) return refuse(r, "computes the signal in a loop or a branch");
+        if (s->kind == STEP_LOOP || s->kind == STEP_IF)
+            return refuse(r, "computes the signal in a loop or a branch");
         if (s->kind == STEP_KERNEL ? !visit_kernel(r, s->kernel) : false) return false;
-        bool harmless = s->kind == STEP_KERNEL || s->kind == STEP_CHECK || s->kind == STEP_ALLOC || s->kind == STEP_FREE;
+        bool harmless =
+            s->kind == STEP_KERNEL || s->kind == STEP_CHECK || s->kind == STEP_ALLOC || s->kind == STEP_FREE;
         if (!harmless && touches_signals(r, s)) return refuse(r, "computes the signal by a library function");
     }
     return !r->why;
@@ -432,7 +452,8 @@ static void add_inputs(reader *r, const program *p) {
         if (axis == NO_TIME) continue;
         if (several) refuse(r, "reads an input with two axes of time");
         signal *s = ARENA_NEW(r->arena, signal);
-        *s = (signal){.axis = axis, .inputs = ARENA_ARRAY(r->arena, window, r->node->nin + 1), .is_input = true};
+        *s = (signal){
+            .axis = axis, .inputs = ARENA_ARRAY(r->arena, window, r->node->nin + 1), .is_input = true};
         for (int i = 0; i < r->node->nin; i++)
             if (r->node->in[i] == b->value) s->inputs[i] = (window){.used = true, .up = 1, .down = 1};
         map_put_number(&r->signals, (uint64_t)b->id, s);

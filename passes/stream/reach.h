@@ -9,7 +9,7 @@
 typedef struct window {
     bool used;
     int64_t up, down, lo, hi;
-    bool padded;        // samples before the first one count as `fill`
+    bool padded;          // samples before the first one count as `fill`
     const constant *fill; // of one element; padded only
 } window;
 

@@ -3,6 +3,7 @@
 // those of the whole signal. A node gets the samples that it needs as if they were the whole signal, and the outputs at its
 // ends, which would see the ends, are cut off; later passes do not compute them.
 #include "passes/stream/stream_impl.h"
+#include <string.h>
 
 static void forget_types(streaming *s) {
     module *m = s->module;
@@ -74,8 +75,10 @@ static void take_outputs(streaming *s, const plan *p) {
         out->now = n->out[j];
         if (out->still) continue;
         if (length_of(out->now, out->axis) < p->start + out->rate)
-            diag_defect(s->module->diag, n->loc, "a step of the stream computes %lld samples of '%s', not %lld",
-                        (long long)length_of(out->now, out->axis), n->out[j]->name, (long long)(p->start + out->rate));
+            diag_defect(s->module->diag, n->loc,
+                        "a step of the stream computes %lld samples of '%s', not %lld",
+                        (long long)length_of(out->now, out->axis), n->out[j]->name,
+                        (long long)(p->start + out->rate));
         out->now = slice_of(s, out->now, out->axis, p->start, p->start + out->rate);
     }
 }
@@ -94,7 +97,9 @@ static value *first_state(streaming *s, const plan *p, int j) {
     value *own = in < p->node->nin ? p->in[in] : NULL;
     if (signal_of(s, p->in[0])->lead > 0) {
         const constant *c = head_of(s, p, p->sequence.last[j], 0);
-        if (!c) diag_fatal(s->module->diag, p->node->loc, "--stream: the state of this node before the first step is not known");
+        if (!c)
+            diag_fatal(s->module->diag, p->node->loc,
+                       "--stream: the state of this node before the first step is not known");
         own = value_constant(s->graph, NULL, (constant *)c);
     }
     return own && own->constant && is_zero(own->constant) ? NULL : own;
@@ -110,7 +115,8 @@ static void carry_states(streaming *s, plan *p) {
         if (is_input(node_in(n, in))) continue;
         if (!node_out(n, out)) node_output(n, out, NULL), infer_node(n);
         s->at = n;
-        value *state = state_new(s, arena_printf(s->arena, "%s_%d", n->out[out]->name, j), &n->out[out]->type);
+        value *state =
+            state_new(s, arena_printf(s->arena, "%s_%d", n->out[out]->name, j), &n->out[out]->type);
         value *first = first_state(s, p, j);
         node_set_in(n, in, first ? state_or_first(s, state, first) : state);
         infer_node(n);
@@ -164,7 +170,8 @@ static void bind_steps(streaming *s) {
         const stream_input *in = &s->module->streams.at[j];
         type *t = &in->input->type;
         dim **d = ARENA_ARRAY(s->arena, dim *, t->rank + 1);
-        for (int i = 0; i < t->rank; i++) d[i] = i == in->axis ? dim_const(s->module->dims, in->samples) : t->dims[i];
+        for (int i = 0; i < t->rank; i++)
+            d[i] = i == in->axis ? dim_const(s->module->dims, in->samples) : t->dims[i];
         *t = type_tensor(s->arena, t->elem, t->rank, d);
     }
 }
@@ -175,14 +182,29 @@ static void check_inputs(const streaming *s) {
         bool several;
         if (signal_of(s, v) || time_axis(&v->type, s->length, &several) == NO_TIME) continue;
         diag_hint(s->module->diag, "--stream takes several inputs, each with its axis and number of samples");
-        diag_fatal(s->module->diag, NULL, "--stream: input '%s' is %s: it is as long as the streamed input, but not streamed",
+        diag_fatal(s->module->diag, NULL,
+                   "--stream: input '%s' is %s: it is as long as the streamed input, but not streamed",
                    v->name, type_text(s->arena, &v->type));
     }
 }
 
 static void count_steps(streaming *s) {
     s->at = NULL;
-    if (s->step) state_next(s, s->step, make(s, "Add", 2, (value *[]){s->step, value_int64(s->graph, 1)}, NULL));
+    if (s->step)
+        state_next(s, s->step, make(s, "Add", 2, (value *[]){s->step, value_int64(s->graph, 1)}, NULL));
+}
+
+static void report(const streaming *s) {
+    int64_t bytes = 0;
+    for (int j = 0; j < s->module->states.n; j++)
+        for (int i = 0; i < s->graph->inputs.n; i++) {
+            const value *v = s->graph->inputs.at[i];
+            if (strcmp(v->name, s->module->states.at[j].input) != 0) continue;
+            dim *count = dim_product(s->module->dims, v->type.dims, v->type.rank);
+            if (dim_is_const(count)) bytes += dtype_size(v->type.elem, dim_value(count));
+        }
+    diag_remark(s->module->diag, NULL, "stream: %lld bytes in %d states", (long long)bytes,
+                s->module->states.n);
 }
 
 void pass_stream(pass_context *c) {
@@ -200,6 +222,7 @@ void pass_stream(pass_context *c) {
     for (int j = 0; j < s.plans.n; j++) step_node(&s, &s.plans.at[j]);
     step_outputs(&s);
     count_steps(&s);
+    report(&s);
     pass_dce(c);
     pass_fold(c);
     if (c->opt >= 1) pass_cse(c);

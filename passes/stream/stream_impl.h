@@ -39,8 +39,8 @@ typedef struct span {
 // What a step makes of a node.
 typedef struct plan {
     node *node;
-    value **in; // of the node, in the graph over the whole signal
-    bool reads; // signals, or sizes of signals
+    value **in;   // of the node, in the graph over the whole signal
+    bool reads;   // signals, or sizes of signals
     reach *reach; // NULL: no output is a signal
     span *inputs;
     int64_t every; // samples of an input to one of the outputs, at most

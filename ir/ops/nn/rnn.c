@@ -193,8 +193,11 @@ static void rnn_infer(node *n) {
 
 static bool rnn_sequence(const node *n, op_sequence *s) {
     bool batch_first = node_flag(n, "layout", 0);
-    *s = (op_sequence){.in_axis = batch_first, .out_axis = batch_first, .nstates = gates_of(n) == 4 ? 2 : 1,
-                       .first = {IN_H, IN_C}, .last = {OUT_H, OUT_C}};
+    *s = (op_sequence){.in_axis = batch_first,
+                       .out_axis = batch_first,
+                       .nstates = gates_of(n) == 4 ? 2 : 1,
+                       .first = {IN_H, IN_C},
+                       .last = {OUT_H, OUT_C}};
     return direction_of(n) == FORWARD && !node_in(n, IN_LENGTHS);
 }
 
@@ -497,8 +500,8 @@ static void correct_direction(node *n) {
 }
 
 #define RECURRENT(op)                                                                                        \
-    OPERATOR(op, .upgrades = {{3, correct_direction}, {7, drop_output_sequence}}, .infer = rnn_infer, .sequence = rnn_sequence,       \
-             .lower = rnn_lower)
+    OPERATOR(op, .upgrades = {{3, correct_direction}, {7, drop_output_sequence}}, .infer = rnn_infer,        \
+             .sequence = rnn_sequence, .lower = rnn_lower)
 RECURRENT(LSTM);
 RECURRENT(GRU);
 RECURRENT(RNN);

@@ -1,7 +1,7 @@
 """Streams (--stream): models that are run sample by sample give what they give for the whole signal. Prints N passed, N failed,
 N skipped.
 
-usage: stream.py [--seeds N]   networks of random layers besides those written down here, 12 by default
+usage: streams.py [--seeds N]   networks of random layers besides those written down here, 12 by default
 """
 import argparse
 import os
@@ -261,12 +261,56 @@ def networks(checks, seeds):
               samples=96)
 
 
+def look_ahead(n, kernel=5):
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), n.weight(n.channels), pads=[kernel // 2, kernel // 2])
+
+
+def largest_around(n):
+    n.x = n.add("MaxPool", n.x, kernel_shape=[3], pads=[1, 1])
+
+
+def convolve_inner(n):
+    """Without padding: output t is of samples t to t + 2."""
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 3), n.weight(n.channels))
+
+
+def residual_ahead(n):
+    x = n.x
+    look_ahead(n, 3)
+    n.x = n.add("Add", n.add("Relu", n.x), x)
+
+
+def delays(checks):
+    """Outputs that come later; the results before the first sample that earlier layers compute are not seen by later ones."""
+    for layers, delay in (([look_ahead], 2), ([look_ahead, look_ahead], 4), ([look_ahead, largest_around, pad_with_value], 3),
+                          ([residual_ahead, residual_ahead], 2), ([convolve_inner, convolve_inner], 4),
+                          ([convolve_inner, pad_then_convolve], 2), ([look_ahead, average, largest_around], 2),
+                          ([quantised, look_ahead, quantised], 2)):
+        n = Network(4, np.random.default_rng(3))
+        for layer in layers:
+            layer(n)
+        name = " ".join(layer.__name__ for layer in layers)
+        agree(checks, name, n.model(), [n.rate, 4, 12], delay=delay)
+        if delay:
+            checks.refused(name, n.model(), ["reads ahead", f"{delay} samples"],
+                           options=["--stream=x:2=4", f"--stream-delay={delay - 1}"])
+    n = Network(4, np.random.default_rng(3))
+    look_ahead(n), concatenate_zeros(n)
+    checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
+                   options=["--stream=x:2=4", "--stream-delay=9"])
+    n = Network(4, np.random.default_rng(3))
+    look_ahead(n), recurrent(n)
+    checks.refused("states after samples ahead", n.model(), ["GRU", "begins before the first sample"],
+                   options=["--stream=x:2=4", "--stream-delay=9"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
     arguments = parser.parse_args()
     checks = Checks()
     networks(checks, arguments.seeds)
+    delays(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 
