@@ -143,7 +143,8 @@ test:
 	sh test/run.sh
 # The programs behind the figures of docs/measurements.md: shares of the peak that the same run measures.
 bench-kernels: $(BENCH)
-	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
+	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed="$$failed $$(basename $$t)"; done; \
+	    [ -z "$$failed" ] || { echo "bench-kernels: too slow, wrong or failed, see above:$$failed" >&2; exit 1; }
 bench:
 	sh test/bench/run.sh $(ARGS)
 # On a machine with a GPU; without one they say so and end well.

@@ -112,7 +112,8 @@ static bool measure(const target *t, diag *d, peak_fn *peak, const line *l) {
     printf("%-11s %-18s %-30s %8.1f us  %6.1f of %6.1f GFLOP/s  %5.1f %%", t->cpu, name, l->what,
            1e6 * time.best, 1e-9 * work / time.best, 1e-9 * best_peak, 100 * share);
     if (l->once) printf("  %5.1f GB/s", 4e-9 * (double)(p->batch * p->k * p->n) / time.best);
-    printf("%s\n", share < l->least ? "  too slow" : "");
+    if (share < l->least) printf("  too slow: less than %.0f %%", 100 * l->least);
+    printf("\n");
     arena_destroy(a);
     return share >= l->least;
 }

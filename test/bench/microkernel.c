@@ -131,10 +131,11 @@ static bool measure(arena *arena, diag *d, const shape *s) {
         best = fmax(best, tile_speed(tile, s, a, b, c));
     }
     double share = best / peak, error = worst_error(s, a, b, c);
-    printf("%-10s %2dx%-3d %7.1f of %7.1f GFLOP/s  %5.1f %%  error %.1e\n", s->cpu, s->rows, s->columns, best,
-           peak, 100 * share, error);
+    bool fast = share >= 0.95, right = error < 1e-4;
+    printf("%-10s %2dx%-3d %7.1f of %7.1f GFLOP/s  %5.1f %%  error %.1e%s%s\n", s->cpu, s->rows, s->columns,
+           best, peak, 100 * share, error, fast ? "" : "  too slow", right ? "" : "  wrong");
     free(a), free(b), free(c);
-    return share >= 0.95 && error < 1e-4;
+    return fast && right;
 }
 
 static __attribute__((noinline)) bool measure_all(arena *a, diag *d) {
