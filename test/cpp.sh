@@ -2,9 +2,9 @@
 # The C++ wrapper with every compiler there is, with and without exceptions. usage: cpp.sh ONNXC_BUILD
 # prints N passed, N failed, N skipped
 set -u
-build=$(realpath "$1") here=$(realpath "$(dirname "$0")/..") passed=0 failed=0 skipped=0
-w=$(mktemp -d)
-trap 'rm -rf "$w"' EXIT
+build=$(realpath "$1") STAGE=cpp
+# shellcheck source=test/check.sh
+. "$(dirname "$0")/check.sh"
 cd "$w" || exit 1
 mkdir include
 ln -s "$build/libonnxc.so" libonnxc.so
@@ -16,22 +16,18 @@ onnxc=$build/onnxc
 { "$onnxc" mlp.onnx -o mlp.so && "$onnxc" mlp.onnx -o mlp.o && "$onnxc" positive.onnx -o positive.o &&
     "$onnxc" mlp.onnx --name mapped --weights mapped.weights -o mapped.o; } || exit 1
 LC_ALL=C sed 's/onnxc-m\x00\x02/onnxc-m\x00\x01/' mlp.so >old.so
+run() { # PROGRAM LINK...: with $compiler and $flags
+    program=$1
+    shift
+    # shellcheck disable=SC2086 # a list of words
+    $compiler $flags -Wall -Wextra -Werror -pedantic -Wshadow -Wconversion -Iinclude -I. "$here/test/cpp/$program.cc" "$@" \
+        "$build/libonnxc-rt.a" -lpthread -ldl -lm -o "$program" && ./"$program"
+}
 for compiler in ${COMPILERS:-g++ clang++-19}; do
-    command -v $compiler >/dev/null || { skipped=$((skipped + 1)); continue; }
+    there "$compiler" || continue
     for flags in "-std=c++17" "-std=c++20 -O2" "-std=c++17 -fno-exceptions -fno-rtti" "-std=c++17 -DONNXC_NO_EXCEPTIONS"; do
-        for test in "typed mlp.o positive.o mapped.o" "session -L. -lonnxc -Wl,-rpath,$w"; do
-            name=${test%% *}
-            # shellcheck disable=SC2086 # lists of words
-            if $compiler $flags -Wall -Wextra -Werror -pedantic -Wshadow -Wconversion -Iinclude -I. "$here/test/cpp/$name.cc" ${test#* } \
-                "$build/libonnxc-rt.a" -lpthread -ldl -lm -o "$name" >log 2>&1 && ./"$name" >>log 2>&1; then
-                passed=$((passed + 1))
-            else
-                failed=$((failed + 1))
-                echo "FAIL cpp: $name, $compiler $flags"
-                tail -n 20 log
-            fi
-        done
+        check "typed, $compiler $flags" run typed mlp.o positive.o mapped.o
+        check "session, $compiler $flags" run session -L. -lonnxc "-Wl,-rpath,$w"
     done
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+report

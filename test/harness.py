@@ -1,9 +1,13 @@
-"""What the stages of the test run share: results, running commands, running `onnxc test` over many folders."""
+"""What the stages of the test run share: results, running commands, running `onnxc test` over many folders; and what their test programs
+share."""
+import io
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
+import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -80,6 +84,13 @@ def parallel(function, items):
         return list(pool.map(function, items))
 
 
+def at_once(function, items):
+    """Runs function(item) for all items at a time, each in a thread of its own; the exceptions."""
+    with ThreadPoolExecutor(len(items)) as pool:
+        running = [pool.submit(function, item) for item in items]
+    return [r.exception() for r in running if r.exception()]
+
+
 # ---------------------------------------------------------------- onnxc test
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 
@@ -134,3 +145,18 @@ def run_stage(name, function):
     print(f"{name}: {results.passed} passed, {results.failed} failed, {results.skipped} skipped"
           f" ({time.monotonic() - start:.0f} s)", flush=True)
     return results
+
+
+# ---------------------------------------------------------------- test programs
+def run_unittests(stage, tests):
+    """Runs a module or a class of tests as a program: prints what fails or is skipped, and the counts; ends it."""
+    load = unittest.defaultTestLoader
+    suite = load.loadTestsFromTestCase(tests) if isinstance(tests, type) else load.loadTestsFromModule(tests)
+    result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+    bad = result.failures + result.errors
+    for test, why in bad:
+        print(f"FAIL {stage}: {test.id()}: {why}")
+    for test, why in result.skipped:
+        print(f"skip {stage}: {test.id().split('.', 1)[-1]}: {why}")
+    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
+    sys.exit(len(bad) != 0)

@@ -2,25 +2,9 @@
 # The installed tree, moved to another folder, as users of make, CMake and pkg-config see it; on this machine and cross.
 # usage: install.sh ONNXC_BUILD      prints N passed, N failed, N skipped
 set -u
-build=$(realpath "$1") here=$(realpath "$(dirname "$0")/..") passed=0 failed=0 skipped=0
-w=$(mktemp -d)
-trap 'rm -rf "$w"' EXIT
-check() { # NAME COMMAND...
-    name=$1
-    shift
-    if "$@" >"$w/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL install: $name"
-        tail -n 20 "$w/log"
-    fi
-}
-there() { # TOOL...: whether all are there; counts what is skipped
-    for t; do
-        command -v "$t" >/dev/null || { skipped=$((skipped + 1)); return 1; }
-    done
-}
+build=$(realpath "$1") STAGE=install
+# shellcheck source=test/check.sh
+. "$(dirname "$0")/check.sh"
 
 sh "$here/tools/install/install.sh" "$build" "$(cat "$here/VERSION")" "$w/first/usr" "${LLD-}" || exit 1
 mv "$w/first" "$w/moved"
@@ -137,5 +121,4 @@ if there pkg-config; then
 fi
 check "LIBDIR for several architectures" sh -c "cd '$here' && LIBDIR=lib/some-machine-gnu sh tools/install/install.sh '$build' 1.2.3 '$w/multi' && test -e '$w/multi/lib/some-machine-gnu/libonnxc-rt.a' &&
     grep -q '/../../../..\"' '$w/multi/lib/some-machine-gnu/cmake/onnxc/onnxcConfig.cmake' && grep -q 'pcfiledir}/../../..\$' '$w/multi/lib/some-machine-gnu/pkgconfig/onnxc.pc'"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+report

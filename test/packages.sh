@@ -2,21 +2,10 @@
 # The archive of `make dist` and the packages of `make deb`: built twice with the same bytes, installed and used in root folders that have
 # nothing but a C library. Takes some minutes. usage: packages.sh [dist] [deb]      prints N passed, N failed, N skipped
 set -u
-here=$(realpath "$(dirname "$0")/..") passed=0 failed=0 skipped=0
+STAGE=packages
+# shellcheck source=test/check.sh
+. "$(dirname "$0")/check.sh"
 version=$(cat "$here/VERSION") machine=$(uname -m)-linux-gnu
-w=$(mktemp -d)
-trap 'rm -rf "$w"' EXIT
-check() { # NAME COMMAND...
-    name=$1
-    shift
-    if "$@" >"$w/log" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL packages: $name"
-        tail -n 20 "$w/log"
-    fi
-}
 # A root folder with the loader and the libraries that are named, and two models.
 bare_root() { # ROOT LIBRARY...
     root=$1
@@ -94,9 +83,7 @@ dist() {
 }
 
 deb() {
-    for t in dpkg-buildpackage lintian dh; do
-        command -v $t >/dev/null || { skipped=$((skipped + 1)); return; }
-    done
+    there dpkg-buildpackage lintian dh || return
     check "make deb" make -s -C "$here" deb
     check "lintian" sh -c "cd '$here/build/deb' && lintian --fail-on error,warning ./*.deb"
     root=$w/deb
@@ -138,5 +125,4 @@ assert y.tolist() == [[2.25, 2.75, 3.25]], y'"
 }
 [ $# -gt 0 ] || set -- dist deb
 for part; do "$part"; done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+report

@@ -6,7 +6,6 @@ Without WHEEL: `pip install bindings/python` and an editable installation, in fr
 that wheel, in a fresh environment, checked by auditwheel, and in a root folder with nothing but Python, numpy and the C library.
 """
 import glob
-import io
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ import tempfile
 import unittest
 import zipfile
 
-from harness import ONNXC, ROOT
+from harness import ONNXC, ROOT, run_unittests
 
 WHEEL = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].endswith(".whl") else None
 PACKAGE = os.path.join(ROOT, "bindings", "python")
@@ -205,16 +204,5 @@ def bare_root(root):
     return "/python/bin/python3"
 
 
-def main():
-    out = io.StringIO()
-    chosen = Wheel if WHEEL else FromSource
-    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromTestCase(chosen))
-    bad = result.failures + result.errors
-    for test, why in bad:
-        print(f"FAIL python: {test.id()}: {why}")
-    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
-    sys.exit(len(bad) != 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_unittests("python", Wheel if WHEEL else FromSource)

@@ -3,7 +3,6 @@ Prints N passed, N failed, N skipped."""
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc as ort  # noqa: E402
+from harness import at_once, run_unittests  # noqa: E402
 from onnxc import cache, dlpack, options  # noqa: E402
 from python_session import X, Y, identity, path_of, text_model  # noqa: E402
 
@@ -506,7 +506,7 @@ class Binding(unittest.TestCase):
         self.assertEqual(binding.copy_outputs_to_cpu()[0][0]["setosa"], 1.0)
 
     def test_threads(self):
-        session, wrong = ort.InferenceSession(ADD), []
+        session = ort.InferenceSession(ADD)
 
         def work(k):
             y, binding = np.zeros((2, 4), np.float32), session.io_binding()
@@ -516,14 +516,8 @@ class Binding(unittest.TestCase):
             for _ in range(100):
                 y[...] = 0
                 session.run_with_iobinding(binding)
-                if not np.array_equal(y, (k + 1) * X):
-                    wrong.append(k)
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        self.assertEqual(wrong, [])
+                np.testing.assert_array_equal(y, (k + 1) * X)
+        self.assertEqual(at_once(work, range(8)), [])
 
 
 class Files(unittest.TestCase):
@@ -601,21 +595,11 @@ class Cache(unittest.TestCase):
     def test_together(self):
         """Many threads compile with a folder that is always too large."""
         with tempfile.TemporaryDirectory() as folder:
-            wrong = []
-
-            def work():
-                try:
-                    for _ in range(5):
-                        session = ort.InferenceSession(path_of("mlp.onnx"), cache=folder, cache_size=1)
-                        np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
-                except Exception as error:
-                    wrong.append(error)
-            threads = [threading.Thread(target=work) for _ in range(4)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            self.assertEqual(wrong, [])
+            def work(_):
+                for _ in range(5):
+                    session = ort.InferenceSession(path_of("mlp.onnx"), cache=folder, cache_size=1)
+                    np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+            self.assertEqual(at_once(work, range(4)), [])
 
 
 class Scoreboard(unittest.TestCase):
@@ -696,17 +680,5 @@ class Types(unittest.TestCase):
                 self.assertTrue(inspect.getdoc(thing) or name.startswith("get_"), name)
 
 
-def main():
-    out = io.StringIO()
-    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
-    bad = result.failures + result.errors
-    for test, why in bad:
-        print(f"FAIL python: {test.id()}: {why}")
-    for test, why in result.skipped:
-        print(f"skip python: {test.id().split('.', 1)[-1]}: {why}")
-    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
-    sys.exit(len(bad) != 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_unittests("python", sys.modules[__name__])

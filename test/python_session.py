@@ -1,11 +1,9 @@
 """The Python package: sessions, compilations, errors. Prints N passed, N failed, N skipped."""
 import gc
-import io
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 import warnings
 import weakref
@@ -19,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc  # noqa: E402
+from harness import at_once, run_unittests  # noqa: E402
 from onnxc import backend, values  # noqa: E402
 
 MODELS = os.path.join(ROOT, "test", "cli")
@@ -272,19 +271,13 @@ class Arrays(unittest.TestCase):
             session.run(None, {"x": x, "past": past})
 
     def test_threads(self):
-        session, wrong = onnxc.InferenceSession(path_of("deep.onnx")), []
+        session = onnxc.InferenceSession(path_of("deep.onnx"))
         want = [session.run(None, {"x": np.full((n, 8), n, np.float32)})[0] for n in range(1, 9)]
 
         def work(n):
             for _ in range(50):
-                if not np.array_equal(session.run(None, {"x": np.full((n, 8), n, np.float32)})[0], want[n - 1]):
-                    wrong.append(n)
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 9)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        self.assertEqual(wrong, [])
+                np.testing.assert_array_equal(session.run(None, {"x": np.full((n, 8), n, np.float32)})[0], want[n - 1])
+        self.assertEqual(at_once(work, range(1, 9)), [])
 
 
 class Repeated(unittest.TestCase):
@@ -363,21 +356,15 @@ class Repeated(unittest.TestCase):
             self.assertIn("index 7 is out of range for axis 0 of size 4", str(caught.exception))
 
     def test_threads(self):
-        session, wrong = self.sum_session(), []
+        session = self.sum_session()
 
         def work(n):
-            try:
-                kept = [(x, session.run(None, {"x": x, "z": x})) for x in (np.full((1 + (n + i) % 3, 4), n * 100 + i, np.float32)
-                                                                           for i in range(100))]
-                wrong.extend(n for x, (y, t) in kept if not (np.array_equal(y, x + x) and np.array_equal(t, (x + x).T)))
-            except Exception as error:
-                wrong.append(error)
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        self.assertEqual(wrong, [])
+            kept = [(x, session.run(None, {"x": x, "z": x})) for x in (np.full((1 + (n + i) % 3, 4), n * 100 + i, np.float32)
+                                                                       for i in range(100))]
+            for x, (y, t) in kept:
+                np.testing.assert_array_equal(y, x + x)
+                np.testing.assert_array_equal(t, (x + x).T)
+        self.assertEqual(at_once(work, range(8)), [])
 
     def test_defaults(self):
         model = text_model("g (float[N] x) => (float[N] y) <float w = {2}> { y = Mul (x, w) }")
@@ -549,15 +536,5 @@ class Backend(unittest.TestCase):
             backend.prepare(onnx.load(path_of("mlp.onnx")), "CUDA")
 
 
-def main():
-    out = io.StringIO()
-    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
-    bad = result.failures + result.errors
-    for test, why in bad:
-        print(f"FAIL python: {test.id()}: {why}")
-    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
-    sys.exit(len(bad) != 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_unittests("python", sys.modules[__name__])

@@ -10,13 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 import gpu_host as g
 import numpy as np
 import onnx
-from gpu_host import GPU_FAILED, NO_GPU, OK, ROOT, Context, counts, cuda
+from gpu_host import GPU_FAILED, NO_GPU, OK, ROOT, Context, at_once, counts, cuda, run_unittests
 
 GLOBAL, THREAD_LOCAL = 0, 1
 NON_BLOCKING = 1
@@ -117,19 +116,8 @@ class Driver(g.OnGpu):
                 self.works()
 
     def test_runs_while_another_thread_captures(self):
-        wrong = []
-
-        def run():
-            try:
-                self.works()
-            except AssertionError as e:
-                wrong.append(e)
-
         with self.capture(GLOBAL):
-            thread = threading.Thread(target=run)
-            thread.start()
-            thread.join()
-        self.assertEqual(wrong, [])
+            self.assertEqual(at_once(lambda works: works(), [self.works]), [])
 
     def test_opens_while_a_blocking_stream_captures(self):
         with self.capture(THREAD_LOCAL, flags=0):
@@ -375,21 +363,11 @@ class Driver(g.OnGpu):
     def test_two_gpus(self):
         with environment(CUDA_DOUBLE_DEVICES="2"), Context(self.models["rows"]) as first, Context(self.models["rows"], device=1) as second:
             self.assertEqual(counts()["modules"], 2)
-            wrong = []
 
             def work(context):
-                try:
-                    for n in 3, 40, 3, 3:
-                        self.check_rows(context, n)
-                except AssertionError as e:
-                    wrong.append(e)
-
-            threads = [threading.Thread(target=work, args=(c,)) for c in (first, second, first, second)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            self.assertEqual(wrong, [])
+                for n in 3, 40, 3, 3:
+                    self.check_rows(context, n)
+            self.assertEqual(at_once(work, (first, second, first, second)), [])
 
     def test_no_elements_and_no_addresses(self):
         with Context(self.models["rows"], device_pointers=1) as c:
@@ -438,4 +416,4 @@ class Driver(g.OnGpu):
 
 
 if __name__ == "__main__":
-    g.main(sys.modules[__name__])
+    run_unittests("gpu-host", sys.modules[__name__])

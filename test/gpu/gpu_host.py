@@ -2,14 +2,12 @@
 memory. usage: gpu_host.py, after the stage gpu-host has built the stand-ins. Prints N passed, N failed, N skipped.
 """
 import ctypes
-import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 import numpy as np
@@ -19,12 +17,13 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ONNXC = os.path.join(ROOT, "build", "release", "onnxc")
 DOUBLES = os.path.join(ROOT, "build", "release", "doubles")
-sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
+sys.path[:0] = [os.path.join(ROOT, "bindings", "python"), os.path.join(ROOT, "test")]
 OK, BAD_DIM, TOO_SMALL, NO_MEMORY, CHECK_FAILED, BAD_WEIGHTS, NO_GPU, GPU_FAILED = 0, 2, 5, 7, 8, 11, 12, 13
 
 # What is loaded under that name is what the runtime finds.
 cuda = ctypes.CDLL(os.path.join(os.environ.get("ONNXC_DOUBLES", DOUBLES), "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
 import onnxc  # noqa: E402 (finds that driver)
+from harness import at_once, run_unittests  # noqa: E402
 
 
 class Options(ctypes.Structure):
@@ -349,22 +348,11 @@ class Objects(OnGpu):
             self.assertLess(counts()["allocations"] - before, 80)
 
     def test_threads(self):
-        wrong = []
-
-        def work(context, seed):
-            try:
-                for turn in range(6):
-                    self.check_rows(context, 1 + (seed + turn) % 4, seed)
-            except AssertionError as e:
-                wrong.append(e)
-
         with Context(self.models["rows"]) as shared, Context(self.models["rows"]) as own:
-            threads = [threading.Thread(target=work, args=(own if i == 0 else shared, i)) for i in range(4)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-        self.assertEqual(wrong, [])
+            def work(seed):
+                for turn in range(6):
+                    self.check_rows(shared if seed else own, 1 + (seed + turn) % 4, seed)
+            self.assertEqual(at_once(work, range(4)), [])
 
     def test_context_of_another_model(self):
         x, y = np.zeros((2, 24), np.float32), np.zeros((2, 8), np.float32)
@@ -772,15 +760,5 @@ class Objects(OnGpu):
             " directory\n"))
 
 
-def main(module):
-    out = io.StringIO()
-    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(module))
-    bad = result.failures + result.errors
-    for test, why in bad:
-        print(f"FAIL gpu-host: {test.id()}: {why}")
-    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
-    sys.exit(len(bad) != 0)
-
-
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    run_unittests("gpu-host", sys.modules[__name__])
