@@ -23,11 +23,17 @@ static write *only_write(const kernel *k) {
     return s->states.n == 0 && s->writes.n == 1 && write_is_plain(&s->writes.at[0]) ? &s->writes.at[0] : NULL;
 }
 
+// Whether sums overflow or lose denormal numbers with the factor as they do without it, but for a few bits.
+static bool keeps_range(double factor) {
+    enum { MOST = 1 << 16 };
+    return fabs(factor) <= MOST && fabs(factor) * MOST >= 1;
+}
+
 static bool is_product_by_constant(const expr *x, factor *f) {
     if (x->op != X_MUL || x->dtype != DT_F32) return false;
     for (int j = 0; j < 2; j++) {
         f->read = x->arg[j], f->by = x->arg[1 - j];
-        if (f->read->op == X_READ && !f->read->guard && f->by->op == X_CONST && isfinite(f->by->f))
+        if (f->read->op == X_READ && !f->read->guard && f->by->op == X_CONST && keeps_range(f->by->f))
             return true;
     }
     return false;
