@@ -295,7 +295,8 @@ public:
 
     // bytes: NAME_workspace_bytes(...), for the sizes of the runs that follow; alignment: NAME_WORKSPACE_ALIGN.
     static typed sized(std::size_t bytes, std::size_t alignment = 64) { return typed(workspace(bytes, alignment), nullptr); }
-    template <class C> static typed sized(const C &opened, std::size_t bytes, std::size_t alignment = 64) {
+    template <class C, class = decltype(std::declval<const C &>().get())>
+    static typed sized(const C &opened, std::size_t bytes, std::size_t alignment = 64) {
         return typed(workspace(bytes, alignment), opened.get());
     }
     // For runs with larger sizes.

@@ -26,7 +26,8 @@ static int runs_a_model() {
 
 static int moves_workspaces() {
     auto one = onnxc::typed<positive_run>::sized(positive_workspace_bytes(), POSITIVE_WORKSPACE_ALIGN);
-    auto two = std::move(one);
+    auto two = onnxc::typed<positive_run>::sized(0, 64); // as a header's macros: ints
+    two = std::move(one);
     const float x[] = {1, -2, 3};
     float y[3];
     positive_in in{};
