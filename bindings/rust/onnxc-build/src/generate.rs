@@ -55,7 +55,7 @@ fn element(dtype: &str) -> Option<&'static str> {
         "complex64" => "onnxc::Complex<f32>",
         "complex128" => "onnxc::Complex<f64>",
         "string" => "onnxc::sys::onnxc_string",
-        d if d.starts_with("float8") || d.ends_with("int4") || d.ends_with("int2") || d == "float4e2m1" => "onnxc::Packed",
+        d if d.starts_with("float8") || d.starts_with("float6") || d.ends_with("int4") || d.ends_with("int2") || d == "float4e2m1" => "onnxc::Packed",
         _ => return None,
     })
 }
@@ -218,6 +218,9 @@ mod tests {
         assert_eq!(parse_comment("'a': b': int64[]"), Some(("a': b".into(), "int64".into(), vec![])));
         assert_eq!(parse_comment("'y': float[max(N, 2), ?y.count]"), Some(("y".into(), "float".into(), vec![None, None])));
         assert_eq!(parse_comment("'v': sequence(float[3])").unwrap().1, "");
+        for dtype in ["float8e4m3fn", "float6e2m3", "float4e2m1", "uint4", "int2"] {
+            assert_eq!(element(dtype), Some("onnxc::Packed"));
+        }
     }
 
     #[test]

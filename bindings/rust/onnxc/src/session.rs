@@ -280,10 +280,10 @@ impl<'s, 'm, 'i> Run<'s, 'm, 'i> {
     /// Memory of a state (`--state`), which the run updates. A state that grows needs room for its largest size.
     pub fn state<T: Element>(mut self, i: usize, dims: &[i64], data: &'i mut [T]) -> Result<Self, Error> {
         let t = self.place(i, T::is, dims)?;
-        let grows = self.session.model.outputs().find(|o| o.raw.state as usize == i + 1).map(|o| o.raw.room as i64);
         let mut room = dims.to_vec();
-        if let (Some(most @ 1..), Some(axis)) = (grows, t.dims().iter().position(|&d| d < 0)) {
-            room[axis] = most;
+        if let Some(grown) = self.session.model.outputs().find(|o| o.raw.state as usize == i + 1 && o.raw.room > 0) {
+            let axis = t.dim_texts().iter().zip(grown.dim_texts()).position(|(before, after)| *before != after);
+            room[axis.expect("the axis along which it grows")] = grown.raw.room as i64;
         }
         check_bytes_least(&t, &room, std::mem::size_of_val(data))?;
         self.data[i] = data.as_mut_ptr().cast();

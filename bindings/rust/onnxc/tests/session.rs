@@ -73,3 +73,20 @@ fn libraries_of_another_interface_are_refused() {
     let raw = onnxc::sys::onnxc_model { descriptor: d.as_ptr().cast(), run: Some(run), workspace: Some(workspace), open: None, close: None };
     assert!(unsafe { Model::from_raw(raw) }.is_err());
 }
+
+#[test]
+fn states_that_grow_need_room() {
+    let path = std::env::temp_dir().join(format!("onnxc-rust-{}.onnxtxt", std::process::id()));
+    let text = "<ir_version: 8, opset_import: [\"\": 17]> grow (float[B, N] x, float[B, P] past) => (float[B, Q] all) { all = Concat <axis = 1> (past, x) }";
+    std::fs::write(&path, text).unwrap();
+    let loaded = compiler::load(&Job::of_file(path.to_str().unwrap()).option("--state").option("all=past").option("--dim").option("P=0:5"));
+    std::fs::remove_file(&path).unwrap();
+    let loaded = loaded.unwrap();
+    let mut session = Session::new(loaded.model().unwrap()).unwrap();
+    let (dims, x) = ([2, 2], [1.0f32, 2.0, 3.0, 4.0]);
+    let mut room = [0.0f32; 10];
+    let small = session.start().state_named("past", &[2, 0], &mut room[..9]).err().unwrap().to_string();
+    assert_eq!(small, "state 'past': room for [2, 5] is 40 bytes, but 36 are given");
+    session.start().input(0, View::new(&dims, &x).unwrap()).unwrap().state_named("past", &[2, 0], &mut room).unwrap().finish().unwrap();
+    assert_eq!(room, [1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0]);
+}
