@@ -17,6 +17,7 @@ import time
 import foreign as other_processors
 import harness
 import objects
+import web as web_stage
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
 sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile", "llm")]
 import bad_commands  # noqa: E402
@@ -424,6 +425,12 @@ def foreign(results):
         other_processors.foreign(results, families(os.path.join(cases, "node"), 1), pieces)
 
 
+def web(results):
+    """Models in Node.js and in a browser."""
+    if generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases")):
+        web_stage.web(results)
+
+
 def versions(results):
     """Every operator version, against the reference evaluator."""
     cases = os.path.join(BUILD, "cases-versions")
@@ -596,6 +603,7 @@ STAGES = {
     "models": models,
     "random": random,
     "foreign": foreign,
+    "web": web,
     "digits": objects.digits,
     "training": objects.training,
     "speaker": speaker.speaker,
