@@ -230,6 +230,7 @@ export async function load({ module, weights } = {}) {
   const imports = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) (imports[from] ??= {})[name] = () => 52;
   const { exports } = await WebAssembly.instantiate(module, imports);
+  exports._initialize?.();
   const model = new Model(exports);
   if (model.weights) model.open(await read(weights ?? model.weights));
   return model;

@@ -323,23 +323,25 @@ static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
         size_t n = strlen(j->o->runtime) - strlen(base_name(j->o->runtime));
         VEC_PUSH(a, &folders, n ? arena_strndup(a, j->o->runtime, n) : ".");
     }
-    const char *libc = find_file(a, &folders, "libc.a"), *start = find_file(a, &folders, "crt1-command.o");
+    const char *start_name = j->shared ? "crt1-reactor.o" : "crt1-command.o";
+    const char *libc = find_file(a, &folders, "libc.a"), *start = find_file(a, &folders, start_name);
     if (strncmp(base_name(j->linker), "wasm-ld", 7) != 0) ADD("-flavor", "wasm");
     ADD("-o", j->out, "--fatal-warnings", "--stack-first", arena_printf(a, "-zstack-size=%d", STACK_BYTES));
     if (!j->m->debug_info) ADD("--strip-all");
     if (j->shared) ADD("--no-entry");
-    else need(d, j, start, "crt1-command.o"), ADD(start);
     for (int i = 0; i < j->m->funcs.n && j->shared; i++)
         if (j->m->funcs.at[i]->exported) export(a, "export", j->m->funcs.at[i]->name, args);
     for (int i = 0; i < j->m->data.n && j->shared; i++)
         if (j->m->data.at[i]->exported) export(a, "export", j->m->data.at[i]->name, args);
-    if (j->shared) ADD("--export=__heap_base", "--export-if-defined=_initialize");
+    if (j->shared) ADD("--export=__heap_base");
     ADD(j->object);
     add_all(a, args, j->o->inputs.at, j->o->inputs.n);
     if (!j->o->runtime) return;
     need(d, j, libc, "libc.a");
-    ADD(j->o->runtime, libc);
-    if (j->shared) ADD("--export=malloc", "--export=free");
+    need(d, j, start, start_name);
+    ADD(start, j->o->runtime, libc);
+    // Without _initialize each exported function would begin and end a program of its own.
+    if (j->shared) ADD("--export=malloc", "--export=free", "--export=_initialize");
 }
 
 // The runtime's threads wait for work as long as the process lives.

@@ -27,7 +27,7 @@ function* fields(bytes) {
   }
 }
 
-const packed = (bytes, array) => Array.from(new array(bytes.slice().buffer));
+const packed = (bytes, array) => Array.from(new array(Uint8Array.from(bytes).buffer));
 const varints = (bytes) => {
   const all = [];
   for (let at = 0, shift = 0n, v = 0n; at < bytes.length; at++) {
@@ -47,7 +47,7 @@ function readTensor(path, t) {
     else if (field === 10) numbers.push(...(typeof v === "number" ? [v] : packed(v, Float64Array)));
     else if (field === 5 || field === 7 || field === 11) numbers.push(...(typeof v === "bigint" ? [v] : varints(v)));
     else if (field === 6) strings.push(new TextDecoder().decode(v));
-    else if (field === 9) raw = v.slice();
+    else if (field === 9) raw = Uint8Array.from(v); // a Buffer's slice is no copy
   }
   if (t.array === Array) return { data: strings, dims };
   if (raw) return { data: new t.array(raw.buffer, 0, raw.length / t.array.BYTES_PER_ELEMENT), dims };
