@@ -3,6 +3,7 @@
 # make dist; make wheel; make deb              the same for other machines: an archive, a Python wheel, Debian packages (tools/dist/dist.mk)
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
+# make bench-wasm [ARGS="--seconds 5"]         models as ES modules in Node.js
 # make bench-kernels                           products and convolutions against the machine's peak
 # make test-gpu [ARGS="--forms cuda --from 400"]   the cases on this machine's GPU against the expected answers
 # make bench-gpu [ARGS="--batch 1 gemm4096"]   networks and products on it, beside other engines that are installed
@@ -156,6 +157,10 @@ bench-gpu: all
 # Flash, RAM and instructions of models on a Cortex-M in qemu.
 bench-firmware: all
 	$(firstword $(wildcard build/venv/bin/python) python3) test/bench/firmware.py $(B)/onnxc $(ARGS)
+# Models as ES modules in Node.js, against the roofline of its SIMD.
+bench-wasm: all
+	$(MAKE) -s runtime B=build/wasm CC="clang-19 --target=wasm32-wasi -nostdlibinc -isystem /usr/include/wasm32-wasi" AR=llvm-ar-19
+	$(firstword $(wildcard build/venv/bin/python) python3) test/bench/wasm.py $(B)/onnxc build/wasm/libonnxc-rt.a $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 tools:
@@ -173,6 +178,6 @@ random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware exports tools decoders wild accept fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware bench-wasm exports tools decoders wild accept fuzz random clean
 include tools/dist/dist.mk
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

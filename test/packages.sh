@@ -31,7 +31,7 @@ use() { # ROOT ONNXC
     for target in "--target=aarch64-linux-gnu -o topk.a" "--target=armv7-linux-gnueabihf -o topk.so" "--mcpu=cortex-m0 -o m0.o" \
         "--mcpu=cortex-m4 -mfloat-abi=hard -o m4.o" "--mcpu=cortex-m55 -mfloat-abi=hard -o m55.o" "--target=armv7r-none-eabi -o r.o" \
         "--target=riscv32-none-elf -o rv.o" "--target=riscv64-none-elf -march=rv64gc -o rv64.o" "--target=aarch64-none-elf -o a64.o" \
-        "--target=x86_64-none-elf -o x64.o" "--target=i686-linux-gnu -o i686.so" "--target=riscv64-linux-gnu -o rv64.so"; do
+        "--target=x86_64-none-elf -o x64.o" "--target=i686-linux-gnu -o i686.so" "--target=wasm32-wasi --emit=exe -o wasi" "-o m.js" "--target=riscv64-linux-gnu -o rv64.so"; do
         # shellcheck disable=SC2086 # a list of words
         within "$1" "$2" topk.onnxtxt $target || return 1
     done

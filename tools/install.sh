@@ -10,7 +10,7 @@ wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev libjansson-
     gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross llvm-19 wasi-libc nodejs cargo rustc fish zsh mandoc python3-yaml meson ruby"
 # make dist, make deb and their tests
-[ "${1-}" != packages ] || wanted="$wanted clang-19 llvm-19 liblld-19-dev libzstd-dev dpkg-dev debhelper dh-python lintian pkg-config cmake
+[ "${1-}" != packages ] || wanted="$wanted clang-19 llvm-19 liblld-19-dev wasi-libc libzstd-dev dpkg-dev debhelper dh-python lintian pkg-config cmake
     libc6-dev-arm64-cross libc6-dev-armhf-cross libc6-dev-riscv64-cross libc6-dev-i386-cross"
 missing=
 for p in $wanted; do

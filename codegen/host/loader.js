@@ -226,9 +226,9 @@ export const compile = () => WebAssembly.compile(Uint8Array.from(atob(CODE), (c)
 /** Makes an instance with memory of its own. weights: contents or address of the weights file, if the model has one. */
 export async function load({ module, weights } = {}) {
   module ??= await compile();
-  // Parts of the C library refer to a system that is never called.
+  // Parts of the C library ask a system for files, of which there are none (EBADF).
   const imports = {};
-  for (const { module: from, name } of WebAssembly.Module.imports(module)) (imports[from] ??= {})[name] = () => 52;
+  for (const { module: from, name } of WebAssembly.Module.imports(module)) (imports[from] ??= {})[name] = () => 8;
   const { exports } = await WebAssembly.instantiate(module, imports);
   exports._initialize?.();
   const model = new Model(exports);

@@ -180,7 +180,7 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
 }
 
 const char *target_runtime_folder(arena *a, const target *t) {
-    if (strstr(t->triple, "-linux-gnu")) return t->folder;
+    if (strstr(t->triple, "-linux-gnu") || t->arch.is_wasm) return t->folder;
     if (!triple_is_bare(t->triple)) return NULL;
     const char *name =
         arena_printf(a, "%s-none-%s", triple_part(a, t->triple, 0), triple_part(a, t->triple, 3));

@@ -8,9 +8,10 @@ clang=${CLANG:-clang-19} ar=${LLVM_AR:-llvm-ar-19}
 sed 's/#.*//' "$here/runtimes.txt" | while read -r folder triple flags; do
     case $folder in "" | "$(uname -m)-linux-gnu") continue ;; esac # lib/libonnxc-rt.a is that of this machine
     case $triple in
-    *-linux-*)
-        # Debian's packages libc6-dev-*-cross
+    *-linux-* | *-wasi)
+        # Debian's packages libc6-dev-*-cross, wasi-libc
         headers="-isystem /usr/$(echo "$folder" | sed s/^i386/i686/)/include"
+        [ "$triple" != wasm32-wasi ] || headers="-nostdlibinc -isystem /usr/include/wasm32-wasi"
         # shellcheck disable=SC2086 # lists of words
         if ! echo '#include <stdlib.h>' | $clang --target="$triple" $flags $headers -x c -fsyntax-only - 2>/dev/null; then
             echo "note: no runtime library for $folder: its C library is not installed" >&2

@@ -14,10 +14,12 @@ done)
 ln -sf libonnxc.so "$static/libonnxc.so.0"
 LD_LIBRARY_PATH=$static sh "$here/../install/install.sh" "$static" "$version" "$root" "$static/ld.lld"
 sh "$here/runtimes.sh" "$root/share/onnxc/runtime" "$runtimes" "$root/lib/onnxc"
+# Modules for WebAssembly contain parts of its C library.
+for part in libc.a crt1-command.o crt1-reactor.o; do install -m 644 "/usr/lib/wasm32-wasi/$part" "$root/lib/onnxc/wasm32-wasi/"; done
 
 # Licences of what is inside, as Debian's packages have them. Apache-2.0, to which some refer, is LICENSE.
 mkdir -p "$root/share/doc/onnxc/licences"
-for package in llvm-19 liblld-19 libprotobuf-c1 libjansson4 zlib1g libzstd1 libstdc++6; do
+for package in llvm-19 liblld-19 libprotobuf-c1 libjansson4 zlib1g libzstd1 libstdc++6 wasi-libc; do
     copyright=/usr/share/doc/$package/copyright
     [ -e "$copyright" ] || copyright=/usr/share/doc/$package-dev/copyright
     install -m 644 "$copyright" "$root/share/doc/onnxc/licences/$package.txt"
