@@ -35,7 +35,7 @@ CLI_C  := $(wildcard compiler/cli/*.c)
 LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
 MACHINE := $(shell $(CC) -dumpmachine)
 # WebAssembly has no threads, libraries to open or GPUs.
-RT_NOT_WASM := $(wildcard runtime-lite/cuda/*.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,runtime-lite/core/$(name).c))
+RT_NOT_WASM := $(wildcard runtime-lite/cuda/*.c runtime-lite/system/system_thread.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,runtime-lite/core/$(name).c))
 RT_C   := $(filter-out $(if $(filter wasm32-%,$(MACHINE)),$(RT_NOT_WASM)),$(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c))
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o \

@@ -6,6 +6,8 @@
 
 // Instructions for dot products of bytes (codegen/llvm/llvm_dot.c).
 typedef enum dot_family { DOT_NONE, DOT_X86, DOT_AARCH64, DOT_ARM, DOT_WASM } dot_family;
+// The format of objects.
+typedef enum object_format { OBJECT_ELF, OBJECT_COFF, OBJECT_MACHO, OBJECT_WASM } object_format;
 // Facts that hold for all CPUs of an architecture.
 typedef struct arch {
     const char *name; // in keys of measurements: "x86_64"
@@ -39,7 +41,8 @@ typedef enum fp_mode { FP_STRICT, FP_DEFAULT, FP_FAST } fp_mode;
 typedef struct target {
     const char *triple, *cpu, *features; // normalised, as LLVM spells them; NULL for C and CUDA text
     const char *abi, *float_abi;         // "hard", "soft", NULL: the triple's
-    const char *folder, *loader;         // Linux: Debian's folder of libraries, the dynamic loader
+    object_format format;
+    const char *folder, *loader; // Linux: Debian's folder of libraries, the dynamic loader
     arch arch;
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;

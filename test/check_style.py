@@ -33,9 +33,10 @@ LIBRARY = ["compiler/base", "compiler/import", "ir", "passes", "codegen", "runti
 ROOMS = {
     "runtime-lite": [], "runtime-lite/lib": ["runtime-lite/onnxc_custom.h"], "runtime-lite/lib/string": ["runtime-lite/lib"],
     "runtime-lite/lib/value": ["runtime-lite/lib"],
-    "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib"],
-    "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core"],
-    "runtime-lite/image": [],
+    "runtime-lite/system": [],
+    "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib", "runtime-lite/system"],
+    "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core", "runtime-lite/system"],
+    "runtime-lite/image": ["runtime-lite/system"],
     "compiler/base": [],
     "ir": ["compiler/base", "ir/graph"],
     "ir/graph": ["compiler/base", "runtime-lite/lib/dtypes.h", "runtime-lite/lib/small_float.h"],

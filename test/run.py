@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import foreign as other_processors
+import windows as other_systems
 import harness
 import objects
 import web as web_stage
@@ -431,6 +432,13 @@ def web(results):
         web_stage.web(results)
 
 
+def windows(results):
+    """One case of each operator on Windows, and its libraries."""
+    cases, pieces = (os.path.join(BUILD, n) for n in ("cases", "cases-large"))
+    if generate(results, "cases/backend_cases.py", cases) and generate(results, "cases/large_cases.py", pieces):
+        other_systems.windows(results, families(os.path.join(cases, "node"), 1), pieces)
+
+
 def versions(results):
     """Every operator version, against the reference evaluator."""
     cases = os.path.join(BUILD, "cases-versions")
@@ -604,6 +612,7 @@ STAGES = {
     "random": random,
     "foreign": foreign,
     "web": web,
+    "windows": windows,
     "digits": objects.digits,
     "training": objects.training,
     "speaker": speaker.speaker,

@@ -328,13 +328,13 @@ static void functions(header *h) {
     text_printf(
         &h->t,
         "\n// The generic interface, the same for all models: %s_MODEL initializes an onnxc_model.\n"
-        "extern const int64_t %s_descriptor[];\n"
+        "extern %sconst int64_t %s_descriptor[];\n"
         "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
         "    size_t workspace_size, const char **message);\n"
         "int64_t %s_workspace_generic(const int64_t *dims);\n"
         "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic, %s, %s}\n",
-        io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name,
-        io->opens ? arena_printf(h->arena, "%s_open", io->name) : "0",
+        io->macro, h->b->imported ? "__declspec(dllimport) " : "", io->name, io->name, io->name, io->macro,
+        io->name, io->name, io->name, io->opens ? arena_printf(h->arena, "%s_open", io->name) : "0",
         io->opens ? arena_printf(h->arena, "%s_close", io->name) : "0");
 }
 

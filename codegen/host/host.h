@@ -74,6 +74,7 @@ typedef struct build {
     // Set after code generation:
     int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
     const char *stack_note; // what else is to be said of it
+    bool imported;          // the header is for a DLL of Windows
 } build;
 
 // A build, step by step. The arguments of host_begin must live until its end. Errors are fatal (d->jump).

@@ -88,6 +88,9 @@ static LLVMValueRef add_function(emit *e, const lfunc *f, const char *name) {
     return fn;
 }
 
+// Whether linkers merge equal ones.
+static bool is_shared(LLVMValueRef fn) { return LLVMGetLinkage(fn) == LLVMWeakODRLinkage; }
+
 // Equal kernels are one function, named by content. The name of their first node is a local alias: debuggers and profilers
 // show one name for an address. With -g there are all names, for breakpoints.
 static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
@@ -103,8 +106,7 @@ static void name_kernels(emit *e) {
     int n = 0;
     for (int i = 0; i < e->m->funcs.n; i++) {
         LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
-        if (!fn || !LLVMGetComdat(fn) || (!e->m->debug_info && map_get(&named, LLVMGetValueName(fn))))
-            continue;
+        if (!fn || !is_shared(fn) || (!e->m->debug_info && map_get(&named, LLVMGetValueName(fn)))) continue;
         labels[n] = name_kernel(e, e->m->funcs.at[i], fn);
         map_put(&named, LLVMGetValueName(fn), labels[n++]);
     }
@@ -123,7 +125,8 @@ static LLVMValueRef declare_kernel(emit *e, const lfunc *f, const char *symbol) 
         set_attributes(e, f, fn);
         LLVMSetLinkage(fn, LLVMWeakODRLinkage);
         LLVMSetVisibility(fn, LLVMHiddenVisibility);
-        LLVMSetComdat(fn, LLVMGetOrInsertComdat(e->module, symbol));
+        if (e->m->target->format != OBJECT_MACHO) // which has weak definitions only
+            LLVMSetComdat(fn, LLVMGetOrInsertComdat(e->module, symbol));
     }
     return fn;
 }
@@ -146,7 +149,7 @@ bool emits_mention(const emit *e, int i) {
 
 static const char *symbol_of_original(const emit *e, const lfunc *f) {
     LLVMValueRef original = map_get(&e->symbols, f->original->name);
-    return LLVMGetComdat(original) ? LLVMGetValueName(original) : NULL;
+    return is_shared(original) ? LLVMGetValueName(original) : NULL;
 }
 
 static const char *shared_name(emit *e, int i) {
@@ -168,7 +171,8 @@ static LLVMValueRef declare_function(emit *e, int i) {
         LLVMSetLinkage(fn, LLVMInternalLinkage);
         LLVMSetUnnamedAddress(fn, LLVMGlobalUnnamedAddr); // no address is compared
     }
-    if (f->target->freestanding) LLVMSetSection(fn, arena_printf(e->arena, ".text.%s", f->name));
+    if (f->target->freestanding && f->target->format == OBJECT_ELF)
+        LLVMSetSection(fn, arena_printf(e->arena, ".text.%s", f->name));
     return fn;
 }
 
@@ -185,7 +189,8 @@ static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
     LLVMSetAlignment(v, (unsigned)(d->align ? d->align : 1));
     if (large) LLVMSetSection(v, ".lrodata"); // 64-bit addresses
     if (e->kind == EMIT_LOADABLE) return v;
-    if (!d->exported) LLVMSetVisibility(v, LLVMHiddenVisibility);
+    // Code for Windows would expect exported data in a DLL; COFF itself has no visibility.
+    if (!d->exported || e->m->target->format == OBJECT_COFF) LLVMSetVisibility(v, LLVMHiddenVisibility);
     if (is_inline_data(e, d))
         LLVMSetInitializer(v, LLVMConstStringInContext2(e->context, d->bytes_or_null, (size_t)d->bytes, 1));
     return v;

@@ -29,7 +29,7 @@ typedef struct work {
 // ---------------------------------------------------------------- partition
 // Pieces are joined as ELF.
 static bool is_splittable(const lmodule *m) {
-    return m->target->hosted && !m->debug_info && !m->target->arch.is_wasm;
+    return m->target->hosted && m->target->format == OBJECT_ELF && !m->debug_info;
 }
 
 static void add_calls(const lblock *b, const map *number, bool *calls) {

@@ -24,6 +24,18 @@ static const char *member_name(arena *a, diag *d, const char *header, bytes long
     return arena_strndup(a, s, (size_t)(end - s));
 }
 
+// In archives of BSD and macOS, the name "#1/N" says that N bytes of the member are its name.
+static archive_member bsd_member(arena *a, diag *d, const char *header, bytes content, const char *what) {
+    size_t n = strtoul(header + 3, NULL, 10);
+    if (n > content.n) broken(d, what);
+    const char *name = content.at;
+    return (archive_member){arena_strndup(a, name, strnlen(name, n)), {name + n, content.n - n}};
+}
+
+static void add_member(arena *a, archive *r, archive_member m) {
+    if (strncmp(m.name, "__.SYMDEF", 9) != 0) VEC_PUSH(a, &r->members, m);
+}
+
 archive archive_read(arena *a, diag *d, bytes file, const char *what) {
     archive r = {0};
     bytes long_names = {0};
@@ -37,8 +49,9 @@ archive archive_read(arena *a, diag *d, bytes file, const char *what) {
         if (n > file.n - at) broken(d, what);
         bytes content = {p + at, n};
         if (!strncmp(header, "// ", 3)) long_names = content;
+        else if (!strncmp(header, "#1/", 3)) add_member(a, &r, bsd_member(a, d, header, content, what));
         else if (strncmp(header, "/ ", 2) && strncmp(header, "/SYM64/", 7))
-            VEC_PUSH(a, &r.members, (archive_member){member_name(a, d, header, long_names, what), content});
+            add_member(a, &r, (archive_member){member_name(a, d, header, long_names, what), content});
         at += n + n % 2;
     }
     return r;

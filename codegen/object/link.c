@@ -3,12 +3,13 @@
 #include "codegen/object/link.h"
 #include "codegen/object/archive.h"
 #include "codegen/object/elf.h"
-#include "codegen/object/glibc.h"
+#include "codegen/object/link_impl.h"
 #include "codegen/object/object.h"
 #include "codegen/target/targets.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
+#include "compiler/base/process.h"
 #include "ir/target.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef VEC(const char *) strings;
+typedef string_list strings;
 
 // ---------------------------------------------------------------- files
 typedef struct mapping {
@@ -30,7 +31,7 @@ typedef struct mapping {
 
 static void unmap(void *m) { munmap(((mapping *)m)->at, ((mapping *)m)->n); }
 
-static bytes map_file(arena *a, diag *d, const char *path) {
+bytes file_bytes(arena *a, diag *d, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(errno));
@@ -66,14 +67,15 @@ void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_
     archive r = {0};
     outfile *f = outfile_open(a, d, path, false),
             *file = write_object(a, d, object, m, temporary_prefix(a, f, path, m));
-    bytes content = map_file(a, d, outfile_temporary(file));
+    bytes content = file_bytes(a, d, outfile_temporary(file));
     VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), content});
     if (o->runtime) {
-        archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+        archive runtime = archive_read(a, d, file_bytes(a, d, o->runtime), o->runtime);
         archive_add_needed(a, d, &r, &runtime);
     }
     sink to = outfile_sink(f);
-    archive_write(a, d, &r, &to);
+    if (m->target->format == OBJECT_MACHO) archive_write_bsd(a, d, &r, &to);
+    else archive_write(a, d, &r, &to);
     outfile_commit(f);
     outfile_discard(file);
 }
@@ -106,7 +108,7 @@ static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *r
 }
 
 bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o) {
-    archive r = {0}, runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+    archive r = {0}, runtime = archive_read(a, d, file_bytes(a, d, o->runtime), o->runtime);
     VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), object});
     archive_add_needed(a, d, &r, &runtime);
     if (r.members.n == 1) return object;
@@ -128,33 +130,46 @@ static const char *in_path(arena *a, const char *name) {
     return NULL;
 }
 
-static const char *find_linker(arena *a, diag *d, const link_options *o, bool wasm) {
-    static const char *const lld[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"}, *const wasm_ld[] = {
-                                                                                            "wasm-ld-19",
-                                                                                            "wasm-ld-20",
-                                                                                            "wasm-ld-18",
-                                                                                            "wasm-ld"};
-    const char *const *names = wasm ? wasm_ld : lld;
+// The names of linkers for the target, without the versions that some systems append.
+static strings linker_names(arena *a, const target *t) {
+    strings all = {0};
+    if (t->format == OBJECT_COFF && is_mingw(t)) {
+        VEC_PUSH(a, &all, arena_printf(a, "%s-w64-mingw32-gcc", t->arch.name));
+        VEC_PUSH(a, &all, arena_printf(a, "%s-w64-mingw32-clang", t->arch.name));
+        return all;
+    }
+    static const char *const endings[] = {"-19", "-20", "-18", ""};
+    const char *name = t->format == OBJECT_COFF    ? "lld-link"
+                       : t->format == OBJECT_MACHO ? "ld64.lld"
+                       : t->format == OBJECT_WASM  ? "wasm-ld"
+                                                   : "ld.lld";
+    for (int i = 0; i < 4; i++) VEC_PUSH(a, &all, arena_printf(a, "%s%s", name, endings[i]));
+    return all;
+}
+
+static const char *find_linker(arena *a, diag *d, const link_options *o, const target *t) {
+    strings names = linker_names(a, t);
+    bool lld = t->format != OBJECT_COFF || !is_mingw(t);
     if (o->linker) {
         const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
         if (found && exists(found)) return found;
         diag_fatal(d, NULL, "linker '%s' not found", o->linker);
     }
-    for (int i = 0; o->program_folder && i < 2; i++) {
+    for (int i = 0; o->program_folder && i < 2 && lld; i++) {
         const char *beside = arena_printf(a, "%s/%sld.lld", o->program_folder, i ? "../lib/onnxc/" : "");
         if (exists(beside)) return beside;
     }
-    for (size_t i = 0; i < sizeof lld / sizeof *lld; i++) {
-        const char *found = in_path(a, names[i]);
+    for (int i = 0; i < names.n; i++) {
+        const char *found = in_path(a, names.at[i]);
         if (found) return found;
     }
-    diag_hint(d,
-              "install LLD, name a linker (--linker cc), or make an object or archive and link it yourself");
-    diag_fatal_missing(d, NULL, "no linker was found (%s)", wasm ? "wasm-ld" : "ld.lld");
+    diag_hint(d, "install %s, name a linker (--linker cc), or make an object or archive and link it yourself",
+              lld ? "LLD" : "MinGW");
+    diag_fatal_missing(d, NULL, "no linker was found (%s)", names.at[names.n - 1]);
 }
 
 // "cc", "aarch64-linux-gnu-gcc-12", "clang"
-static bool is_compiler(const char *linker) {
+bool is_compiler(const char *linker) {
     const char *s = base_name(linker);
     if (!strcmp(s, "cc") || !strcmp(s, "c99")) return true;
     return strstr(s, "gcc") || strstr(s, "clang") || strstr(s, "-cc") || strstr(s, "musl-");
@@ -235,24 +250,14 @@ static const char *find_file(arena *a, const strings *folders, const char *name)
     return NULL;
 }
 
-static void add_all(arena *a, strings *to, const char *const *from, int n) {
+void add_arguments(arena *a, string_list *to, const char *const *from, int n) {
     for (int i = 0; i < n; i++)
         if (from[i]) VEC_PUSH(a, to, from[i]);
 }
-#define ADD(...)                                                                                             \
-    add_all(a, args, (const char *const[]){__VA_ARGS__},                                                     \
-            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-typedef struct job {
-    const link_options *o;
-    const lmodule *m;
-    const target *t;
-    const char *linker, *object, *path, *out; // path: the final name; out: the temporary one
-    bool shared, stays;                       // stays: threads may run its code after dlclose
-    bool whole;                               // written by one call
-    bool large;                               // the constants lie between the headers and the code
-    glibc_wraps wraps;
-} job;
+void add_flavor(arena *a, const job *j, const char *own, const char *flavor, string_list *args) {
+    if (strncmp(base_name(j->linker), own, strlen(own)) != 0) ADD("-flavor", flavor);
+}
 
 // A C compiler finds its own libraries.
 static void compiler_arguments(arena *a, const job *j, strings *args) {
@@ -261,7 +266,7 @@ static void compiler_arguments(arena *a, const job *j, strings *args) {
     if (j->stays) ADD("-Wl,-z,nodelete");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
     ADD(j->object);
-    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    add_arguments(a, args, j->o->inputs.at, j->o->inputs.n);
     ADD(j->o->runtime, "-lm", "-lpthread");
 }
 
@@ -301,7 +306,7 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
             j->stays ? "-znodelete" : NULL);
     else program_start(a, d, j, &folders, args);
     ADD(j->object);
-    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    add_arguments(a, args, j->o->inputs.at, j->o->inputs.n);
     ADD(j->o->runtime);
     for (int i = 0; i < folders.n; i++) ADD(arena_printf(a, "-L%s", folders.at[i]));
     if (!j->shared) need(d, j, libc, "libc.so");
@@ -325,7 +330,7 @@ static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
     }
     const char *start_name = j->shared ? "crt1-reactor.o" : "crt1-command.o";
     const char *libc = find_file(a, &folders, "libc.a"), *start = find_file(a, &folders, start_name);
-    if (strncmp(base_name(j->linker), "wasm-ld", 7) != 0) ADD("-flavor", "wasm");
+    add_flavor(a, j, "wasm-ld", "wasm", args);
     ADD("-o", j->out, "--fatal-warnings", "--stack-first", arena_printf(a, "-zstack-size=%d", STACK_BYTES));
     if (!j->m->debug_info) ADD("--strip-all");
     if (j->shared) ADD("--no-entry");
@@ -335,7 +340,7 @@ static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
         if (j->m->data.at[i]->exported) export(a, "export", j->m->data.at[i]->name, args);
     if (j->shared) ADD("--export=__heap_base");
     ADD(j->object);
-    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    add_arguments(a, args, j->o->inputs.at, j->o->inputs.n);
     if (!j->o->runtime) return;
     need(d, j, libc, "libc.a");
     need(d, j, start, start_name);
@@ -360,39 +365,66 @@ static bool gains_by_huge_pages(const lmodule *m) {
     return n >= LEAST && n <= MOST;
 }
 
+// Linkers of other systems write the name of their output into it, and further files beside it.
+static const char *place_output(arena *a, diag *d, job *j) {
+    if (j->t->format == OBJECT_ELF || j->t->format == OBJECT_WASM) return NULL;
+    j->folder = temporary_folder(a, d);
+    const char *name = base_name(j->path);
+    bool appends = j->t->format == OBJECT_COFF && !strchr(name, '.'); // MinGW's compiler
+    return arena_printf(a, "%s/%s%s", j->folder, name, appends ? ".exe" : "");
+}
+
+static void add_linker_arguments(arena *a, diag *d, const job *j, strings *args) {
+    VEC_PUSH(a, args, j->linker);
+    switch (j->t->format) {
+    case OBJECT_ELF:
+        if (is_compiler(j->linker)) compiler_arguments(a, j, args);
+        else lld_arguments(a, d, j, args);
+        return;
+    case OBJECT_WASM: wasm_arguments(a, d, j, args); return;
+    case OBJECT_COFF: windows_arguments(a, d, j, args); return;
+    case OBJECT_MACHO: macos_arguments(a, d, j, args); return;
+    }
+}
+
+static void copy_file(arena *a, diag *d, const char *from, outfile *to) {
+    bytes content = file_bytes(a, d, from);
+    outfile_write(to, content.at, content.n);
+}
+
 static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
                       const char *path, bool shared) {
     strings args = {0};
-    outfile *output = outfile_open(a, d, path, true), *linked = output;
+    outfile *output = outfile_open(a, d, path, true), *linked = output, *import = NULL;
     const char *product = temporary_prefix(a, output, path, m);
     if (product != path) linked = outfile_open(a, d, product, true);
     outfile *input = write_object(a, d, object, m, product);
-    bool wasm = m->target->arch.is_wasm;
-    job j = {o,
-             m,
-             m->target,
-             find_linker(a, d, o, wasm),
-             outfile_temporary(input),
-             path,
-             outfile_temporary(linked),
-             shared,
-             shared && starts_threads(m),
-             gains_by_huge_pages(m),
-             data_is_large(m),
-             {0}};
+    job j = {.o = o,
+             .m = m,
+             .t = m->target,
+             .linker = find_linker(a, d, o, m->target),
+             .object = outfile_temporary(input),
+             .path = path,
+             .out = outfile_temporary(linked),
+             .shared = shared,
+             .stays = shared && starts_threads(m),
+             .whole = gains_by_huge_pages(m),
+             .large = data_is_large(m),
+             .code = object};
     if (shared && o->runtime && strstr(m->target->triple, "-linux-gnu")) {
-        archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+        archive runtime = archive_read(a, d, file_bytes(a, d, o->runtime), o->runtime);
         j.wraps = glibc_wraps_of(a, d, object, &runtime);
     }
-    VEC_PUSH(a, &args, j.linker);
-    if (wasm) wasm_arguments(a, d, &j, &args);
-    else if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
-    else lld_arguments(a, d, &j, &args);
+    const char *elsewhere = place_output(a, d, &j);
+    if (elsewhere) j.out = elsewhere;
+    add_linker_arguments(a, d, &j, &args);
     run_linker(a, d, &args);
-    if (linked != output) {
-        bytes content = map_file(a, d, outfile_temporary(linked));
-        outfile_write(output, content.at, content.n);
-        outfile_discard(linked);
+    if (linked != output || elsewhere) copy_file(a, d, j.out, output);
+    if (linked != output) outfile_discard(linked);
+    if (m->target->format == OBJECT_COFF && shared) {
+        import = outfile_open(a, d, windows_import_library(a, path), false);
+        copy_file(a, d, windows_import_library(a, j.out), import);
+        outfile_commit(import);
     }
     outfile_commit(output);
     outfile_discard(input);

@@ -1,12 +1,18 @@
 // In: an object. Out: what its format's file reads or writes.
 #include "codegen/object/object.h"
+#include "codegen/object/coff.h"
 #include "codegen/object/elf.h"
+#include "codegen/object/macho.h"
 #include "codegen/object/wasm.h"
 
-bool object_is_one(bytes file) { return elf_is_object(file) || wasm_is_object(file); }
+bool object_is_one(bytes file) {
+    return elf_is_object(file) || coff_is_object(file) || macho_is_object(file) || wasm_is_object(file);
+}
 
 object_symbols object_read_symbols(arena *a, diag *d, bytes file, const char *what) {
     object_symbols found = {0};
+    if (coff_is_object(file)) return coff_read_symbols(a, d, file, what);
+    if (macho_is_object(file)) return macho_read_symbols(a, d, file, what);
     if (wasm_is_object(file)) return wasm_read_symbols(a, d, file, what);
     const elf_file *f = elf_read(a, d, file, what);
     for (int i = 0; i < f->symbols.n; i++) {
@@ -17,6 +23,8 @@ object_symbols object_read_symbols(arena *a, diag *d, bytes file, const char *wh
 }
 
 void object_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to) {
-    if (wasm_is_object(object)) wasm_write(a, d, object, m, to);
+    if (coff_is_object(object)) coff_write(a, d, object, m, to);
+    else if (macho_is_object(object)) macho_write(a, d, object, m, to);
+    else if (wasm_is_object(object)) wasm_write(a, d, object, m, to);
     else elf_write(a, d, object, m, to);
 }

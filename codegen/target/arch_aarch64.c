@@ -72,6 +72,8 @@ const arch_row arch_aarch64 = {
     .cpus = aarch64_cpus,
     .features = aarch64_features,
     .prefixes = {{"aarch64", 64, "generic"}, {"arm64", 64, "generic"}},
+    // All Macs have the dot product.
+    .macos_levels = "generic+dotprod,generic+dotprod+i8mm+bf16",
     .set_cpu = set_cpu,
     .set_march = set_march,
     .settle = settle,

@@ -88,6 +88,8 @@ const arch_row arch_x86 = {
                  {"i486", 32, "pentium4"},
                  {"i586", 32, "pentium4"},
                  {"i686", 32, "pentium4"}},
+    // macOS has no matrix tiles.
+    .macos_levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni",
     .narrow = "i686",
     .wide = "x86_64",
     .set_march = set_march,

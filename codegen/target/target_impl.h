@@ -36,6 +36,7 @@ typedef struct arch_row {
     const char *title;           // in messages and lists
     const char *cpus, *features; // LLVM's names between spaces
     arch_prefix prefixes[10];
+    const char *macos_levels;  // CPU levels of Macs
     const char *narrow, *wide; // the architecture of the triple for -m32 and -m64, if these are supported
     bool has_abis;             // -mabi= selects the calling convention; elsewhere it has no effect
     // All but `fill` may be NULL. gcc's -mcpu= and -march=, then other flags; false: unknown flag.

@@ -69,15 +69,43 @@ static _Noreturn void refuse(diag *d, const target_names *n, const char *why) {
     diag_fatal_missing(d, NULL, "target %s: %s", n->triple, why);
 }
 
-// Objects are little-endian ELF.
+static object_format format_of(const char *triple) {
+    if (!strncmp(triple, "wasm", 4)) return OBJECT_WASM;
+    if (strstr(triple, "windows")) return OBJECT_COFF;
+    return strstr(triple, "macos") || strstr(triple, "darwin") ? OBJECT_MACHO : OBJECT_ELF;
+}
+
+// Objects are little-endian.
 static void check_format(arena *a, diag *d, const target_names *n) {
-    static const char *const others[] = {"windows", "mingw",   "cygwin",     "darwin", "macos", "ios",
-                                         "tvos",    "watchos", "emscripten", "uefi",   "aix",   "cuda"};
+    static const char *const others[] = {"cygwin",  "cygnus",     "itanium", "ios", "tvos", "xros",
+                                         "watchos", "emscripten", "uefi",    "aix", "cuda"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strstr(n->triple, others[i])) refuse(d, n, "only ELF objects are supported so far");
+        if (strstr(n->triple, others[i]))
+            refuse(d, n, "only Linux, Windows, macOS, WASI and no system are supported");
+    object_format format = format_of(n->triple);
+    bool desktop = format == OBJECT_COFF || format == OBJECT_MACHO;
+    if (desktop && n->arch && (pointer_bits(n->arch, n->triple) != 64 || strstr(n->triple, "arm64ec")))
+        refuse(d, n, "for Windows and macOS only 64-bit x86 and AArch64 are supported");
     if (!n->arch) refuse(d, n, arena_printf(a, "only %s are supported", titles(a)));
     if (strstr(n->triple, "aarch64_be") || strstr(n->triple, "armeb") || strstr(n->triple, "thumbeb"))
         refuse(d, n, "big-endian targets are not supported");
+}
+
+// Names of a system without a version mean the oldest one that all tools of today support.
+static const char *with_version(arena *a, const char *triple) {
+    const char *system = triple_part(a, triple, 2);
+    bool named = !strcmp(system, "macos") || !strcmp(system, "macosx") || !strcmp(system, "darwin");
+    return named ? triple_with_part(a, triple, 2, "macosx11.0.0") : triple;
+}
+
+// Marks of branch protection are ELF's; constants of more than 2 GiB have sections of their own there only.
+static arch arch_for(const arch_row *row, object_format format) {
+    arch facts = row->facts;
+    if (format != OBJECT_COFF && format != OBJECT_MACHO) return facts;
+    facts.large_data = false;
+    facts.protect[0] = facts.protect[1] = facts.protect_function = NULL;
+    if (format == OBJECT_MACHO) facts.levels = row->macos_levels;
+    return facts;
 }
 
 // The CPU of a microcontroller implies the triple.
@@ -110,7 +138,7 @@ static target_names settle_names(arena *a, diag *d, const target_options *o) {
     names_add_features(&n, o->features);
     n.cpu_chosen = n.cpu || n.features.n;
     if (n.cpu && !strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
-    n.triple = normalise_triple(a, n.triple);
+    n.triple = with_version(a, normalise_triple(a, n.triple));
     if (n.arch->settle) n.arch->settle(&n, a);
     if (!n.cpu) n.cpu = prefix_in(n.arch, n.triple)->cpu;
     probe_check_names(a, d, &n);
@@ -166,13 +194,15 @@ static void set_common(target *t, diag *d, const target_options *o, bool bare) {
 target *target_from_options(arena *a, diag *d, const target_options *o) {
     target_names n = settle_names(a, d, o);
     target *t = ARENA_NEW(a, target);
+    object_format format = format_of(n.triple);
     *t = (target){.triple = n.triple,
                   .cpu = n.cpu,
                   .features = text_str(&n.features),
                   .abi = n.abi,
                   .float_abi = n.float_abi,
                   .cpu_chosen = n.cpu_chosen,
-                  .arch = n.arch->facts,
+                  .format = format,
+                  .arch = arch_for(n.arch, format),
                   .ptr_bits = pointer_bits(n.arch, n.triple)};
     set_common(t, d, o, triple_is_bare(n.triple));
     ask_facts(a, d, n.arch, t);
@@ -203,6 +233,7 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
                   .features = text_str(&n.features),
                   .abi = base->abi,
                   .float_abi = base->float_abi,
+                  .format = base->format,
                   .arch = base->arch,
                   .ptr_bits = base->ptr_bits,
                   .hosted = base->hosted,
@@ -295,6 +326,9 @@ const char *target_list_text(arena *a) {
     text_add(&t, "Targets (--target TRIPLE; LLVM's and gcc's names):\n"
                  "  x86_64-linux-gnu i686-linux-gnu                    hosted\n"
                  "  aarch64-linux-gnu                                  hosted\n"
+                 "  x86_64-windows-gnu x86_64-windows-msvc             hosted, COFF\n"
+                 "  aarch64-windows-gnu aarch64-windows-msvc           hosted, COFF\n"
+                 "  x86_64-apple-macos arm64-apple-macos               hosted, Mach-O\n"
                  "  arm-linux-gnueabi arm-linux-gnueabihf              hosted\n"
                  "  riscv64-linux-gnu riscv32-linux-gnu                hosted\n"
                  "  arm-none-eabi arm-none-eabihf aarch64-none-elf     freestanding\n"

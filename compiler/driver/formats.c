@@ -15,6 +15,11 @@ const format *format_of_path(const char *path) {
         format_id id;
     } others[] = {{".onnx.json", FORMAT_ONNX_JSON}, // before .json, a report
                   {".mjs", FORMAT_JS},
+                  {".obj", FORMAT_OBJ}, // of Windows and macOS
+                  {".lib", FORMAT_LIB},
+                  {".dll", FORMAT_SHARED},
+                  {".dylib", FORMAT_SHARED},
+                  {".exe", FORMAT_EXE},
                   {".pbtxt", FORMAT_TEXTPROTO},
                   {".prototxt", FORMAT_TEXTPROTO},
                   {".txt", FORMAT_ONNXTXT}};

@@ -433,6 +433,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
     bool early = p->stopped && (!graph || p->program || header); // nothing to write yet in
     if (early) return;
+    if (p->build) p->build->imported = f->id == FORMAT_SHARED && p->target->format == OBJECT_COFF;
     p->make_code = writers[f->id].code;
     if (!nothing_wanted(o) || memory) {
         check_outputs(p, path, header);

@@ -1,18 +1,10 @@
-// Contexts. In: options and the object's copy of the weights file's head. Out: the mapped and verified file. WebAssembly
-// cannot map files and reads them.
+// Contexts. In: options and the object's copy of the weights file's head. Out: the mapped and verified file.
 #include "runtime-lite/core/runtime.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "runtime-lite/system/system.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __wasm__
-#include <sys/stat.h>
-#else
-#include <sys/mman.h>
-#endif
-#include <unistd.h>
 
 static int refuse(const onnxc_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int refuse(const onnxc_options *o, const char *format, ...) {
@@ -23,43 +15,16 @@ static int refuse(const onnxc_options *o, const char *format, ...) {
     return ONNXC_BAD_WEIGHTS;
 }
 
-#ifdef __wasm__
 static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
-    FILE *f = fopen(path, "rb");
-    struct stat s;
-    if (!f || fstat(fileno(f), &s))
-        return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
-    void *at = onnxc_rt_alloc(s.st_size);
-    size_t size = at ? fread(at, 1, (size_t)s.st_size, f) : 0;
-    fclose(f);
-    if (!at) return ONNXC_NO_MEMORY;
-    c->weights = at;
-    c->weights_size = size;
-    c->mapped = 1;
-    return ONNXC_OK;
-}
-
-static void unmap_weights(onnxc_context *c) { onnxc_rt_free((void *)(uintptr_t)c->weights); }
-#else
-// Without fstat, whose symbol is new in glibc 2.33.
-static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
-    char first;
-    off_t size = pread(fd, &first, 1, 0) == 1 ? lseek(fd, 0, SEEK_END) : 0;
-    void *at = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-    int problem = errno;
-    close(fd);
-    if (size <= 0) return refuse(o, "the weights '%s' are empty or not a regular file", path);
-    if (at == MAP_FAILED) return refuse(o, "cannot map the weights '%s': %s", path, strerror(problem));
-    c->weights = at;
+    unsigned long long size;
+    const char *why;
+    c->weights = system_map(path, &size, &why);
+    if (!c->weights && !why) return refuse(o, "the weights '%s' are empty or not a regular file", path);
+    if (!c->weights) return refuse(o, "cannot read the weights '%s': %s", path, why);
     c->weights_size = (size_t)size;
     c->mapped = 1;
     return ONNXC_OK;
 }
-
-static void unmap_weights(onnxc_context *c) { munmap((void *)(uintptr_t)c->weights, c->weights_size); }
-#endif
 
 static int check_weights(const onnxc_context *c, const onnxc_options *o, const onnxc_weights_head *head,
                          const char *name) {
@@ -92,6 +57,6 @@ int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, 
 }
 
 void onnxc_rt_close(onnxc_context *c) {
-    if (c && c->mapped) unmap_weights(c);
+    if (c && c->mapped) system_unmap(c->weights, c->weights_size);
     free(c);
 }

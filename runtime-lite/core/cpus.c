@@ -1,7 +1,42 @@
-// The default number of threads: the CPUs that this process may run on, limited by the quota of its cgroup.
+// The default number of threads: the CPUs that this process may run on, limited by the quota of its cgroup or job.
 #include "runtime-lite/core/runtime.h"
-#include <sched.h>
 #include <stdatomic.h>
+
+static int least(int a, int b) { return a && (!b || a < b) ? a : b; }
+
+#ifdef _WIN32
+#include "runtime-lite/system/system.h"
+
+// A process that is not bound to CPUs may run on those of all processor groups.
+static int affinity(void) {
+    DWORD_PTR own = 0, all = 0;
+    int n = 0;
+    if (!GetProcessAffinityMask(GetCurrentProcess(), &own, &all)) own = all = 0;
+    for (DWORD_PTR rest = own; rest; rest &= rest - 1) n++;
+    int online = (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    if (own == all && online > n) n = online;
+    return n > 0 ? n : 1;
+}
+
+// A hard limit of the job's share of all CPUs, in hundredths of a percent; containers have one.
+static int quota(void) {
+    JOBOBJECT_CPU_RATE_CONTROL_INFORMATION rate = {0};
+    DWORD needs = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
+    if (!QueryInformationJobObject(NULL, JobObjectCpuRateControlInformation, &rate, sizeof rate, NULL))
+        return 0;
+    if ((rate.ControlFlags & needs) != needs) return 0;
+    return (int)((rate.CpuRate * GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) + 9999) / 10000);
+}
+#elif defined(__APPLE__)
+#include <unistd.h>
+
+static int affinity(void) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+static int quota(void) { return 0; }
+#else
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +78,6 @@ static int quota_at(const char *folder) {
     return whole_cpus(quota, period);
 }
 
-static int least(int a, int b) { return a && (!b || a < b) ? a : b; }
-
 // The smallest quota between this process's cgroup and the root; 0: none.
 static int quota_v2(void) {
     char folder[4096], line[4096];
@@ -71,11 +104,14 @@ static int quota_v1(void) {
     return whole_cpus(atoll(quota), atoll(period));
 }
 
+static int quota(void) { return least(quota_v2(), quota_v1()); }
+#endif
+
 int onnxc_default_threads(void) {
     static atomic_int known;
     int n = atomic_load_explicit(&known, memory_order_relaxed);
     if (n) return n;
-    n = least(least(quota_v2(), quota_v1()), affinity());
+    n = least(quota(), affinity());
     atomic_store_explicit(&known, n, memory_order_relaxed);
     return n;
 }

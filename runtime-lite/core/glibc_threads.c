@@ -1,9 +1,10 @@
 // Functions of libpthread, which went to libc in glibc 2.32 and 2.34.
 #include "runtime-lite/core/glibc_versions.h"
+
+#ifdef ONNXC_GLIBC_BASE
 #include <pthread.h>
 #include <signal.h>
 
-#ifdef ONNXC_GLIBC_BASE
 ONNXC_WRAP(int, pthread_create, ONNXC_GLIBC_THREADS,
            (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
            (thread, attributes, start, argument))

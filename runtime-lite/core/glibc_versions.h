@@ -2,7 +2,9 @@
  * libraries that onnxc links refer to them by --wrap (codegen/object/glibc.c), and so to the old symbols, which all glibcs have. */
 #ifndef ONNXC_RT_GLIBC_VERSIONS_H
 #define ONNXC_RT_GLIBC_VERSIONS_H
+#ifdef __linux__
 #include <features.h>
+#endif
 #ifdef __GLIBC__
 #if defined(__x86_64__) && defined(__LP64__)
 #define ONNXC_GLIBC_BASE    "GLIBC_2.2.5"

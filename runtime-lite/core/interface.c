@@ -1,9 +1,9 @@
 // The version of the interface, and the level of this CPU.
 #include "runtime-lite/core/runtime.h"
+#include <stdatomic.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <stdatomic.h>
 
 typedef struct registers {
     unsigned a, b, c, d;
@@ -36,6 +36,9 @@ static int find_level(void) {
         return 2;
     unsigned state = saved_state();
     if (!has(state, 0x6)) return 2;
+#ifdef __APPLE__
+    state |= 0xe0; // macOS enables AVX-512 for a thread when it first uses it
+#endif
     unsigned v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
     if (!has(seven.b, v4) || !has(state, 0xe6)) return 3;
     return has(seven.c, bit_AVX512VNNI) ? 5 : 4;
@@ -61,15 +64,51 @@ int onnxc_rt_avx_vnni(void) {
     }
     return answer == YES;
 }
-#elif defined(__aarch64__) && defined(__linux__)
+#elif defined(__aarch64__) && (defined(__linux__) || defined(_WIN32) || defined(__APPLE__))
+typedef struct features {
+    int dotprod, i8mm, bf16;
+} features;
+
+#ifdef _WIN32
+#include "runtime-lite/system/system.h"
+
+static features find_features(void) {
+    enum { DOTPROD = 43, I8MM = 66, BF16 = 68 }; // PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE ...
+    return (features){IsProcessorFeaturePresent(DOTPROD), IsProcessorFeaturePresent(I8MM),
+                      IsProcessorFeaturePresent(BF16)};
+}
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
+
+static int feature(const char *name) {
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value;
+}
+
+static features find_features(void) {
+    return (features){feature("hw.optional.arm.FEAT_DotProd"), feature("hw.optional.arm.FEAT_I8MM"),
+                      feature("hw.optional.arm.FEAT_BF16")};
+}
+#else
 #include <sys/auxv.h>
+
+static features find_features(void) {
+    enum { DOTPROD = 1 << 20, I8MM = 1 << 13, BF16 = 1 << 14 }; // HWCAP, HWCAP2
+    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    return (features){(first & DOTPROD) != 0, (second & I8MM) != 0, (second & BF16) != 0};
+}
+#endif
 
 // ARMv8-A; with the dot product; and with products of blocks of bytes and of bf16.
 int onnxc_interface_2(void) {
-    enum { DOTPROD = 1 << 20, I8MM = 1 << 13, BF16 = 1 << 14 }; // HWCAP, HWCAP2 of Linux
-    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
-    if (!(first & DOTPROD)) return 1;
-    return (second & I8MM) && (second & BF16) ? 3 : 2;
+    static atomic_int known;
+    int level = atomic_load_explicit(&known, memory_order_relaxed);
+    if (level) return level;
+    features f = find_features();
+    level = !f.dotprod ? 1 : f.i8mm && f.bf16 ? 3 : 2;
+    atomic_store_explicit(&known, level, memory_order_relaxed);
+    return level;
 }
 int onnxc_rt_avx_vnni(void) { return 0; }
 #else

@@ -1,6 +1,7 @@
 // A model as a program (onnxc --emit exe). In: the arguments of onnxc run that need no compiler. Out: outputs, printed,
 // written or compared, and an exit code.
 #include "runtime-lite/core/program.h"
+#include "runtime-lite/system/system.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,7 +299,7 @@ static int compare_with(const program *p, const arguments *a, const char *with) 
 static int give_outputs(const program *p, const arguments *a) {
     char path[PATH];
     int quiet = a->output_dir || a->ncompare, same = 1;
-    if (a->output_dir && mkdir(a->output_dir, 0777) && !exists(a->output_dir))
+    if (a->output_dir && system_make_folder(a->output_dir) && !exists(a->output_dir))
         return !program_complain(a->output_dir, "cannot be made");
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
         uint32_t i = p->d->ninputs + j;

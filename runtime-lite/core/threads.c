@@ -2,8 +2,7 @@
 // takes one. The caller works, too, then withdraws the free seats and waits for the workers that have one, so
 // a worker that wakes up late does not delay the job.
 #include "runtime-lite/core/runtime.h"
-#include <pthread.h>
-#include <signal.h>
+#include "runtime-lite/system/system.h"
 #include <stdatomic.h>
 
 enum { WORKERS_MOST = 255, SPINS = 2000 };
@@ -22,9 +21,9 @@ typedef struct job {
 } job;
 
 typedef struct pool {
-    pthread_mutex_t owner; // held by the call that owns the job
-    pthread_mutex_t sleep; // for the conditions only
-    pthread_cond_t wake, done;
+    system_lock owner; // held by the call that owns the job
+    system_lock sleep; // for the conditions only
+    system_condition wake, done;
     atomic_int seats;    // free seats; the number of a seat is the thread's number
     atomic_int finished; // seats whose worker has finished
     atomic_int sleepers, waiting;
@@ -33,11 +32,7 @@ typedef struct pool {
     int fork_handler;
 } pool;
 
-#define FRESH                                                                                                \
-    {.owner = PTHREAD_MUTEX_INITIALIZER,                                                                     \
-     .sleep = PTHREAD_MUTEX_INITIALIZER,                                                                     \
-     .wake = PTHREAD_COND_INITIALIZER,                                                                       \
-     .done = PTHREAD_COND_INITIALIZER}
+#define FRESH {.owner = SYSTEM_LOCK, .sleep = SYSTEM_LOCK, .wake = SYSTEM_CONDITION, .done = SYSTEM_CONDITION}
 static pool the_pool = FRESH;
 static _Thread_local const onnxc_threads *settings;
 
@@ -99,58 +94,44 @@ static int wait_for_seat(pool *p) {
         relax();
     }
     int seat;
-    pthread_mutex_lock(&p->sleep);
+    system_lock_take(&p->sleep);
     atomic_fetch_add(&p->sleepers, 1);
-    while (!(seat = take_seat(p))) pthread_cond_wait(&p->wake, &p->sleep);
+    while (!(seat = take_seat(p))) system_wait(&p->wake, &p->sleep);
     atomic_fetch_sub(&p->sleepers, 1);
-    pthread_mutex_unlock(&p->sleep);
+    system_lock_release(&p->sleep);
     return seat;
 }
 
-static void *worker(void *arg) {
+static void worker(void *arg) {
     pool *p = arg;
     for (;;) {
         work(&p->job, wait_for_seat(p));
         atomic_fetch_add(&p->finished, 1);
         if (!atomic_load(&p->waiting)) continue;
-        pthread_mutex_lock(&p->sleep);
-        pthread_cond_signal(&p->done);
-        pthread_mutex_unlock(&p->sleep);
+        system_lock_take(&p->sleep);
+        system_wake(&p->done);
+        system_lock_release(&p->sleep);
     }
-    return NULL;
 }
 
 // ---------------------------------------------------------------- the pool
 // A forked child has no worker threads.
 static void after_fork(void) { the_pool = (pool)FRESH; }
 
-static void start_worker(pool *p) {
-    pthread_t thread;
-    pthread_attr_t detached;
-    sigset_t all, before;
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // workers must not handle the program's signals
-    if (pthread_create(&thread, &detached, worker, p) == 0) p->workers++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&detached);
-}
-
 static void start_workers(pool *p, int wanted) {
     static atomic_int registered;
-    if (!atomic_exchange(&registered, 1)) pthread_atfork(NULL, NULL, after_fork);
+    if (!atomic_exchange(&registered, 1)) system_after_fork(after_fork);
     if (wanted > WORKERS_MOST) wanted = WORKERS_MOST;
-    for (int missing = wanted - p->workers; missing > 0; missing--) start_worker(p);
+    for (int missing = wanted - p->workers; missing > 0; missing--) p->workers += system_thread(worker, p);
 }
 
 static void offer_seats(pool *p, int seats) {
     atomic_store(&p->finished, 0);
     atomic_store(&p->seats, seats);
     if (!atomic_load(&p->sleepers)) return;
-    pthread_mutex_lock(&p->sleep);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->sleep);
+    system_lock_take(&p->sleep);
+    system_wake_all(&p->wake);
+    system_lock_release(&p->sleep);
 }
 
 static void wait_until_done(pool *p, int taken) {
@@ -158,17 +139,17 @@ static void wait_until_done(pool *p, int taken) {
         if (atomic_load(&p->finished) == taken) return;
         relax();
     }
-    pthread_mutex_lock(&p->sleep);
+    system_lock_take(&p->sleep);
     atomic_store(&p->waiting, 1);
-    while (atomic_load(&p->finished) != taken) pthread_cond_wait(&p->done, &p->sleep);
+    while (atomic_load(&p->finished) != taken) system_wait(&p->done, &p->sleep);
     atomic_store(&p->waiting, 0);
-    pthread_mutex_unlock(&p->sleep);
+    system_lock_release(&p->sleep);
 }
 
 // If another call owns the pool, this call runs its tasks alone.
 static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks, int threads) {
     pool *p = &the_pool;
-    if (pthread_mutex_trylock(&p->owner) != 0) {
+    if (!system_lock_try(&p->owner)) {
         task(context, 0, tasks, 0);
         return;
     }
@@ -181,7 +162,7 @@ static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks
     offer_seats(p, seats);
     work(&p->job, 0);
     wait_until_done(p, seats - atomic_exchange(&p->seats, 0));
-    pthread_mutex_unlock(&p->owner);
+    system_lock_release(&p->owner);
 }
 
 // ---------------------------------------------------------------- the caller's own threads

@@ -1,7 +1,7 @@
 // Permission to use matrix tiles.
 #include "runtime-lite/core/runtime.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__) && (defined(__linux__) || defined(_WIN32))
 #include <cpuid.h>
 #include <stdatomic.h>
 
@@ -16,6 +16,19 @@ static int has_tiles(void) {
     return has(state, 3u << 17); // XTILECFG, XTILEDATA
 }
 
+#ifdef _WIN32
+#include "runtime-lite/system/system.h"
+#include <string.h>
+
+// EnableProcessOptionalXStateFeatures(XSTATE_MASK_AMX_TILE_DATA): for the whole process. Windows 10 does not have it.
+static int ask(void) {
+    HMODULE kernel = GetModuleHandleA("kernel32.dll");
+    void *f = kernel ? system_symbol(kernel, "EnableProcessOptionalXStateFeatures") : NULL;
+    BOOL(WINAPI * enable)(unsigned long long);
+    memcpy(&enable, &f, sizeof enable);
+    return f && enable(1ull << 18);
+}
+#else
 // arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA): for the whole process. Linux refuses if the alternative signal
 // stack of a thread is too small for 8 KB more.
 static int ask(void) {
@@ -23,6 +36,7 @@ static int ask(void) {
     __asm__ volatile("syscall" : "+a"(result) : "D"(request), "S"(feature) : "rcx", "r11", "memory");
     return result == 0;
 }
+#endif
 
 // Concurrent threads compute the same result.
 int onnxc_rt_tiles(void) {

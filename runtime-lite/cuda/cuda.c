@@ -3,7 +3,6 @@
 #include "runtime-lite/core/runtime.h"
 #include "runtime-lite/cuda/cuda_graph.h"
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +43,14 @@ typedef struct onnxc_gpu {
     loaded *model;
     cuda_stream stream;
     bool own_stream, device_pointers;
-    pthread_mutex_t lock; // guards blocks and unused sessions
+    system_lock lock; // guards blocks and unused sessions
     block *blocks;
     session *sessions;
     cuda_graphs graphs;
     onnxc_context *file; // the mapped weights; NULL: the object contains them
 } gpu;
 
-static pthread_mutex_t models_lock = PTHREAD_MUTEX_INITIALIZER;
+static system_lock models_lock = SYSTEM_LOCK;
 static loaded *models;
 static const cuda_driver *cuda; // set under models_lock, before the first model is loaded
 static _Thread_local char message[512];
@@ -301,21 +300,21 @@ static int take_model(const object_data *from, int ordinal, loaded **model) {
 }
 
 static void leave_model(loaded *m) {
-    pthread_mutex_lock(&models_lock);
+    system_lock_take(&models_lock);
     if (--m->users == 0) {
         loaded **at = &models;
         while (*at != m) at = &(*at)->next;
         *at = m->next;
         drop_model(m);
     }
-    pthread_mutex_unlock(&models_lock);
+    system_lock_release(&models_lock);
 }
 
 // ---------------------------------------------------------------- contexts
 static int open_gpu(gpu *g, const onnxc_options *o, const object_data *from) {
-    pthread_mutex_lock(&models_lock);
+    system_lock_take(&models_lock);
     int code = take_model(from, o->device, &g->model);
-    pthread_mutex_unlock(&models_lock);
+    system_lock_release(&models_lock);
     if (code) return code;
     g->face.device = o->device;
     g->face.gpu = g;
@@ -352,7 +351,7 @@ static void close_gpu(gpu *g) {
     }
     if (g->model) leave_model(g->model);
     onnxc_rt_close(g->file);
-    pthread_mutex_destroy(&g->lock);
+    system_lock_destroy(&g->lock);
     free(g);
 }
 
@@ -363,7 +362,7 @@ static int open_context(const onnxc_options *options, object_data from, onnxc_co
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     gpu *g = calloc(1, sizeof *g);
     if (!g) return ONNXC_NO_MEMORY;
-    pthread_mutex_init(&g->lock, NULL);
+    system_lock_init(&g->lock);
     message[0] = 0;
     if (file) {
         g->face.weights = from.file = file->weights;
@@ -503,7 +502,7 @@ static int new_block(gpu *g, bool captured, size_t bytes, block **made) {
 
 static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
     bytes = bytes ? bytes : 1;
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     block *b = find_block(g, s, bytes);
     int code = b ? ONNXC_OK : new_block(g, s->captured, bytes, &b);
     if (!code) {
@@ -511,7 +510,7 @@ static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
         b->giver = NULL;
         b->kept |= s->captured;
     }
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
     *taken = b;
     return code;
 }
@@ -531,10 +530,10 @@ static int start(const onnxc_gpu_run *run) {
     gpu *g = run->gpu;
     session *s = run->session;
     int error = s->work.n ? cuda_work_start(cuda, &g->graphs, &s->work, g->stream) : 0;
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     for (block *b = g->blocks; b; b = b->next)
         if (b->giver == s) b->giver = NULL;
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
     return failed(error, "starting kernels");
 }
 
@@ -549,21 +548,21 @@ void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes) {
 void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {
     if (!at) return;
     gpu *g = run->gpu;
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     for (block *b = g->blocks; b; b = b->next)
         if (b->used && b->at == address_of(at)) {
             b->used = false;
             b->giver = run->session;
         }
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
 }
 
 // ---------------------------------------------------------------- a run
 static session *take_session(gpu *g) {
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     session *s = g->sessions;
     if (s) g->sessions = s->next;
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
     if (!s) s = calloc(1, sizeof *s);
     int status = 0;
     if (s)
@@ -573,12 +572,12 @@ static session *take_session(gpu *g) {
 }
 
 static void give_session(gpu *g, session *s) {
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     if (s->workspace) s->workspace->used = false;
     s->workspace = NULL;
     s->next = g->sessions;
     g->sessions = s;
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
 }
 
 static int begin(gpu *g, session *s, size_t before, size_t workspace) {

@@ -1,4 +1,4 @@
-/* The part of CUDA's driver interface that the runtime uses, loaded from libcuda.so.1 on demand. */
+/* The part of CUDA's driver interface that the runtime uses, loaded on demand. */
 #ifndef ONNXC_CUDA_DRIVER_H
 #define ONNXC_CUDA_DRIVER_H
 #include <stddef.h>

@@ -1,10 +1,15 @@
 // Loads the functions of CUDA's driver, if this machine has one.
 #include "runtime-lite/cuda/cuda.h"
-#include <dlfcn.h>
-#include <pthread.h>
+#include "runtime-lite/system/system.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef _WIN32
+#define CUDA_LIBRARY "nvcuda.dll"
+#else
+#define CUDA_LIBRARY "libcuda.so.1"
+#endif
 
 typedef struct opened {
     cuda_driver driver;
@@ -12,7 +17,7 @@ typedef struct opened {
     char why[256]; // reason why it is not available
 } opened;
 static opened the_driver;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static system_once once = SYSTEM_ONCE;
 
 // Returns NULL or the missing symbol.
 static const char *find_functions(void *library, cuda_driver *d) {
@@ -26,7 +31,7 @@ static const char *find_functions(void *library, cuda_driver *d) {
 #undef X
     _Static_assert(sizeof *d == N * sizeof(void *), "one symbol for each function");
     for (int i = 0; i < N; i++) {
-        void *f = dlsym(library, symbols[i]);
+        void *f = system_symbol(library, symbols[i]);
         if (!f && i < NEEDED) return symbols[i];
         memcpy((char *)d + (size_t)i * sizeof f, &f, sizeof f);
     }
@@ -61,15 +66,15 @@ static void start_driver(const cuda_driver *d) {
 
 // Never closed, because the driver has its own threads.
 static void open_driver(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = system_library(CUDA_LIBRARY);
     const char *lacks = library ? find_functions(library, &the_driver.driver) : NULL;
-    if (!library) BECAUSE("NVIDIA's driver was not found: %s", dlerror());
-    else if (lacks) BECAUSE("NVIDIA's driver (libcuda.so.1) is too old: it has no %s", lacks);
+    if (!library) BECAUSE("NVIDIA's driver was not found: %s", system_library_error());
+    else if (lacks) BECAUSE("NVIDIA's driver (" CUDA_LIBRARY ") is too old: it has no %s", lacks);
     else start_driver(&the_driver.driver);
 }
 
 const cuda_driver *cuda_driver_open(const char **why) {
-    pthread_once(&once, open_driver);
+    system_call_once(&once, open_driver);
     *why = the_driver.why;
     return the_driver.available ? &the_driver.driver : NULL;
 }

@@ -141,13 +141,13 @@ static void make_graph(const cuda_driver *d, cuda_graphs *g, cuda_known *k, cons
 
 static int start_known(const cuda_driver *d, cuda_graphs *g, const cuda_work *w, cuda_stream s) {
     uint64_t hash = hash_of(w);
-    pthread_mutex_lock(&g->lock);
+    system_lock_take(&g->lock);
     cuda_known *k = find(g, w, hash);
     if (!k) remember(d, g, w, hash, s);
     else k->used = ++g->clock;
     if (k && !k->graph && !k->no_graph) make_graph(d, g, k, w);
     int error = k && k->graph ? d->graph_launch(k->graph, s) : start_each(d, w, s);
-    pthread_mutex_unlock(&g->lock);
+    system_lock_release(&g->lock);
     return error;
 }
 
@@ -166,12 +166,12 @@ int cuda_work_start(const cuda_driver *d, cuda_graphs *g, cuda_work *w, cuda_str
 }
 
 void cuda_graphs_open(const cuda_driver *d, cuda_graphs *g, int off) {
-    pthread_mutex_init(&g->lock, NULL);
+    system_lock_init(&g->lock);
     g->off = off || !cuda_has_graphs(d);
 }
 
 void cuda_graphs_close(const cuda_driver *d, cuda_graphs *g) {
     for (int i = 0; i < CUDA_GRAPHS_MOST; i++) forget(d, &g->all[i]);
     if (g->capture) d->stream_destroy(g->capture);
-    pthread_mutex_destroy(&g->lock);
+    system_lock_destroy(&g->lock);
 }

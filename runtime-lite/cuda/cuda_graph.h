@@ -2,7 +2,7 @@
 #ifndef ONNXC_CUDA_GRAPH_H
 #define ONNXC_CUDA_GRAPH_H
 #include "runtime-lite/cuda/cuda.h"
-#include <pthread.h>
+#include "runtime-lite/system/system.h"
 
 /* Kernels, fills and copies on the device, in order: each is a word with kind and length, then its
  * arguments. */
@@ -21,7 +21,7 @@ typedef struct cuda_known {
     int no_graph;
 } cuda_known;
 typedef struct cuda_graphs {
-    pthread_mutex_t lock;
+    system_lock lock;
     cuda_known all[CUDA_GRAPHS_MOST];
     uint64_t clock;
     cuda_stream capture; /* used only for capturing */

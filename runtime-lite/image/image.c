@@ -1,8 +1,6 @@
 // Selects the decoder by the first bytes of a file.
 #include "runtime-lite/image/image.h"
-#if __has_include(<dlfcn.h>)
-#include <dlfcn.h>
-#endif
+#include "runtime-lite/system/system.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,19 +23,14 @@ int64_t image_read(image_file *from, void *to, int64_t n) {
 
 // The library stays loaded, as other runs may use it.
 int image_load(const char *library, const char *const *symbols, void *functions, size_t bytes) {
-#if __has_include(<dlfcn.h>)
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void *handle = system_library(library);
     if (!handle) return 0;
     for (size_t i = 0; i < bytes / sizeof handle; i++) {
-        void *f = dlsym(handle, symbols[i]);
+        void *f = system_symbol(handle, symbols[i]);
         if (!f) return 0;
         memcpy((char *)functions + i * sizeof f, &f, sizeof f); // POSIX: a function's address fits
     }
     return 1;
-#else
-    (void)library, (void)symbols, (void)functions, (void)bytes;
-    return 0;
-#endif
 }
 
 // A format is known by `magic` at byte `at`.

@@ -26,7 +26,7 @@ mv "$root/$libdir/libonnxc.so" "$root/$libdir/libonnxc.so.0"
 ln -sf libonnxc.so.0 "$root/$libdir/libonnxc.so"
 put 644 runtime-lite/onnxc.h runtime-lite/onnxc_custom.h bindings/cpp/onnxc.hpp bindings/cpp/onnxc_compiler.hpp include
 sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/api/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
-for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/image runtime-lite/lib runtime-lite/lib/string runtime-lite/lib/value; do
+for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/image runtime-lite/system runtime-lite/lib runtime-lite/lib/string runtime-lite/lib/value; do
     put 644 $(find $folder -maxdepth 1 -name '*.[ch]') share/onnxc/runtime/$folder
 done
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
