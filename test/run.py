@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import foreign as other_processors
+import macos as macs
 import windows as other_systems
 import harness
 import objects
@@ -613,6 +614,7 @@ STAGES = {
     "foreign": foreign,
     "web": web,
     "windows": windows,
+    "macos": macs.macos,
     "digits": objects.digits,
     "training": objects.training,
     "speaker": speaker.speaker,
