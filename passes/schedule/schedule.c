@@ -513,7 +513,7 @@ static void point_reduced(nest *n) {
 }
 
 // ---------------------------------------------------------------- nests
-static void vector_point(nest *n) {
+static void any_point(nest *n) {
     if (n->waxis >= 0) window_point(n);
     else nest_point(n);
 }
@@ -527,19 +527,19 @@ static void vector_axis(nest *n) {
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     e->whole_steps = TASK_GRAIN % n->lanes == 0;
     scope loop = open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
-    vector_point(n);
+    any_point(n);
     scope_close(e, loop);
     bool tail = !same_index(full, extent);
     if (tail && n->masked) {
         scope part = open_partial_vector(e, n->vaxis, full, extent);
-        vector_point(n);
+        any_point(n);
         close_partial_vector(e, part);
     }
     e->whole_steps = false;
     if (!tail || n->masked) return;
     emitter_stage(e, n->s, n->vaxis, 1, false);
     loop = open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
-    vector_point(n);
+    any_point(n);
     scope_close(e, loop);
 }
 
@@ -574,7 +574,7 @@ static void parallel_loops(nest *n, int depth) {
     if (depth == n->nparallel - (vector_here ? 1 : 0)) {
         if (vector_here) vector_axis(n);
         else if (n->reduce_vector) point_reduced(n);
-        else nest_point(n);
+        else any_point(n);
         return;
     }
     if (n->parallel[depth] == n->waxis) {

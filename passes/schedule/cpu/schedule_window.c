@@ -8,7 +8,7 @@
 //       write p + t, v .. v + lanes
 #include "passes/schedule/common/nest.h"
 
-enum { MOST_TAPS = 64, MOST_POSITIONS = 8 };
+enum { MOST_TAPS = 64, MOST_POSITIONS = 8, SCALAR_TAPS = 9, SCALAR_POSITIONS = 5 };
 
 // ---------------------------------------------------------------- legality
 static bool moves(const access *a, int axis) {
@@ -35,10 +35,10 @@ static bool states_allow(const nest *n) {
 
 // Finds the inner axes from *first on that are small enough to unroll; returns the number of taps.
 static int64_t unrolled_taps(const nest *n, int *first) {
-    int64_t taps = 1;
+    int64_t taps = 1, most = n->vaxis < 0 ? SCALAR_TAPS : MOST_TAPS;
     for (*first = n->ninner; *first > 0; --*first) {
         const dim *extent = n->e->extent[n->inner[*first - 1]];
-        if (!dim_is_const(extent) || dim_value(extent) * taps > MOST_TAPS) break;
+        if (!dim_is_const(extent) || dim_value(extent) * taps > most) break;
         taps *= dim_value(extent);
     }
     return taps;
@@ -53,11 +53,23 @@ static int choose_positions(const dim *extent, int states) {
     return (int)((n + tiles - 1) / tiles);
 }
 
+// Without vectors, code for a tail would cost as many bytes as a larger tile.
+static int choose_scalar_positions(const dim *extent) {
+    int most = SCALAR_POSITIONS;
+    if (!dim_is_const(extent)) return 2;
+    while (most > 2 && dim_value(extent) % most) most--;
+    return most;
+}
+
 void window_choose(nest *n) {
-    if (n->vaxis < 0 || n->reduce_vector || n->nparallel < 2 || !n->ninner || !states_allow(n)) return;
-    n->waxis = n->parallel[n->nparallel - 2];
+    bool scalar = n->vaxis < 0;
+    if (scalar && (n->e->t->vector_bits || n->e->t->arch.is_text || n->e->t->size_level > 1)) return;
+    if (n->reduce_vector || n->nparallel < (scalar ? 1 : 2) || !n->ninner || !states_allow(n)) return;
+    n->waxis = n->parallel[n->nparallel - (scalar ? 1 : 2)];
+    const dim *extent = n->e->extent[n->waxis];
     int64_t taps = unrolled_taps(n, &n->unrolled);
-    if (taps > 1 && has_window(n)) n->tile = choose_positions(n->e->extent[n->waxis], n->s->states.n);
+    if (taps > 1 && has_window(n))
+        n->tile = scalar ? choose_scalar_positions(extent) : choose_positions(extent, n->s->states.n);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
 }
 
