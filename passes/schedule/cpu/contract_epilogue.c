@@ -21,7 +21,8 @@ bool is_heavy_epilogue(const tiling *t) {
     int work = value_work(c->k->arena, c->w->value);
     if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
     int64_t sum = positions(t->e->k, &c->k_axes) / t->group * instructions_of_group(t);
-    bool share = sum >= LONG_SUM;
+    bool few = !t->e->t->vector_bits && rounds_to_int(t->e->t, 1); // no more instructions than a call
+    bool share = sum >= LONG_SUM && !few;
     return work > (share ? HEAVY_AFTER_LONG_SUM : HEAVY_EPILOGUE);
 }
 

@@ -197,12 +197,19 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     *begin = end;
 }
 
+// Without vectors, the instructions around a step are as many as those of its products.
+static int scalar_words(const tiling *t, const ins *extent) {
+    if (t->lanes > 1 || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
+    return extent->i % (4 * t->group) == 0 ? 4 : extent->i % (2 * t->group) == 0 ? 2 : 1;
+}
+
 void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[t->group_axis]), *begin = lb_idx(b, 0);
     if (unit_for(t) != UNIT_WORDS) whole_steps(t, x, acc, start_b, &begin, t->lanes);
-    whole_steps(t, x, acc, start_b, &begin, words_in_group(t));
+    int words = scalar_words(t, extent) * words_in_group(t);
+    whole_steps(t, x, acc, start_b, &begin, words);
     if (!same_index(begin, extent)) {
         ins *left = lb_sub(b, extent, begin);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
