@@ -50,11 +50,12 @@ void pass_reciprocal(pass_context *c); // division by a value of the row becomes
 void pass_narrow(pass_context *c); // temporaries that are functions of a byte are stored as the byte
 void pass_signs(
     pass_context *c); // operands of integer products get the signedness that the target multiplies
-void pass_products(pass_context *c);    // products of dequantised values become integer products
-void pass_byte_maxima(pass_context *c); // maxima of dequantised bytes become maxima of bytes
-void pass_fold_scales(pass_context *c); // products of constants of channels
-void pass_tables(pass_context *c);      // functions of one byte become lookup tables
-void pass_fixed_point(pass_context *c); // requantisation in integers where that is fewer instructions
+void pass_products(pass_context *c);     // products of dequantised values become integer products
+void pass_byte_maxima(pass_context *c);  // maxima of dequantised bytes become maxima of bytes
+void pass_fold_scales(pass_context *c);  // products of constants of channels
+void pass_tables(pass_context *c);       // functions of one byte become lookup tables
+void pass_integer_sums(pass_context *c); // of bytes as floats
+void pass_fixed_point(pass_context *c);  // requantisation in integers where that is fewer instructions
 
 void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)

@@ -45,6 +45,7 @@ const pass passes[] = {
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"byte-maxima", "quantise", pass_byte_maxima, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"fold-scales", "quantise", pass_fold_scales, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"integer-sums", "quantise", pass_integer_sums, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
     {"fixed-point", NULL, pass_fixed_point, NULL, GOAL_PROGRAM, 1, ON_CPU},
 

@@ -496,7 +496,6 @@ static void rewrite_kernel(kernel *k, const target *t) {
     for (int j = 0; j < k->stages.n; j++) {
         stage *s = k->stages.at[j];
         r.s = s;
-        count_in_integers(k, s, t->fp == FP_STRICT);
         for (int w = 0; w < s->writes.n; w++) {
             expr **value = &s->writes.at[w].value;
             *value = expr_rewrite(k, *value, limit_node, k);
@@ -504,6 +503,15 @@ static void rewrite_kernel(kernel *k, const target *t) {
         }
     }
     arena_destroy(r.scratch);
+}
+
+void pass_integer_sums(pass_context *c) {
+    program *p = c->program;
+    for (int j = 0; j < p->kernels.n; j++) {
+        kernel *k = p->kernels.at[j];
+        for (int s = 0; s < k->stages.n; s++)
+            count_in_integers(k, k->stages.at[s], c->target->fp == FP_STRICT);
+    }
 }
 
 void pass_fixed_point(pass_context *c) {
