@@ -59,7 +59,7 @@ def feeds(arguments, ids, cached, capacity):
 
 
 class Onnxc:
-    def __init__(self, arguments, shape, path, folder):
+    def __init__(self, arguments, shape, path, folder, library=None):
         self.a, self.shape, self.folder = arguments, shape, folder
         states = [f"--state={new}={old}" for old, new in names(shape)]
         if arguments.cache == "group":
@@ -69,7 +69,7 @@ class Onnxc:
             options += ["--precision", arguments.precision]
         bound = "capacity=%d" if arguments.cache != "concat" else "past=0:%d"
         options += ["--dim", bound % arguments.capacity]
-        self.model = peers.Compiled(arguments.onnxc, path, folder, options)
+        self.model = peers.Compiled(arguments.onnxc, path, folder, options, library)
         self.order = [i.name for i in onnx.load(path, load_external_data=False).graph.input]
         self.outs = [o.name for o in onnx.load(path, load_external_data=False).graph.output]
         self.caches = Caches(shape, arguments.capacity)

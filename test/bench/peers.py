@@ -27,12 +27,13 @@ UNSET = ("OPENBLAS_CORETYPE",)  # would slow down a peer
 
 
 class Compiled:
-    """A model as a shared library, called through its generic interface."""
+    """A model as a shared library, called through its generic interface. A library that is named and exists is not compiled again."""
 
-    def __init__(self, onnxc, path, folder, options):
-        library = os.path.join(folder, f"model{len(os.listdir(folder))}.so")
+    def __init__(self, onnxc, path, folder, options, library=None):
+        library = library or os.path.join(folder, f"model{len(os.listdir(folder))}.so")
         start = time.perf_counter()
-        subprocess.run([onnxc, path, "-o", library, "--name", "model", *options], check=True)
+        if not os.path.exists(library):
+            subprocess.run([onnxc, path, "-o", library, "--name", "model", *options], check=True)
         self.compile_seconds, self.bytes = time.perf_counter() - start, os.path.getsize(library)
         self.library = ctypes.CDLL(library)
         self.library.model_workspace_generic.restype = ctypes.c_int64
