@@ -151,15 +151,16 @@ static kernel_code *schedule_apart(host *h, arena *own, kernel *k) {
     return c;
 }
 
-// Of a kernel that is one function, the latest of the module.
-static kernel_code *share_body(host *h, arena *own, kernel_code *c) {
+// Of the kernel whose functions are those from `first` on, its own and its parts.
+static kernel_code *share_body(host *h, arena *own, kernel_code *c, int first) {
     host_builder *a = h->builder;
-    bool shares = !a->m->target->arch.is_text && a->m->funcs.at[a->m->funcs.n - 1] == c->f;
-    lfunc *original = shares ? lfunc_original(&a->shared->bodies, c->f) : NULL;
+    bool shares = !a->m->target->arch.is_text && a->m->funcs.at[first] == c->f;
+    lfunc *original = shares ? lfunc_original(a->m, &a->shared->bodies, first) : NULL;
     if (!original) return c;
     kernel_code *kept = ARENA_NEW(a->arena, kernel_code);
     *kept = *c;
-    kept->f = a->m->funcs.at[a->m->funcs.n - 1] = lfunc_sharing(a->m, c->f, original);
+    kept->f = a->m->funcs.at[first] = lfunc_sharing(a->m, c->f, original);
+    a->m->funcs.n = first + 1;
     kept->buffers = ARENA_ARRAY(a->arena, buffer *, c->nbuffers + 1);
     for (int i = 0; i < c->nbuffers; i++) kept->buffers[i] = c->buffers[i];
     kept->dims = ARENA_ARRAY(a->arena, dim *, c->ndims + 1);
@@ -184,7 +185,7 @@ static void schedule_step(host *h, const step *s) {
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);
-    h->code[s->kernel->id] = share_body(h, own, c);
+    h->code[s->kernel->id] = share_body(h, own, c, first);
 }
 
 // Of the names of functions.

@@ -26,7 +26,7 @@ typedef struct shared {
     map message_at; // message -> offset + 1
     map declared;   // runtime functions
     map by_content; // hash of a constant -> buffers
-    map bodies;     // of kernels, by hash -> lfunc
+    map bodies;     // of kernels, by hash (ir/loops/loops_share.h)
     device_constants on_device;
 } shared;
 

@@ -6,12 +6,29 @@
 // ---------------------------------------------------------------- equal bodies
 static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
 
-static bool same_name(const ins *x, const ins *y, bool named) {
-    bool refers = x->op == L_SYMBOL || x->op == L_CALL || x->op == L_FIELD || x->op == L_SETFIELD;
-    return (!refers && !named) || x->op == L_PARAM || same_text(x->name, y->name);
+// Two kernels: functions that call each other alone, the first of which is called from outside.
+typedef struct comparison {
+    bool named;
+    lfunc *const *parts[2];
+    int nparts;
+} comparison;
+
+static bool same_symbol(const comparison *c, const char *a, const char *b) {
+    for (int j = 0; j < c->nparts && a && b; j++)
+        if (!strcmp(a, c->parts[0][j]->name)) return !strcmp(b, c->parts[1][j]->name);
+    return same_text(a, b);
 }
 
-static bool same_ins(const ins *x, const ins *y, bool named) {
+static bool same_name(const comparison *c, const ins *x, const ins *y) {
+    if (x->op == L_PARAM) return true;
+    if (x->op == L_SYMBOL || x->op == L_CALL) return same_symbol(c, x->name, y->name);
+    bool refers = x->op == L_FIELD || x->op == L_SETFIELD;
+    return (!refers && !c->named) || same_text(x->name, y->name);
+}
+
+static bool same_block(const comparison *c, const lblock *a, const lblock *b);
+
+static bool same_ins(const comparison *c, const ins *x, const ins *y) {
     if (x->op != y->op || x->id != y->id || x->type.kind != y->type.kind || x->type.lanes != y->type.lanes)
         return false;
     if (x->nargs != y->nargs || x->i != y->i || memcmp(&x->f, &y->f, sizeof x->f)) return false;
@@ -19,21 +36,25 @@ static bool same_ins(const ins *x, const ins *y, bool named) {
         return false;
     for (int j = 0; j < x->nargs; j++)
         if (x->args[j]->id != y->args[j]->id) return false;
-    if (!same_name(x, y, named)) return false;
+    if (!same_name(c, x, y)) return false;
     if (!x->mask != !y->mask || (x->mask && memcmp(x->mask, y->mask, x->type.lanes * sizeof *x->mask)))
         return false;
     if (!x->gpu != !y->gpu || (x->gpu && memcmp(x->gpu, y->gpu, sizeof *x->gpu))) return false;
-    return lblock_same(x->body[0], y->body[0], named) && lblock_same(x->body[1], y->body[1], named);
+    return same_block(c, x->body[0], y->body[0]) && same_block(c, x->body[1], y->body[1]);
 }
 
-bool lblock_same(const lblock *a, const lblock *b, bool named) {
+static bool same_block(const comparison *c, const lblock *a, const lblock *b) {
     const ins *x = a ? a->first : NULL, *y = b ? b->first : NULL;
     for (; x && y; x = x->next, y = y->next)
-        if (!same_ins(x, y, named)) return false;
+        if (!same_ins(c, x, y)) return false;
     return !x && !y && !a == !b;
 }
 
-static bool same_function(const lfunc *f, const lfunc *g) {
+bool lblock_same(const lblock *a, const lblock *b, bool named) {
+    return same_block(&(comparison){.named = named}, a, b);
+}
+
+static bool same_function(const comparison *c, const lfunc *f, const lfunc *g) {
     if (f->target != g->target || f->nins != g->nins || f->params.n != g->params.n) return false;
     if (f->result.kind != g->result.kind || f->result.lanes != g->result.lanes || f->kernel != g->kernel ||
         f->exported != g->exported || f->strict_fp != g->strict_fp || f->half_vectors != g->half_vectors)
@@ -45,7 +66,7 @@ static bool same_function(const lfunc *f, const lfunc *g) {
             !same_text(p->ctype, q->ctype))
             return false;
     }
-    return lblock_same(f->body, g->body, true);
+    return same_block(c, f->body, g->body);
 }
 
 static uint64_t block_hash(uint64_t h, const lblock *b) {
@@ -59,12 +80,43 @@ static uint64_t block_hash(uint64_t h, const lblock *b) {
     return h;
 }
 
-lfunc *lfunc_original(map *bodies, lfunc *f) {
-    const struct target *t = f->target;
-    uint64_t hash = block_hash(hash_bytes(HASH_SEED, &t, sizeof t), f->body);
-    lfunc *known = map_get_number(bodies, hash);
-    if (!known) map_put_number(bodies, hash, f);
-    return known && same_function(known, f) ? known : NULL;
+static uint64_t kernel_hash(lfunc *const *own, int n) {
+    uint64_t h = HASH_SEED;
+    for (int j = 0; j < n; j++) {
+        h = hash_bytes(h, &own[j]->target, sizeof own[j]->target);
+        h = block_hash(h, own[j]->body);
+    }
+    return h;
+}
+
+// Of functions without a body only the declaration is in the module: it may be missing for the second kernel.
+static bool have_bodies(lfunc *const *own, int n) {
+    for (int j = 0; j < n; j++)
+        if (!own[j]->body) return false;
+    return true;
+}
+
+typedef struct known_kernel {
+    int first, n;
+} known_kernel;
+
+lfunc *lfunc_original(const lmodule *m, map *bodies, int first) {
+    lfunc *const *own = m->funcs.at + first;
+    int n = m->funcs.n - first;
+    if (!have_bodies(own, n)) return NULL;
+    uint64_t hash = kernel_hash(own, n);
+    known_kernel *known = map_get_number(bodies, hash);
+    if (!known) {
+        known = ARENA_NEW(bodies->arena, known_kernel);
+        *known = (known_kernel){first, n};
+        map_put_number(bodies, hash, known);
+        return NULL;
+    }
+    if (known->n != n) return NULL;
+    comparison c = {true, {m->funcs.at + known->first, own}, n};
+    for (int j = 0; j < n; j++)
+        if (!same_function(&c, c.parts[0][j], c.parts[1][j])) return NULL;
+    return c.parts[0][0];
 }
 
 // ---------------------------------------------------------------- functions that share

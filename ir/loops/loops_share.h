@@ -7,8 +7,9 @@
 // Whether the blocks have the same instructions, with the same numbers. Names of parameters do not matter, those of counters
 // and variables only if `named`.
 bool lblock_same(const lblock *a, const lblock *b, bool named);
-// The original among `bodies` (by hash) for a function that is not in the module yet, or NULL: then f is added to them.
-lfunc *lfunc_original(map *bodies, lfunc *f);
+// The original for a kernel, the functions of the module from `first` on: the kernel's own, and parts that it alone calls. NULL: it
+// has none, and is added to `bodies`, by hash. The body of the original calls the parts of the original.
+lfunc *lfunc_original(const lmodule *m, map *bodies, int first);
 // A copy of f's head in the module's arena, with the body of the original.
 lfunc *lfunc_sharing(lmodule *m, const lfunc *f, lfunc *original);
 // Functions whose pointers may alias get another body than those whose pointers do not: later passes treat them differently.

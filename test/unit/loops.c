@@ -723,12 +723,27 @@ static lfunc *scale_function(fixture *x, const char *name, const char *from, con
     return f;
 }
 
-// Replaces the latest function if there is an equal one.
-static lfunc *share_latest(fixture *x, map *bodies) {
-    lfunc **latest = &x->module->funcs.at[x->module->funcs.n - 1];
-    lfunc *original = lfunc_original(bodies, *latest);
-    if (original) *latest = lfunc_sharing(x->module, *latest, original);
-    return *latest;
+// Replaces the kernel from function `first` on if there is an equal one.
+static lfunc *share_from(fixture *x, map *bodies, int first) {
+    lfunc **kernel = &x->module->funcs.at[first], *original = lfunc_original(x->module, bodies, first);
+    if (!original) return *kernel;
+    x->module->funcs.n = first + 1;
+    return *kernel = lfunc_sharing(x->module, *kernel, original);
+}
+
+static lfunc *share_latest(fixture *x, map *bodies) { return share_from(x, bodies, x->module->funcs.n - 1); }
+
+// The same as two functions, of which the first calls the second.
+static lfunc *scale_in_parts(fixture *x, map *bodies, const char *name, const char *part, double factor) {
+    int first = x->module->funcs.n;
+    lfunc *f = lfunc_new(x->module, name, lt(LK_VOID, 1));
+    ins *p[] = {lfunc_param(f, "a", pointer, LK_F32, DT_F32, true),
+                lfunc_param(f, "b", pointer, LK_F32, DT_F32, false)};
+    lbuild b = lbuild_new(f, &plain, &x->diag);
+    lb_call(&b, lt(LK_VOID, 1), part, 2, p);
+    f->noalias = f->kernel = true;
+    scale_function(x, part, "a", "b", factor);
+    return share_from(x, bodies, first);
 }
 
 static void equal_bodies_are_shared(void **state) {
@@ -758,6 +773,14 @@ static void equal_bodies_are_shared(void **state) {
     assert_ptr_not_equal(alike[0]->body, first->body);
     assert_ptr_equal(alike[1]->original, alike[0]);
     assert_string_equal(lfunc_print(x.arena, alike[1]), want);
+
+    int before = x.module->funcs.n;
+    lfunc *whole = scale_in_parts(&x, &bodies, "whole", "part", 5);
+    lfunc *again = scale_in_parts(&x, &bodies, "again", "part_again", 5);
+    assert_null(scale_in_parts(&x, &bodies, "unlike", "part_unlike", 6)->original);
+    assert_ptr_equal(again->original, whole);
+    assert_string_equal(again->body->first->next->next->name, "part");
+    assert_int_equal(x.module->funcs.n, before + 5); // without part_again
 
     lfunc_param(first, "numbers", pointer, LK_VOID, DT_NONE, true);
     lfunc_follow(second);
