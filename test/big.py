@@ -45,7 +45,7 @@ def make_model(path, kind, gigabytes):
         x, y = f"h{i}", f"h{i + 1}"
         if kind == "int4":
             w = data.add(f"w{i}", TensorProto.UINT8, [SIZE, SIZE // BLOCK, BLOCK // 2], np.roll(quarters, 977 * i))
-            s = data.add(f"s{i}", TensorProto.FLOAT, [SIZE, SIZE // BLOCK], scales * np.float32(1 + i / 1000))
+            s = data.add(f"s{i}", TensorProto.FLOAT, [SIZE, SIZE // BLOCK], scales * np.float32(1 + i % 8 / 1000))
             nodes.append(helper.make_node("MatMulNBits", [x, w, s], [y], domain="com.microsoft", K=SIZE, N=SIZE, bits=4, block_size=BLOCK))
         else:
             w = data.add(f"w{i}", TensorProto.FLOAT, [SIZE, SIZE], np.roll(floats, 977 * i))
