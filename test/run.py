@@ -220,6 +220,11 @@ def style(results):
     own_program(results, "check_style.py")
 
 
+def overlap(results):
+    """Networks for bare machines, whose results lie in the memory of operands."""
+    own_program(results, "overlap.py", ONNXC)
+
+
 def stack(results):
     """What headers say of the stack, and what emulated processors take of it."""
     own_program(results, "stack.py", ONNXC)
@@ -629,6 +634,7 @@ STAGES = {
     "quantize": quantize,
     "sizes": sizes,
     "stack": stack,
+    "overlap": overlap,
     "page": page,
     "proofs": proofs,
     "install": install,

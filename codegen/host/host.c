@@ -169,7 +169,7 @@ static kernel_code *share_body(host *h, arena *own, kernel_code *c, int first) {
     return kept;
 }
 
-static void schedule_step(host *h, const step *s) {
+static void schedule_step(host *h, const uses *u, const step *s) {
     if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
     host_builder *a = h->builder;
     if (a->gpu) {
@@ -185,6 +185,7 @@ static void schedule_step(host *h, const step *s) {
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);
+    if (h->t->freestanding) find_overlaps(a, u, c);
     h->code[s->kernel->id] = share_body(h, own, c, first);
 }
 
@@ -199,12 +200,13 @@ static const char *level_suffix(host_builder *a, const target *t) {
 static host *schedule_variants(host_builder *a, const target *const *variants, int n) {
     host *h = ARENA_ARRAY(a->arena, host, n);
     step_list steps = program_steps(a->arena, a->p);
+    const uses *u = uses_build(a->arena, a->p);
     for (int j = 0; j < n; j++) {
         h[j] = (host){
             .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         store_rounded(a->p, h[j].t);
-        for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);
+        for (int i = 0; i < steps.n; i++) schedule_step(&h[j], u, steps.at[i].s);
     }
     return h;
 }
@@ -328,7 +330,7 @@ static void add_messages(host_builder *a) {
 static void plan_device(host_builder *a, dim *const *scratch, int64_t bounded) {
     enum { DEVICE_ALIGN = 256 };
     dim *host = a->plan.workspace;
-    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded);
+    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded, NULL);
     a->plan.scratch_offset = device.scratch_offset;
     a->plan.in_place = device.in_place;
     a->p->workspace = host;
@@ -359,7 +361,7 @@ static void plan_program(host_builder *a) {
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
     for (int j = 0; j < n; j++)
         if (!j || !has_bf16_unit(a->variants[j])) store_rounded(p, a->variants[j]);
-    a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded);
+    a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded, &a->overlaps);
     if (a->gpu) plan_device(a, scratch, bounded);
     refuse_system(a, t);
     find_heap(a, t);

@@ -43,6 +43,8 @@ struct host_builder {
     int first_kernel;   // number of its kernel 0 for the hook
     const char *suffix; // of function names
     memory_plan plan;
+    overlaps overlaps;          // of kernels of bare machines
+    int64_t traced;             // steps that finding them took
     dim *device_workspace;      // bytes on the GPU
     const struct gpu_code *gpu; // its kernels; NULL: they run on the CPU
     int64_t align;
@@ -104,6 +106,9 @@ ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
 // Declares a runtime function whose source file C text includes.
 const char *library_function(host_builder *a, const char *name, const char *file, ltype result, ltype param);
 const char *runtime_function(host_builder *a, const char *name, ltype result, int n, const ltype *params);
+// host_overlap.c
+struct uses; // ir/kernel/uses.h
+void find_overlaps(host_builder *a, const struct uses *u, const kernel_code *c);
 const char *constant_symbol(host_builder *a, const buffer *root);
 int64_t constant_place(host_builder *a, const buffer *root); // offset in the weights file
 bool on_heap(const buffer *b);                               // allocated during the run, not planned

@@ -185,6 +185,15 @@ static void copy_body(lfunc *f) {
     arena_destroy(scratch);
 }
 
+lfunc lfunc_copy(const lfunc *f) {
+    lfunc copy = *f;
+    copy.params.at = NULL;
+    copy.params.n = copy.params.cap = 0;
+    for (int i = 0; i < f->params.n; i++) VEC_PUSH(f->arena, &copy.params, f->params.at[i]);
+    copy_body(&copy);
+    return copy;
+}
+
 static void share_body(lfunc *f, lfunc *original) {
     f->original = original;
     f->body = original->body;

@@ -299,6 +299,20 @@ static kernel *halo_kernel(const assign *a, buffer *b, const loc *at) {
     return k;
 }
 
+// The first kernel that reads b, if kernels of this region alone use it. On bare machines its halo is filled there, so that
+// the result may overlap what its writer reads.
+static const step *first_reader(const assign *a, const region *r, const buffer *b) {
+    const buffer_uses *of = &a->uses->of[b->id];
+    const step *reader = NULL;
+    if (!a->t->freestanding || of->viewed || of->by_others || of->output) return NULL;
+    for (int j = 0; j < of->sites.n; j++) {
+        const site *at = of->sites.at[j];
+        if (at->s->kind != STEP_KERNEL || at->region != r) return NULL;
+        if (!reader && site_reads(at, b)) reader = at->s;
+    }
+    return reader;
+}
+
 // Halos are filled after the step that allocates the buffer, or before the first kernel that writes it. A
 // runtime fill value is available before each kernel whose guarded reads use it, so the halo is filled there.
 static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
@@ -314,7 +328,8 @@ static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
         if (!source && (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)))
             continue;
         filled[b->id] = 1;
-        insert_kernel(a->p, r, step_index(r, s), halo_kernel(a, b, s->kernel->loc));
+        const step *reader = source ? NULL : first_reader(a, r, b);
+        insert_kernel(a->p, r, step_index(r, reader ? reader : s), halo_kernel(a, b, s->kernel->loc));
     }
 }
 
@@ -591,6 +606,7 @@ void make_halos(program *p, const target *t) {
     arena *scratch = arena_new();
     assign a = {.p = p, .t = t, .sources.arena = scratch, .filled.arena = scratch};
     give_halos(&a);
+    a.uses = uses_build(scratch, p);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) fill_halos(&a, steps.at[j].region, steps.at[j].s, filled);

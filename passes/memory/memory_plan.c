@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Another interval, with which this one lives at one step only.
+typedef struct relation {
+    const struct interval *other;
+    const overlap *how;
+    bool result; // this one is the result
+} relation;
+
 typedef struct interval {
     const buffer *buffer; // or:
     const kernel *kernel; // the kernel whose scratch memory it is
@@ -18,6 +25,7 @@ typedef struct interval {
     int64_t coef, at; // bytes per unit of the factor
     live_range live;
     struct interval *same; // shares the memory of this one
+    VEC(relation) related; // intervals that may overlap it
     int id;
 } interval;
 
@@ -31,6 +39,7 @@ typedef struct planner {
     bool *moved;   // by buffer id: heap memory that is moved
     int64_t bounded;
     const uses *uses;
+    const overlaps *overlaps; // NULL: none
     memory_plan plan;
 } planner;
 
@@ -203,9 +212,106 @@ static int64_t best_fit(const interval *i, interval **others, int count) {
     return best >= 0 ? best : end;
 }
 
+// ---------------------------------------------------------------- overlaps
+static void relate(planner *n, const overlap *o) {
+    interval *from = n->of[o->from->id], *to = n->of[o->to->id];
+    if (!from || !to || to->same) return;
+    from = memory_of(from);
+    const site *at = n->uses->of_kernel[o->kernel->id];
+    bool once = from != to && from->live.last_use == at->time && to->live.def == at->time;
+    if (!once || !dim_is(from->factor, 1) || from->factor != to->factor) return;
+    VEC_PUSH(n->p->arena, &from->related, ((relation){to, o, false}));
+    VEC_PUSH(n->p->arena, &to->related, ((relation){from, o, true}));
+}
+
+static const relation *relation_of(const interval *i, const interval *other) {
+    for (int j = 0; j < i->related.n; j++)
+        if (i->related.at[j].other == other) return &i->related.at[j];
+    return NULL;
+}
+
+static bool may_overlap(const planner *n, const relation *r, int64_t at, int64_t other) {
+    int64_t distance = r->result ? at - other : other - at, step = (distance - r->how->first) / n->align;
+    return distance >= r->how->first && step < r->how->n && r->how->may[step];
+}
+
+static bool live_together(const interval *i, const interval *o) {
+    return o->live.last_use >= i->live.def && o->live.def <= i->live.last_use;
+}
+
+static bool fits_at(const planner *n, const interval *i, int64_t at, interval **others, int count) {
+    for (int j = 0; j < count; j++) {
+        const interval *o = others[j];
+        if (!live_together(i, o) || at >= o->at + o->coef || at + i->coef <= o->at) continue;
+        const relation *r = relation_of(i, o);
+        if (!r || !may_overlap(n, r, at, o->at)) return false;
+    }
+    return true;
+}
+
+// The memory so far, which may begin below 0: all is moved in the end.
+typedef struct extent {
+    int64_t low, high;
+} extent;
+
+static void try_at(const planner *n, interval *i, int64_t at, interval **others, int count, const extent *now,
+                   int64_t *best) {
+    int64_t high = at + i->coef > now->high ? at + i->coef : now->high, low = at < now->low ? at : now->low;
+    if (high - low >= *best || !fits_at(n, i, at, others, count)) return;
+    *best = high - low;
+    i->at = at;
+}
+
+// The place with which the memory grows least: at ends of others, or where it may overlap others.
+static void place_least(const planner *n, interval *i, interval **others, int count, extent *now) {
+    int64_t best = INT64_MAX;
+    for (int j = -1; j < count; j++) {
+        const interval *o = j < 0 ? NULL : others[j];
+        if (o && !live_together(i, o)) continue;
+        try_at(n, i, o ? o->at + o->coef : now->low, others, count, now, &best);
+        if (o) try_at(n, i, o->at - i->coef, others, count, now, &best);
+        const relation *r = o ? relation_of(i, o) : NULL;
+        for (int k = 0; r && k < r->how->n; k++) {
+            int64_t distance = r->how->first + k * n->align;
+            if (r->how->may[k])
+                try_at(n, i, r->result ? o->at + distance : o->at - distance, others, count, now, &best);
+        }
+    }
+    if (i->at < now->low) now->low = i->at;
+    if (i->at + i->coef > now->high) now->high = i->at + i->coef;
+}
+
+// Packs intervals some of which may overlap.
+static int64_t pack_related(const planner *n, interval **all, int count) {
+    extent now = {0};
+    qsort(all, (size_t)count, sizeof *all, larger_first);
+    for (int j = 0; j < count; j++) place_least(n, all[j], all, j, &now);
+    for (int j = 0; j < count; j++) all[j]->at -= now.low;
+    return now.high - now.low;
+}
+
+static bool any_related(interval **all, int count) {
+    bool any = false;
+    for (int j = 0; j < count; j++) any |= all[j]->related.n > 0;
+    return any;
+}
+
+// Kernels whose result lies in the memory of an operand.
+static void note_overlaps(planner *n) {
+    for (int j = 0; n->overlaps && j < n->overlaps->n; j++) {
+        const overlap *o = &n->overlaps->at[j];
+        const interval *from = n->of[o->from->id], *to = n->of[o->to->id];
+        if (!from || !to) continue;
+        from = memory_of(n->of[o->from->id]), to = memory_of(n->of[o->to->id]);
+        if (relation_of(from, to) && from->at < to->at + to->coef && to->at < from->at + from->coef)
+            n->plan.in_place[o->kernel->id] = true;
+    }
+}
+
 // Packs the intervals of one factor, largest first; returns the size of the area.
-static int64_t pack_arena(interval **all, int count, interval **placed) {
+static int64_t pack_arena(const planner *n, interval **all, int count, interval **placed) {
     int64_t size = 0;
+    if (any_related(all, count)) return pack_related(n, all, count);
     qsort(all, (size_t)count, sizeof *all, larger_first);
     for (int j = 0; j < count; j++) {
         interval *i = all[j];
@@ -239,7 +345,7 @@ static void pack_all(planner *n) {
             done[i] = true;
         }
         if (!count) continue;
-        int64_t size = pack_arena(area, count, placed);
+        int64_t size = pack_arena(n, area, count, placed);
         for (int i = 0; i < count; i++) set_offset(n, area[i], base);
         base = dim_add(base, dim_mulk(area[0]->factor, size));
     }
@@ -252,8 +358,10 @@ static void note_allocation(planner *n, const interval *i) {
     VEC_PUSH(n->p->arena, &n->plan.allocations, m);
 }
 
-memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded) {
-    planner n = {.p = p, .where = where, .align = align, .scratch = scratch, .bounded = bounded};
+memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded,
+                        const overlaps *o) {
+    planner n = {
+        .p = p, .where = where, .align = align, .scratch = scratch, .bounded = bounded, .overlaps = o};
     n.of = ARENA_ARRAY(p->arena, interval *, p->buffers.n + 1);
     n.plan.scratch_offset = ARENA_ARRAY(p->arena, dim *, p->kernels.n + 1);
     n.plan.in_place = ARENA_ARRAY(p->arena, bool, p->kernels.n + 1);
@@ -273,7 +381,9 @@ memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t al
         take_apart(&n, n.intervals.at[j]);
         n.plan.sum = dim_add(n.plan.sum, n.intervals.at[j]->size);
     }
+    for (int j = 0; o && j < o->n; j++) relate(&n, &o->at[j]);
     pack_all(&n);
+    note_overlaps(&n);
     for (int j = 0; j < n.intervals.n; j++) {
         const interval *i = n.intervals.at[j];
         if (i->same) p->buffers.at[i->buffer->id]->offset = memory_of(n.intervals.at[j])->buffer->offset;

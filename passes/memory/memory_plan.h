@@ -12,6 +12,17 @@ typedef struct allocation {
     int first, last;    // live range
 } allocation;
 
+// At which distances the result of a kernel may overlap an operand that it reads for the last time: it overwrites
+// only what it has read.
+typedef struct overlap {
+    const kernel *kernel;
+    const buffer *from, *to;
+    int64_t first; // bytes from the start of `from` to that of `to`, a multiple of the plan's alignment
+    int n;         // of distances
+    bool *may;     // by distance, in steps of the alignment
+} overlap;
+typedef VEC(overlap) overlaps;
+
 typedef struct memory_plan {
     dim **scratch_offset; // by kernel id: bytes from the workspace's start, NULL: the kernel needs none
     bool *in_place;       // by kernel id: its result shares the memory of an operand
@@ -25,8 +36,9 @@ typedef struct memory_plan {
 void store_rounded(program *p, const target *t);
 // Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets
 // are multiples of align. Heap buffers of at most `bounded` bytes are placed in the workspace too. Buffers of
-// other memory spaces are ignored.
-memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded);
+// other memory spaces are ignored. o: what may overlap; NULL: nothing but elements in place.
+memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded,
+                        const overlaps *o);
 // Outputs stored in the memory of an input (p->state): if the input is read after the output is written, the
 // output becomes a temporary that is copied at the end. Sets in_place of kernels.
 void place_states(program *p);

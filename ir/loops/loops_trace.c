@@ -1,0 +1,236 @@
+// In: a function and the memory to watch. Out: times of the accesses. Runs the function with integers and pointers only;
+// everything else is unknown, as are elements of memory. Both branches of an unknown condition run.
+#include "ir/loops/loops_trace.h"
+#include "ir/loops/loops_eval.h"
+#include <string.h>
+
+typedef enum known { UNKNOWN, NUMBER, WATCHED, ELSEWHERE } known; // ELSEWHERE: a pointer to other memory
+typedef struct fact {
+    known kind;
+    int memory; // WATCHED
+    int64_t v;  // NUMBER; WATCHED: bytes from its start
+} fact;
+
+typedef struct tracer {
+    arena *arena;
+    const lmodule *m;
+    traced_memory *memory;
+    int64_t left;  // steps
+    uint32_t time; // of the last access
+    map needed;    // by function: bool by id of an instruction
+    bool failed;
+} tracer;
+
+typedef struct frame {
+    tracer *t;
+    const lfunc *f;
+    const bool *needed;
+    fact *facts; // by id; of variables: the present value
+} frame;
+
+static const fact nothing = {UNKNOWN, 0, 0};
+
+// ---------------------------------------------------------------- what addresses depend on
+static bool is_access(const ins *x) { return lop_class(x->op) == LC_MEMORY; }
+
+static bool mark(bool *needed, const ins *x) {
+    bool fresh = !needed[x->id];
+    needed[x->id] = true;
+    return fresh;
+}
+
+// Operands whose values matter: of accesses the pointer and the index, of stores into variables the value if the
+// variable is needed.
+static bool mark_operands(bool *needed, const ins *x) {
+    bool changed = false, whole = x->op == L_CALL || lop_class(x->op) == LC_CONTROL || needed[x->id];
+    int n = is_access(x) ? 2 : whole ? x->nargs : 0;
+    if (x->op == L_SET && needed[x->args[0]->id]) n = 2;
+    for (int i = 0; i < n; i++) changed |= mark(needed, x->args[i]);
+    return changed;
+}
+
+static bool mark_block(bool *needed, const lblock *b) {
+    bool changed = false;
+    for (const ins *x = b->first; x; x = x->next) {
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) changed |= mark_block(needed, x->body[i]);
+        changed |= mark_operands(needed, x);
+    }
+    return changed;
+}
+
+static const bool *needed_of(tracer *t, const lfunc *f) {
+    bool *needed = map_get_number(&t->needed, (uint64_t)(uintptr_t)f);
+    if (needed) return needed;
+    needed = ARENA_ARRAY(t->arena, bool, f->nins + 1);
+    while (mark_block(needed, f->body)) {
+    }
+    map_put_number(&t->needed, (uint64_t)(uintptr_t)f, needed);
+    return needed;
+}
+
+// ---------------------------------------------------------------- accesses
+static void note_access(tracer *t, fact p, int64_t offset, int64_t bytes, bool writes) {
+    traced_memory *m = &t->memory[p.memory];
+    int64_t from = p.v + offset, to = from + bytes;
+    t->time++;
+    if (from < 0 || to > m->bytes) t->failed = true;
+    for (int64_t i = from; i < to && !t->failed; i++) {
+        if (!writes) m->last_read[i] = t->time;
+        else if (t->time < m->first_write[i]) m->first_write[i] = t->time;
+    }
+}
+
+// Of partial vectors all lanes that exist.
+static void access(frame *fr, const ins *x) {
+    fact p = fr->facts[x->args[0]->id], index = fr->facts[x->args[1]->id];
+    bool writes = x->op == L_STORE || x->op == L_STOREN || x->op == L_SCATTER;
+    ltype type = writes ? x->args[2]->type : x->type;
+    if (p.kind == ELSEWHERE) return;
+    bool whole = x->op == L_LOAD || x->op == L_STORE;
+    int width = lkind_bytes((lkind)type.kind);
+    if (p.kind == UNKNOWN || index.kind != NUMBER || !whole) fr->t->failed = true;
+    else note_access(fr->t, p, index.v * width, (int64_t)type.lanes * width, writes);
+}
+
+// ---------------------------------------------------------------- values
+static fact number(int64_t v) { return (fact){NUMBER, 0, v}; }
+
+static fact offset(const frame *fr, const ins *x) {
+    fact p = fr->facts[x->args[0]->id], index = fr->facts[x->args[1]->id];
+    if (p.kind != WATCHED) return p;
+    if (index.kind != NUMBER) return nothing;
+    p.v += index.v * x->i;
+    return p;
+}
+
+static fact pure(const frame *fr, const ins *x) {
+    enum { OPERANDS = 3 };
+    ltype types[OPERANDS];
+    uint64_t words[OPERANDS], out = 0;
+    const uint64_t *args[OPERANDS];
+    if (x->type.lanes > 1 || lkind_is_float((lkind)x->type.kind) || x->nargs > OPERANDS) return nothing;
+    for (int i = 0; i < x->nargs; i++) {
+        fact a = fr->facts[x->args[i]->id];
+        types[i] = x->args[i]->type;
+        if (a.kind != NUMBER || types[i].lanes > 1 || lkind_is_float((lkind)types[i].kind)) return nothing;
+        words[i] = leval_fit((lkind)types[i].kind, (uint64_t)a.v);
+        args[i] = &words[i];
+    }
+    if (leval(x, types, args, false, &out)) return nothing;
+    return number(leval_signed((lkind)x->type.kind, out));
+}
+
+static fact value_of(const frame *fr, const ins *x) {
+    switch (lop_class(x->op)) {
+    case LC_POINTER: return x->op == L_OFFSET ? offset(fr, x) : nothing;
+    case LC_PLACE: return x->op == L_PARAM ? fr->facts[x->id] : (fact){ELSEWHERE, 0, 0};
+    case LC_VARIABLE: return fr->facts[x->args[0]->id];
+    case LC_CONST:
+    case LC_LANES:
+    case LC_REDUCE:
+    case LC_ARITHMETIC:
+    case LC_MULADD:
+    case LC_FLOAT:
+    case LC_DIVIDE:
+    case LC_MIN_MAX:
+    case LC_BITS:
+    case LC_SHIFT:
+    case LC_SIGN:
+    case LC_SQRT:
+    case LC_ROUND:
+    case LC_COMPARE:
+    case LC_SELECT:
+    case LC_RESIZE:
+    case LC_TO_FLOAT:
+    case LC_TO_INT:
+    case LC_PRECISION:
+    case LC_BITCAST:
+    case LC_DOT:
+    case LC_BLOCK: return pure(fr, x);
+    case LC_MEMORY:
+    case LC_CONTROL:
+    case LC_CALL:
+    case LC_TILE:
+    case LC_THREADS:
+    case LC_GPU:
+    case LC_COMMENT: return nothing;
+    }
+    return nothing;
+}
+
+// ---------------------------------------------------------------- control
+static void run_block(frame *fr, const lblock *b);
+static void run_function(tracer *t, const lfunc *f, const fact *args);
+
+static void run_for(frame *fr, const ins *x) {
+    fact begin = fr->facts[x->args[0]->id], end = fr->facts[x->args[1]->id], step = fr->facts[x->args[2]->id];
+    if (begin.kind != NUMBER || end.kind != NUMBER || step.kind != NUMBER || step.v <= 0) {
+        fr->t->failed = true;
+        return;
+    }
+    for (int64_t i = begin.v; i < end.v && !fr->t->failed; i += step.v) {
+        fr->facts[x->id] = number(i);
+        run_block(fr, x->body[0]);
+    }
+}
+
+static void run_if(frame *fr, const ins *x) {
+    fact c = fr->facts[x->args[0]->id];
+    for (int i = 0; i < 2; i++)
+        if (x->body[i] && (c.kind != NUMBER || (c.v != 0) == (i == 0))) run_block(fr, x->body[i]);
+}
+
+static void run_call(frame *fr, const ins *x) {
+    const lfunc *f = NULL;
+    for (int i = 0; i < fr->t->m->funcs.n && !f; i++)
+        if (strcmp(fr->t->m->funcs.at[i]->name, x->name) == 0) f = fr->t->m->funcs.at[i];
+    fact *args = ARENA_ARRAY(fr->t->arena, fact, x->nargs + 1);
+    bool watched = false;
+    for (int i = 0; i < x->nargs; i++) {
+        args[i] = fr->facts[x->args[i]->id];
+        watched |= x->args[i]->type.kind == LK_PTR && args[i].kind != ELSEWHERE;
+    }
+    if (f && f->body && f->params.n == x->nargs) run_function(fr->t, f, args);
+    else fr->t->failed |= watched;
+}
+
+static void run_control(frame *fr, const ins *x) {
+    if (x->op == L_FOR) run_for(fr, x);
+    else if (x->op == L_IF) run_if(fr, x);
+    else if (x->op != L_RETURN) fr->t->failed = true;
+}
+
+static void run_block(frame *fr, const lblock *b) {
+    tracer *t = fr->t;
+    for (const ins *x = b->first; x && !t->failed; x = x->next) {
+        lclass class = lop_class(x->op);
+        if (--t->left < 0) t->failed = true;
+        else if (class == LC_CONTROL) run_control(fr, x);
+        else if (class == LC_CALL) run_call(fr, x);
+        else if (class == LC_MEMORY) access(fr, x), fr->facts[x->id] = nothing;
+        else if (class == LC_TILE || class == LC_THREADS || class == LC_GPU) t->failed = true;
+        else if (x->op == L_SET) fr->facts[x->args[0]->id] = fr->facts[x->args[1]->id];
+        else if (fr->needed[x->id]) fr->facts[x->id] = value_of(fr, x);
+    }
+}
+
+static void run_function(tracer *t, const lfunc *f, const fact *args) {
+    frame fr = {t, f, needed_of(t, f), ARENA_ARRAY(t->arena, fact, f->nins + 1)};
+    for (int i = 0; i < f->params.n; i++) fr.facts[f->params.at[i].value->id] = args[i];
+    run_block(&fr, f->body);
+}
+
+bool loops_trace(arena *scratch, const lmodule *m, const lfunc *f, const int *of_param, traced_memory *memory,
+                 int64_t most, int64_t *steps) {
+    tracer t = {.arena = scratch, .m = m, .memory = memory, .left = most, .needed.arena = scratch};
+    fact *args = ARENA_ARRAY(scratch, fact, f->params.n + 1);
+    for (int i = 0; i < f->params.n; i++) {
+        bool pointer = f->params.at[i].type.kind == LK_PTR;
+        if (of_param[i] >= 0) args[i] = (fact){WATCHED, of_param[i], 0};
+        else args[i] = pointer ? (fact){ELSEWHERE, 0, 0} : nothing;
+    }
+    run_function(&t, f, args);
+    *steps = most - t.left;
+    return !t.failed;
+}
