@@ -23,6 +23,8 @@ typedef struct arch {
     bool medium_code;        // the code model is "medium", so that addresses are relative to the code
     bool no_unwind_tables;   // they would need libgcc's unwinder
     int stack_align;         // of the stack pointer at calls; 0: frames are not known
+    int red_zone;            // bytes below the stack pointer that hosted functions without calls use
+    int pushes_after;        // calls may push arguments after so many; 0: these are in the caller's frame
     bool vectors_vary;       // frames with vectors have a size that is known at run time only
     bool is_wasm;            // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     const char *protect[2];  // module flags of branch protection

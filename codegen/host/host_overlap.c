@@ -91,7 +91,9 @@ static int64_t least_distance(const host_builder *a, const overlap *o) {
     return least;
 }
 
-// As they are; exchanged; reversed; both.
+// As they are; exchanged; reversed; both. Larger machines have caches, for which schedules chose the order.
+static int orders(const target *t) { return t->ptr_bits == 32 ? 4 : 1; }
+
 static bool reorder(lfunc *f, int order) {
     if ((order & 1) && !loops_exchange(f)) return false;
     return !(order & 2) || loops_reverse(f);
@@ -101,7 +103,7 @@ static void find_overlap(search *s) {
     lfunc best = *s->code->f;
     overlap found = {0};
     int64_t least = INT64_MAX;
-    for (int order = 0; order < 4 && least > 0; order++) {
+    for (int order = 0; order < orders(s->code->f->target) && least > 0; order++) {
         lfunc f = order ? lfunc_copy(s->code->f) : *s->code->f;
         overlap o;
         if (!reorder(&f, order) || !distances(s, &f, &o)) continue;

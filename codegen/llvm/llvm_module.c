@@ -60,6 +60,7 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level) set_flag(e, fn, "optsize", 0);
     if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
     if (f->kernel) set_flag(e, fn, "noinline", 0);
+    if (t->freestanding && t->arch.red_zone) set_flag(e, fn, "noredzone", 0); // of interrupt handlers
     report_frame(e, fn);
     // Spilled vectors must not straddle cache lines.
     if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");

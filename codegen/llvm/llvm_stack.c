@@ -29,26 +29,43 @@ static int64_t alignment_slack(const target *t, LLVMValueRef fn) {
     return align > stack ? align - stack : 0;
 }
 
-static bool calls_through_pointer(LLVMValueRef fn) {
+typedef struct calls {
+    bool any, indirect; // intrinsics are none
+    int arguments;      // of the call that has most
+} calls;
+
+static calls calls_of(LLVMValueRef fn) {
+    calls c = {0};
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef x = LLVMGetFirstInstruction(b); x; x = LLVMGetNextInstruction(x)) {
             if (!LLVMIsACallInst(x)) continue;
             LLVMValueRef to = LLVMGetCalledValue(x);
-            if (!LLVMIsAFunction(to) && !LLVMIsAGlobalAlias(to) && !LLVMIsAInlineAsm(to)) return true;
+            bool function = LLVMIsAFunction(to), known = LLVMIsAGlobalAlias(to) || LLVMIsAInlineAsm(to);
+            c.any |= !function || !LLVMGetIntrinsicID(to);
+            c.indirect |= !function && !known;
+            int n = (int)LLVMGetNumArgOperands(x);
+            if (n > c.arguments) c.arguments = n;
         }
-    return false;
+    return c;
+}
+
+// That calls push, which frames do not contain. Smallest code also loads constants by a push and a pop.
+static int64_t pushed_bytes(const target *t, const calls *c) {
+    int n = t->arch.pushes_after && c->any ? c->arguments - t->arch.pushes_after : 0;
+    int constant = t->arch.pushes_after && t->size_level == 2;
+    return (int64_t)(n > 0 ? n + n % 2 : constant) * (t->ptr_bits / 8);
 }
 
 static stack_frame frame_of(const emit *e, LLVMValueRef fn) {
     const target *t = e->m->target;
     const char *name = LLVMGetValueName(fn);
     int64_t bytes = (intptr_t)map_get(&e->frames, name);
-    bool fixed = t->arch.stack_align && !(t->arch.vectors_vary && t->vector_bits);
-    return (stack_frame){name,
-                         !fixed  ? -1
-                         : bytes ? bytes + alignment_slack(t, fn)
-                                 : 0,
-                         calls_through_pointer(fn)};
+    calls c = calls_of(fn);
+    if (bytes) bytes += alignment_slack(t, fn);
+    bytes += pushed_bytes(t, &c);
+    if (!c.any && !t->freestanding) bytes += t->arch.red_zone;
+    if (!t->arch.stack_align || (t->arch.vectors_vary && t->vector_bits)) bytes = -1;
+    return (stack_frame){name, bytes, c.indirect};
 }
 
 void keep_frames(emit *e) {

@@ -9,15 +9,12 @@
 // What the processor adds to the frames that the code generator reports.
 typedef struct machine {
     int number;
-    int call;     // bytes that a call instruction pushes
-    int red_zone; // bytes below the stack pointer that functions without calls use
-    int jump;     // type of the relocations of tail calls, for which the caller's frame is gone; 0: none
+    int call; // bytes that a call instruction pushes
+    int jump; // type of the relocations of tail calls, for which the caller's frame is gone; 0: none
 } machine;
 
-static const machine machines[] = {{EM_ARM, 0, 0, R_ARM_THM_JUMP24},
-                                   {EM_AARCH64, 0, 0, R_AARCH64_JUMP26},
-                                   {EM_RISCV, 0, 0, 0},
-                                   {EM_X86_64, 8, 128, 0}};
+static const machine machines[] = {
+    {EM_ARM, 0, R_ARM_THM_JUMP24}, {EM_AARCH64, 0, R_AARCH64_JUMP26}, {EM_RISCV, 0, 0}, {EM_X86_64, 8, 0}};
 
 // Bytes for functions outside of the object: more than those of newlib, glibc, libgcc and compiler-rt use.
 enum { COPY_STACK = 64, SUPPORT_STACK = 192, OUTLINED_STACK = 32 };
@@ -203,7 +200,6 @@ static void visit(stack_graph *g, int i) {
     else if (!f->known || f->frame < 0)
         unknown(g, arena_printf(g->arena, "the frame of %s is not known", f->name));
     if (f->indirect) unknown(g, arena_printf(g->arena, "%s calls through a pointer", f->name));
-    if (f->section && !f->calls.n) f->depth += g->machine->red_zone;
     int64_t own = f->frame + g->machine->call;
     for (int k = 0; k < f->calls.n; k++) {
         const function *to = &g->all.at[f->calls.at[k].to];

@@ -76,6 +76,8 @@ const arch_row arch_x86 = {
               .dot_unsigned = true,
               .large_data = true,
               .stack_align = 16,
+              .red_zone = 128,
+              .pushes_after = 6,
               .protect = {"cf-protection-branch", "cf-protection-return"},
               .levels = "x86-64-v2,x86-64-v3,x86-64-v3+avxvnni,x86-64-v4,x86-64-v4+avx512vnni,"
                         "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16"},
