@@ -78,7 +78,7 @@ typedef struct arguments {
 
 static int usage(const program *p, const char *name) {
     printf("usage: %s --input NAME=FILE ... [options]\n\n"
-           "  --input NAME=FILE           read an input from FILE (.npy, .pb, .csv, raw bytes)\n"
+           "  --input NAME=FILE           read an input from FILE (.npy, .npz, .pb, .csv, raw bytes)\n"
            "  --input NAME=random[:LO..HI]  or generate it\n"
            "  --input-dir DIR             read the inputs in order from DIR/input_0.pb, input_1.pb ...\n"
            "  --dim NAME=N                an open size of inputs that do not tell it\n"

@@ -53,7 +53,7 @@ double program_load(const element *e, const void *data, int64_t i);
 void program_store(const element *e, void *data, int64_t i, double v);
 void program_store_int(const element *e, void *data, int64_t i, uint64_t v);
 
-/* Reads tensor i from a file by its extension (.npy, .pb, .csv; others are raw bytes), with its dims. */
+/* Reads tensor i from a file by its extension (.npy, .npz, .pb, .csv; others are raw bytes), with its dims. */
 int program_read(program *p, uint32_t i, const char *path);
 /* range: LO..HI; "": the usual one. */
 int program_random(program *p, uint32_t i, const char *range);

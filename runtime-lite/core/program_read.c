@@ -1,4 +1,4 @@
-/* Inputs of programs from --emit exe. In: a file (.npy, TensorProto in .pb, numbers as text in .csv, raw bytes) or a
+/* Inputs of programs from --emit exe. In: a file (.npy, .npz without compression, TensorProto in .pb, numbers as text in .csv, raw bytes) or a
  * range of random numbers. Out: the elements of a tensor and its dims. */
 #include "runtime-lite/core/numbers.h"
 #include "runtime-lite/core/program.h"
@@ -124,6 +124,52 @@ static int read_npy(program *p, uint32_t i, const contents *c) {
     if (!why && rank != t->rank) why = "has another rank";
     free(text);
     return why ? wrong(c, why) : take_bytes(p, i, c, s + start + n, c->size - start - n);
+}
+
+/* ---- .npz: a zip archive of .npy files */
+enum { ZIP_END = 22, ZIP_ENTRY = 46, ZIP_LOCAL = 30, ZIP_COMMENT_MOST = 65535 };
+
+static uint32_t little(const unsigned char *s, int bytes) {
+    uint32_t v = 0;
+    for (int j = 0; j < bytes; j++) v |= (uint32_t)s[j] << 8 * j;
+    return v;
+}
+
+static int has_record(const contents *c, size_t at, size_t size, uint32_t signature) {
+    return at <= c->size && size <= c->size - at && little(c->at + at, 4) == signature;
+}
+
+/* The member of an entry of the directory. */
+static int read_member(program *p, uint32_t i, const contents *c, const unsigned char *entry) {
+    size_t local = little(entry + 42, 4), size = little(entry + 24, 4);
+    if (little(entry + 10, 2) != 0)
+        return wrong(c, "is compressed; programs read .npz files without compression (numpy.savez)");
+    if (!has_record(c, local, ZIP_LOCAL, 0x04034b50)) return wrong(c, "is damaged");
+    size_t start = local + ZIP_LOCAL + little(c->at + local + 26, 2) + little(c->at + local + 28, 2);
+    if (start > c->size || size > c->size - start)
+        return wrong(c, "is damaged, or a member has 4 GiB or more");
+    return read_npy(p, i, &(contents){c->path, c->at + start, size});
+}
+
+/* The member of the tensor's name, or the only one. */
+static int read_npz(program *p, uint32_t i, const contents *c) {
+    const char *name = program_name(p, i);
+    size_t end = c->size < ZIP_END ? 0 : c->size - ZIP_END, tried = 0, length = strlen(name);
+    while (end && tried < ZIP_COMMENT_MOST && !has_record(c, end, ZIP_END, 0x06054b50)) end--, tried++;
+    if (!has_record(c, end, ZIP_END, 0x06054b50)) return wrong(c, "not a .npz file");
+    uint32_t members = little(c->at + end + 10, 2);
+    size_t at = little(c->at + end + 16, 4);
+    for (uint32_t j = 0; j < members; j++) {
+        if (!has_record(c, at, ZIP_ENTRY, 0x02014b50)) return wrong(c, "is damaged");
+        const unsigned char *entry = c->at + at, *own = entry + ZIP_ENTRY;
+        size_t n = little(entry + 28, 2), rest = (size_t)little(entry + 30, 2) + little(entry + 32, 2);
+        at += ZIP_ENTRY + n + rest;
+        if (at > c->size) return wrong(c, "is damaged");
+        int same = n >= length && memcmp(own, name, length) == 0 &&
+                   (n == length || (n == length + 4 && memcmp(own + length, ".npy", 4) == 0));
+        if (same || members == 1) return read_member(p, i, c, entry);
+    }
+    return wrong(c, "has no member of the tensor's name");
 }
 
 /* ---- .pb: TensorProto by the field numbers of onnx.proto */
@@ -276,6 +322,7 @@ static int read_raw(program *p, uint32_t i, const contents *c) {
 int program_read(program *p, uint32_t i, const char *path) {
     contents c = {.path = path};
     int ok = load_file(&c) && (program_ends_with(path, ".npy")   ? read_npy(p, i, &c)
+                               : program_ends_with(path, ".npz") ? read_npz(p, i, &c)
                                : program_ends_with(path, ".pb")  ? read_pb(p, i, &c)
                                : program_ends_with(path, ".csv") ? read_csv(p, i, &c)
                                                                  : read_raw(p, i, &c));

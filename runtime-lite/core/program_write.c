@@ -65,6 +65,7 @@ static void write_csv(const program *p, uint32_t i, FILE *f) {
 }
 
 int program_write(const program *p, uint32_t i, const char *path) {
+    if (program_ends_with(path, ".npz")) return program_complain(path, "programs write .npy files, not .npz");
     const onnxc_tensor_info *t = program_tensor(p, i);
     int packed = t->dtype == DT_F6E2M3 || t->dtype == DT_F6E3M2;
     if (packed && program_ends_with(path, ".pb"))
