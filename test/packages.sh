@@ -94,7 +94,7 @@ deb() {
     mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/usr/bin"
     touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
     cp -L /usr/bin/ld.lld-19 "$root/usr/bin" # of package lld-19
-    packages=$(find "$here/build/deb" -maxdepth 1 -name '*.deb' ! -name '*dbgsym*')
+    packages=$(find "$here/build/deb" -maxdepth 1 -name '*.deb' ! -name 'python3*' ! -name '*dbgsym*')
     # shellcheck disable=SC2086 # a list
     check "dpkg installs them" dpkg --root="$root" --force-depends --force-script-chrootless --log="$w/dpkg.log" -i $packages
     check "use them in a bare root folder" use "$root" /usr/bin/onnxc
@@ -107,6 +107,8 @@ deb() {
     check "CMake" sh -c "cmake -S '$w/cmake' -B '$w/cmake/b' -DCMAKE_PREFIX_PATH='$root/usr' && cmake --build '$w/cmake/b' && '$w/cmake/b/main'"
     check "pkg-config" sh -c "PKG_CONFIG_LIBDIR='$root/usr/lib/$machine/pkgconfig' pkg-config --exists 'onnxc = $version' 'libonnxc = $version'"
     check "onnxc.mk" sh -c "cd '$w/cmake' && printf 'include $root/usr/share/onnxc/onnxc.mk\nmain: main.o mlp.o \$(ONNXC_RUNTIME)\nmain.o: mlp.h\n' >Makefile && make LDLIBS=-lpthread && ./main"
+    # Its scripts compile it for the system's Python, which is not in this root folder.
+    check "unpack python3-onnxc" dpkg-deb -x "$(echo "$here"/build/deb/python3-onnxc_*.deb)" "$root"
     if python=$here/build/venv/bin/python && [ -x "$python" ]; then # with NumPy
         check "Python" sh -c "cd '$w/cmake' && LD_LIBRARY_PATH='$root/usr/lib/$machine' PYTHONPATH='$root/usr/lib/python3/dist-packages' '$python' -c '
 import os, numpy, onnxc
