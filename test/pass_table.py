@@ -58,6 +58,10 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = QuantizeLinear (c, t, z)   e = DequantizeLinear (d, t, z)
   f = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (e)   h = QuantizeLinear (f, t, z)
   y = DequantizeLinear (h, t, z) }""",
+    # An average of bytes.
+    "average": """g (float[2, 8, 6, 6] x) => (float[2, 8, 1, 1] y) <float r = {0.03125}, float t = {0.0625}, int8 z = {3}> {
+  a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   c = GlobalAveragePool (b)   d = QuantizeLinear (c, t, z)
+  y = DequantizeLinear (d, t, z) }""",
     # Products that differ in a number.
     "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
   a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",
@@ -68,7 +72,7 @@ MODELS = {
 }
 OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
-UNSEEN = {"split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows"}  # they want long keys, --state, --precision, tiles, and deep quantised networks
+UNSEEN = {"split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows", "fixed-point"}  # they want long keys, --state, --precision, tiles, deep quantised networks, and targets without floats
 WITH_GPU = {"images", "place"}  # and those that need NVRTC
 
 

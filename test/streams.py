@@ -44,9 +44,9 @@ class Network:
         self.nodes.append(helper.make_node(op, list(inputs), names, f"{op}_{len(self.nodes)}", **attributes))
         return names[0] if outputs == 1 else names
 
-    def model(self, names=None, opset=20, length="T"):
+    def model(self, names=None, opset=20, length="T", batch=1):
         names = names or [self.x]
-        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", F32, [1, self.inputs, length])],
+        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", F32, [batch, self.inputs, length])],
                                   [helper.make_empty_tensor_value_info(n) for n in names], self.weights)
         for o in graph.output:
             o.type.tensor_type.elem_type = F32
@@ -71,7 +71,7 @@ def convolve_causally(n, kernel=4, stride=1):
     n.rate *= stride
 
 
-def concatenate_zeros(n):
+def concatenate_ones(n):
     x = n.add("Concat", n.constant(np.ones((1, n.channels, 2), np.float32)), n.x, axis=2)
     n.x = n.add("Conv", x, n.weight(n.channels, n.channels, 3))
 
@@ -186,7 +186,7 @@ def pad_with_value(n):
     n.x = n.add("Conv", n.add("Relu", x), n.weight(n.channels, n.channels, 3))
 
 
-LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_zeros, residual, difference, gate, normalise_channels,
+LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, repeat, recurrent, lstm, shaped_recurrent,
           reshape_by_shape, quantised, pad_with_value]
 
@@ -210,7 +210,7 @@ class Checks:
 
 def streamed(session, x, axis, step, outputs):
     """The outputs of all steps, one after the other."""
-    states = {i.name: np.zeros([d if isinstance(d, int) else 1 for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+    states = {i.name: np.zeros([d if isinstance(d, int) else len(x) for d in i.shape], np.int64 if "int64" in i.type else np.float32)
               for i in session.get_inputs() if i.name != "x"}
     names = [o.name for o in session.get_outputs()]
     parts = []
@@ -221,10 +221,10 @@ def streamed(session, x, axis, step, outputs):
     return [list(p) for p in zip(*parts)]
 
 
-def agree(checks, name, model, steps, axis=2, time=2, delay=0, samples=48, exact=True):
+def agree(checks, name, model, steps, axis=2, time=2, delay=0, samples=48, exact=True, batch=1):
     """`delay`: by how many samples of the output it comes later."""
     data = model.SerializeToString()
-    x = np.random.default_rng(5).standard_normal((1, model.graph.input[0].type.tensor_type.shape.dim[1].dim_value, samples)).astype(np.float32)
+    x = np.random.default_rng(5).standard_normal((batch, model.graph.input[0].type.tensor_type.shape.dim[1].dim_value, samples)).astype(np.float32)
     outputs = [o.name for o in model.graph.output]
     whole = onnxc.InferenceSession(data, fp="strict").run(outputs, {"x": x})
     for step in steps:
@@ -242,6 +242,14 @@ def agree(checks, name, model, steps, axis=2, time=2, delay=0, samples=48, exact
             same = np.array_equal(got, want) if exact else np.allclose(got, want, 1e-5, 1e-6)
             checks.check(f"{name}, {step} samples: {o}", n and same,
                          f"{n} samples, {np.abs(got - want).max() if n else 0} at {np.argwhere(got != want)[:1]}")
+
+
+def batches(checks):
+    """A batch of symbolic size."""
+    for layer in pad_then_convolve, pad_with_value, largest, recurrent, residual, average:
+        n = Network(4, np.random.default_rng(2))
+        layer(n)
+        agree(checks, f"batch of {layer.__name__}", n.model(batch="B"), [4], batch=3)
 
 
 def networks(checks, seeds):
@@ -295,7 +303,7 @@ def delays(checks):
             checks.refused(name, n.model(), ["reads ahead", f"{delay} samples"],
                            options=["--stream=x:2=4", f"--stream-delay={delay - 1}"])
     n = Network(4, np.random.default_rng(3))
-    look_ahead(n), concatenate_zeros(n)
+    look_ahead(n), concatenate_ones(n)
     checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
                    options=["--stream=x:2=4", "--stream-delay=9"])
     n = Network(4, np.random.default_rng(3))
@@ -311,6 +319,7 @@ def main():
     checks = Checks()
     networks(checks, arguments.seeds)
     delays(checks)
+    batches(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 

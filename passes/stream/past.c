@@ -60,13 +60,21 @@ value *state_or_first(streaming *s, value *state, value *first) {
 }
 
 // ---------------------------------------------------------------- constants
-static constant *shaped(streaming *s, const type *t, int axis, int64_t length) {
+// NULL: more than constant folding would make.
+static constant *new_constant(streaming *s, dtype elem, int rank, const int64_t *dims) {
+    int64_t count = 1;
+    for (int j = 0; j < rank; j++)
+        if (__builtin_mul_overflow(count, dims[j], &count)) return NULL;
+    if (count > s->context->fold_bytes / 16) return NULL;
+    return constant_new(s->arena, elem, rank, dims);
+}
+
+// With `length` samples along the axis, and `open` elements along axes of symbolic size.
+static constant *shaped(streaming *s, const type *t, int axis, int64_t length, int64_t open) {
     int64_t dims[MAX_RANK];
-    for (int j = 0; j < t->rank; j++) {
-        if (j != axis && !dim_is_const(t->dims[j])) return NULL;
-        dims[j] = j == axis ? length : dim_value(t->dims[j]);
-    }
-    return constant_new(s->arena, t->elem, t->rank, dims);
+    for (int j = 0; j < t->rank; j++)
+        dims[j] = j == axis ? length : dim_is_const(t->dims[j]) ? dim_value(t->dims[j]) : open;
+    return new_constant(s, t->elem, t->rank, dims);
 }
 
 bool is_zero(const constant *c) {
@@ -76,28 +84,33 @@ bool is_zero(const constant *c) {
     return true;
 }
 
-// to[.., at + i, ..] = from[.., from_at + i, ..], or its only element, for i < length along the axis.
+// to[.., at + i, ..] = from[.., from_at + i, ..] for i < length along the axis; other axes of `from` are broadcast.
 static void copy_samples(const constant *from, int64_t from_at, constant *to, int axis, int64_t at,
                          int64_t length) {
-    int64_t inner = 1, outer = 1;
-    for (int j = 0; j < axis; j++) outer *= to->dims[j];
-    for (int j = axis + 1; j < to->rank; j++) inner *= to->dims[j];
-    bool one = from->count == 1 && from->rank == 0;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < length * inner; i++)
-            constant_copy(from, one ? 0 : (o * from->dims[axis] + from_at) * inner + i, to->elem,
-                          (void *)to->data, (o * to->dims[axis] + at) * inner + i);
+    int64_t count = to->dims[axis] ? to->count / to->dims[axis] * length : 0;
+    for (int64_t e = 0; e < count; e++) {
+        int64_t rest = e, in = 0, out = 0, in_stride = 1, out_stride = 1;
+        for (int j = to->rank - 1; j >= 0; j--) {
+            int64_t extent = j == axis ? length : to->dims[j], place = rest % extent;
+            int64_t own = from->rank ? from->dims[j] : 1;
+            rest /= extent;
+            out += (j == axis ? at + place : place) * out_stride;
+            if (from->rank && (j == axis || own > 1)) in += (j == axis ? from_at + place : place) * in_stride;
+            out_stride *= to->dims[j], in_stride *= own;
+        }
+        constant_copy(from, in, to->elem, (void *)to->data, out);
+    }
 }
 
 // The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
 // False: they are not known.
-static bool inputs_before(streaming *s, const plan *p, int64_t more, map *as) {
+static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
     for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
         if (!p->in[i] || p->in[i]->constant) continue;
         int64_t head = in && in->lead > 0 ? in->lead : 0;
-        constant *c =
-            !in || in->still || (head && !in->head) ? NULL : shaped(s, &in->now->type, in->axis, head + more);
+        bool known = in && !in->still && (in->head || !head);
+        constant *c = known ? shaped(s, &in->now->type, in->axis, head + more, open) : NULL;
         if (!c) return false;
         if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
         map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));
@@ -105,9 +118,9 @@ static bool inputs_before(streaming *s, const plan *p, int64_t more, map *as) {
     return true;
 }
 
-static constant *outputs_before(streaming *s, const plan *p, int out, int64_t more) {
+static constant *outputs_before(streaming *s, const plan *p, int out, int64_t more, int64_t open) {
     map as = {.arena = s->arena};
-    if (!inputs_before(s, p, more, &as)) return NULL;
+    if (!inputs_before(s, p, more, open, &as)) return NULL;
     node *copy = node_copy(p->node, s->graph, &as);
     infer_node(copy);
     constant **all = evaluate_node(copy, s->context);
@@ -115,12 +128,32 @@ static constant *outputs_before(streaming *s, const plan *p, int out, int64_t mo
     return all ? all[out] : NULL;
 }
 
+// Whether b, made with two elements along axes of symbolic size, is a, made with one, broadcast along them: then it is so for
+// any size.
+static bool broadcasts(streaming *s, const constant *a, const constant *b) {
+    constant *wide = new_constant(s, b->elem, b->rank, b->dims);
+    bool same = wide && a->rank == b->rank;
+    for (int j = 0; same && j < a->rank; j++) same = a->dims[j] == b->dims[j] || a->dims[j] == 1;
+    if (!same || !b->rank)
+        return same && memcmp(a->data, b->data, (size_t)dtype_size(a->elem, a->count)) == 0;
+    copy_samples(a, 0, wide, 0, 0, a->dims[0]);
+    if (a->dims[0] != b->dims[0]) copy_samples(a, 0, wide, 0, 1, 1);
+    return memcmp(wide->data, b->data, (size_t)dtype_size(b->elem, b->count)) == 0;
+}
+
+// The same for all sizes of symbolic axes; NULL: it is not.
+static constant *outputs_for_all(streaming *s, const plan *p, int out, int64_t more) {
+    constant *one = outputs_before(s, p, out, more, 1),
+             *two = one ? outputs_before(s, p, out, more, 2) : NULL;
+    return two && broadcasts(s, one, two) ? one : NULL;
+}
+
 const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
     const signal *is = signal_of(s, p->node->out[out]);
-    constant *all = outputs_before(s, p, out, 0);
+    constant *all = outputs_for_all(s, p, out, 0);
     int64_t missing = is && all ? lead - all->dims[is->axis] : 0;
     if (missing > 0)
-        all = outputs_before(s, p, out, missing * p->every); // the node cuts off samples at the end
+        all = outputs_for_all(s, p, out, missing * p->every); // the node cuts off samples at the end
     if (!is || !all) return all;
     if (all->dims[is->axis] < lead) return NULL;
     int64_t dims[MAX_RANK];
@@ -135,13 +168,19 @@ const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
 // What the past holds before the first step: the fill before sample 0, then the head. NULL: zeros.
 static constant *first_past(streaming *s, const signal *of, const past *p) {
     bool fills = p->fill && of->lead >= 0;
-    constant *c = fills || of->lead > 0 ? shaped(s, &of->now->type, of->axis, p->length) : NULL;
-    if (!c) return NULL;
-    int64_t head = of->lead < p->length ? of->lead : p->length;
-    if (fills) copy_samples(p->fill, 0, c, of->axis, 0, p->length - head);
+    int64_t head = of->lead < p->length ? of->lead : p->length, dims[MAX_RANK];
+    if (head <= 0 && !fills) return NULL;
     if (head > 0 && !of->head)
         diag_fatal(s->module->diag, s->at ? s->at->loc : NULL,
                    "--stream: the samples before the first step are not known at compile time");
+    for (int j = 0; j < of->now->type.rank; j++) // what is the same for all of an axis is broadcast
+        dims[j] = j == of->axis ? p->length : head > 0 ? of->head->dims[j] : 1;
+    constant *c = new_constant(s, of->now->type.elem, of->now->type.rank, dims);
+    if (!c)
+        diag_fatal(s->module->diag, s->at ? s->at->loc : NULL,
+                   "--stream: %lld earlier samples that are not zero before the first step are too many",
+                   (long long)p->length);
+    if (fills) copy_samples(p->fill, 0, c, of->axis, 0, p->length - (head > 0 ? head : 0));
     if (head > 0) copy_samples(of->head, of->lead - head, c, of->axis, p->length - head, head);
     return is_zero(c) ? NULL : c;
 }
