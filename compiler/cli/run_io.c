@@ -66,8 +66,8 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
             in[j] = tensor_of_default(&r->in[j]);
             continue;
         }
-        if (fill) {
-            in[j] = random_input(s, o, &r->in[j], "");
+        if (fill || r->in[j].begins_zero) {
+            in[j] = random_input(s, o, &r->in[j], r->in[j].begins_zero ? "0..0" : "");
             continue;
         }
         diag_hint(&s->diag, "--input %s=FILE or --input %s=random", r->in[j].name, r->in[j].name);

@@ -164,6 +164,12 @@ static runnable *interpreted(pipeline *p, const source *s, goal g) {
     return r;
 }
 
+static void mark_pasts(runnable *r, const module *m) {
+    for (int j = 0; j < r->nin; j++)
+        for (int i = 0; i < m->states.n; i++)
+            r->in[j].begins_zero |= strcmp(r->in[j].name, m->states.at[i].input) == 0;
+}
+
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     runnable *r = NULL;
     if (!interpret) r = compiled(p, s);
@@ -173,6 +179,7 @@ runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
     if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
     r->probes = p->probes;
+    mark_pasts(r, p->module);
     return r;
 }
 

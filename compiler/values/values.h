@@ -15,6 +15,7 @@ typedef struct port {
     bool boxed;                  // runs exchange it as a struct onnxc_value
     const char *type;            // if boxed or with labels: "sequence(float[...])"
     bool has_default;            // an optional input: data NULL
+    bool begins_zero;            // the past of a stream: zeros before its first sample
     const constant *labels;      // an output that is a sequence of maps (type): keys of its columns
 } port;
 const char *port_text(arena *a, const port *p);     // "float[N, 3]"
