@@ -186,6 +186,68 @@ def pad_with_value(n):
     n.x = n.add("Conv", n.add("Relu", x), n.weight(n.channels, n.channels, 3))
 
 
+def attention(n, mask, heads=2, width=2):
+    """Two heads over the samples that the mask allows; mask(n, positions of queries, of keys) adds to scores."""
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+    split, order = n.ints(1, -1, heads, width), [0, 2, 1, 3]
+    q, k, v = (n.add("Transpose", n.add("Reshape", n.add("MatMul", x, n.weight(n.channels, heads * width)), split), perm=order)
+               for _ in range(3))
+    scores = n.add("MatMul", q, n.add("Transpose", k, perm=[0, 1, 3, 2]))
+    length = n.add("Gather", n.add("Shape", n.x), n.constant(np.int64(2)))
+    places = n.add("Range", n.constant(np.int64(0)), length, n.constant(np.int64(1)))
+    weights = n.add("Softmax", mask(n, scores, n.add("Unsqueeze", places, n.ints(1)), n.add("Unsqueeze", places, n.ints(0))), axis=-1)
+    y = n.add("Reshape", n.add("Transpose", n.add("MatMul", weights, v), perm=order), n.ints(1, -1, heads * width))
+    y = n.add("MatMul", y, n.weight(heads * width, n.channels))
+    n.x = n.add("Add", n.add("Transpose", y, perm=[0, 2, 1]), n.x)
+
+
+def last_samples(n, scores, queries, keys, count=6):
+    """Where-s with -inf, as masked_fill is exported."""
+    distance = n.add("Sub", queries, keys)
+    allowed = n.add("And", n.add("GreaterOrEqual", distance, n.ints(0)), n.add("Less", distance, n.ints(count)))
+    return n.add("Where", n.add("Not", allowed), n.constant(np.float32(-np.inf)), scores)
+
+
+def added_mask(n, scores, queries, keys):
+    """A mask of zeros and large negative numbers."""
+    late = n.add("Cast", n.add("Or", n.add("Greater", keys, queries), n.add("Less", n.add("Add", keys, n.ints(4)), queries)), to=F32)
+    return n.add("Add", scores, n.add("Mul", late, n.constant(np.float32(np.finfo(np.float32).min))))
+
+
+def behind_mask(n, scores, queries, keys):
+    """Two samples ahead."""
+    distance = n.add("Abs", n.add("Sub", queries, keys))
+    return n.add("Where", n.add("LessOrEqual", distance, n.ints(2)), scores, n.constant(np.float32(-np.inf)))
+
+
+def causal_mask(n, scores, queries, keys):
+    return n.add("Where", n.add("LessOrEqual", keys, queries), scores, n.constant(np.float32(-np.inf)))
+
+
+def conformer(n):
+    """Attention to the last samples, a causal depthwise convolution, layers of each sample."""
+    attention(n, last_samples)
+    normalise_channels(n)
+    gate(n)
+    pad_then_convolve(n, kernel=5, dilation=1, groups=n.channels)
+    normalise_channels(n)
+
+
+def attentions(checks):
+    for name, layers, delay in (("last samples", [lambda n: attention(n, last_samples)], 0),
+                                ("added mask", [lambda n: attention(n, added_mask)], 0),
+                                ("samples ahead", [lambda n: attention(n, behind_mask)], 2),
+                                ("conformer", [average, conformer, conformer], 0)):
+        n = Network(4, np.random.default_rng(4))
+        for layer in layers:
+            layer(n)
+        agree(checks, f"attention, {name}", n.model(), [n.rate, 4, 12], delay=delay, exact=False)
+    for mask in causal_mask, lambda n, scores, queries, keys: scores:
+        n = Network(4, np.random.default_rng(4))
+        attention(n, mask)
+        checks.refused("attention to all samples", n.model(), ["reads the whole signal"], options=["--stream=x:2=4"])
+
+
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, repeat, recurrent, lstm, shaped_recurrent,
           reshape_by_shape, quantised, pad_with_value]
@@ -320,6 +382,7 @@ def main():
     networks(checks, arguments.seeds)
     delays(checks)
     batches(checks)
+    attentions(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 

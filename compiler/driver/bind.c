@@ -357,7 +357,7 @@ static bool parse_stream(binder *b, const char *s, stream_input *in) {
 // All streamed axes get one symbolic size; a fixed one is that of the export.
 void bind_streams(arena *a, diag *d, module *m, const options *o) {
     // Longer than all that a model does at the ends of a signal.
-    enum { LONG = 1 << 24 };
+    enum { LONG = 1 << 16 };
     binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
     dim *length = dim_symbol(m->dims, "stream.length");
     for (int j = 0; j < o->stream.n; j++) {

@@ -46,7 +46,7 @@ void state_next(streaming *s, value *state, value *v) {
 }
 
 // The number of the step, which is its own state.
-static value *step_number(streaming *s) {
+value *step_number(streaming *s) {
     if (s->step) return s->step;
     type t = type_tensor(s->arena, DT_I64, 1, (dim *[]){dim_const(s->module->dims, 1)});
     s->step = graph_add_input(s->graph, "stream_steps", t);
@@ -202,13 +202,12 @@ static void make_past(streaming *s, const value *v, signal *of, past *p) {
     state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
 }
 
-// Samples before sample 0, of which the first is number `from` of its step, replaced by the fill.
-static value *masked(streaming *s, value *v, const signal *of, int64_t from, const constant *fill) {
-    int64_t n = length_of(v, of->axis), dims[MAX_RANK];
-    for (int j = 0; j < v->type.rank; j++) dims[j] = j == of->axis ? n : 1;
+value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill) {
+    int64_t n = length_of(v, axis), dims[MAX_RANK];
+    for (int j = 0; j < v->type.rank; j++) dims[j] = j == axis ? n : 1;
     constant *places = constant_new(s->arena, DT_I64, v->type.rank, dims);
     for (int64_t i = 0; i < n; i++) ((int64_t *)places->data)[i] = from + i;
-    value *begins = make(s, "Mul", 2, (value *[]){step_number(s), ints(s, &of->rate, 1)}, NULL);
+    value *begins = make(s, "Mul", 2, (value *[]){step_number(s), ints(s, &rate, 1)}, NULL);
     value *place = make(s, "Add", 2, (value *[]){begins, value_constant(s->graph, NULL, places)}, NULL);
     value *early = make(s, "Less", 2, (value *[]){place, value_int64(s->graph, 0)}, NULL);
     value *put = value_constant(s->graph, NULL, (constant *)fill);
@@ -225,5 +224,5 @@ value *samples_of(streaming *s, const value *of, const span *at) {
         all = p->all, begins -= p->length;
     }
     value *part = slice_of(s, all, in->axis, at->from - begins, at->to - begins);
-    return at->masked ? masked(s, part, in, at->from, in->pasts.at[at->past].fill) : part;
+    return at->masked ? hide_early(s, part, in->axis, in->rate, at->from, in->pasts.at[at->past].fill) : part;
 }

@@ -10,7 +10,7 @@ static _Noreturn void refuse(const streaming *s, const node *n, const char *why)
 }
 
 // ---------------------------------------------------------------- values that are no signals
-static bool has_length(const streaming *s, const value *v) {
+bool has_length(const streaming *s, const value *v) {
     for (int j = 0; j < v->ncontents; j++)
         if (dim_has_atom(v->contents[j], s->length)) return true;
     return false;
@@ -115,9 +115,10 @@ static void add_past(streaming *s, signal *in, span *at, const window *w) {
     at->past = in->pasts.n - 1;
 }
 
-static void add_signal(streaming *s, value *v, const signal *as) {
+static void add_signal(streaming *s, const value *v, const signal *as) {
     signal *to = ARENA_NEW(s->arena, signal);
     *to = *as;
+    to->elem = v->type.elem;
     map_put_number(&s->signals, (uint64_t)v->id, to);
 }
 
@@ -203,6 +204,109 @@ static bool plan_sequence(streaming *s, plan *p) {
     return true;
 }
 
+// ---------------------------------------------------------------- two axes of time
+static bool has_pairs(const streaming *s, const node *n) {
+    int query, keys;
+    bool has = false;
+    for (int i = 0; i < n->nin; i++) has |= n->in[i] && is_pair(s, &n->in[i]->type, &query, &keys);
+    for (int j = 0; j < n->nout; j++) has |= n->out[j] && is_pair(s, &n->out[j]->type, &query, &keys);
+    return has;
+}
+
+// Rate and lead of the queries.
+static signal queries_of(streaming *s, const plan *p) {
+    signal out = {0};
+    for (int i = 0, any = 0; i < p->node->nin; i++) {
+        const signal *in = signal_of(s, p->in[i]);
+        if (!in) continue;
+        if (in->still)
+            refuse(s, p->node, "combines two axes of time with a value that is the same for all samples");
+        int64_t lead = in->lead - (!in->pair && p->roles[i] == ROLE_KEY ? s->ahead : 0);
+        if (any && in->rate != out.rate) refuse(s, p->node, "reads signals of different rates");
+        if (!any || lead < out.lead)
+            out.lead = lead, out.late = lead >= 0 ? NULL : in->late ? in->late : p->node;
+        out.rate = in->rate, any = 1;
+    }
+    for (int i = 0; i < p->node->nin; i++) {
+        const signal *in = signal_of(s, p->in[i]);
+        if (in && in->pair && in->lead != out.lead)
+            refuse(s, p->node, "combines scores and masks of different samples");
+    }
+    return out;
+}
+
+// Sums over keys need keys outside of the masks to add nothing.
+static void check_sums(streaming *s, const plan *p, const signal *out) {
+    bool zero = true;
+    for (int i = 0; i < p->node->nin; i++) {
+        const signal *in = signal_of(s, p->in[i]);
+        if (in && in->pair) zero &= in->outside_known && in->outside == 0;
+    }
+    if (out->pair ? out->outside_known : zero) return;
+    diag_hint(s->module->diag, "attention needs a mask that is computed from positions and hides all but the "
+                               "last few hundred samples");
+    refuse(s, p->node, "reads the whole signal");
+}
+
+static void plan_pairs(streaming *s, plan *p) {
+    const node *n = p->node;
+    const char *why;
+    p->pairs = true;
+    p->roles = ARENA_ARRAY(s->arena, pair_role, n->nin + 1);
+    if (!read_pairs(s, p, &why)) refuse(s, n, why);
+    signal out = queries_of(s, p);
+    for (int i = 0; i < n->nin; i++) {
+        signal *in = signal_of(s, p->in[i]);
+        if (!in || in->pair) continue;
+        bool keys = p->roles[i] == ROLE_KEY;
+        p->inputs[i] = (span){.used = true,
+                              .from = out.lead - (keys ? s->before : 0),
+                              .to = out.lead + out.rate + (keys ? s->ahead : 0),
+                              .past = -1};
+        add_past(s, in, &p->inputs[i], &(window){0});
+    }
+    for (int j = 0; j < n->nout; j++) {
+        if (!n->out[j]) continue;
+        bool several;
+        out.pair = is_pair(s, &n->out[j]->type, &out.axis, &out.keys);
+        if (!out.pair) out.axis = time_axis(&n->out[j]->type, s->length, &several);
+        if (out.axis == NO_TIME) refuse(s, n, "reads the whole signal");
+        if (out.pair && of_positions(s, n->out[j]))
+            out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
+        else if (out.pair) set_outside(s, p, &out, n->out[j]->type.rank);
+        if (p->sums_keys) check_sums(s, p, &out);
+        add_signal(s, n->out[j], &out);
+    }
+}
+
+// ---------------------------------------------------------------- positions
+static bool at_large(void *user, const dim *atom, int64_t *value) {
+    *value = INT64_C(1) << 40;
+    return atom == ((const streaming *)user)->length;
+}
+
+// n counts samples: first, first + step, ...
+static bool plan_positions(streaming *s, plan *p) {
+    const node *n = p->node;
+    const value *v = n->nout == 1 ? n->out[0] : NULL;
+    const constant *c = v ? map_get_number(&s->probes, (uint64_t)v->id) : NULL;
+    int64_t large;
+    if (!c || c->rank != 1 || c->count < 2 || v->type.rank != 1 ||
+        !dim_eval(v->type.dims[0], at_large, s, &large))
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (signal_of(s, n->in[i])) return false;
+    p->first = constant_float(c, 0), p->step = constant_float(c, 1) - p->first;
+    for (int64_t i = 0; i < c->count; i++)
+        if (constant_float(c, i) != p->first + p->step * (double)i) return false;
+    double samples = (double)s->module->streams.at[0].samples * (double)large / (double)(INT64_C(1) << 40);
+    signal out = {.axis = 0, .rate = (int64_t)(samples + 0.5)};
+    if (samples - (double)out.rate > 1e-6 || (double)out.rate - samples > 1e-6 || !out.rate) return false;
+    p->positions = true;
+    add_signal(s, v, &out);
+    return true;
+}
+
 // ---------------------------------------------------------------- nodes
 static void see_signal(void *user, value *v) {
     struct {
@@ -229,7 +333,8 @@ static void plan_node(streaming *s, node *n) {
     memcpy(p.in, n->in, (size_t)n->nin * sizeof *p.in);
     const char *why;
     if (!p.reads || computes_sizes(n)) mark_sized(s, n);
-    else if (!plan_sequence(s, &p)) {
+    else if (has_pairs(s, n)) plan_pairs(s, &p);
+    else if (!plan_positions(s, &p) && !plan_sequence(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         if (!p.reach) refuse(s, n, why);
         plan_windows(s, &p);
@@ -258,6 +363,7 @@ static void plan_output(streaming *s, int i) {
 }
 
 void plan_graph(streaming *s) {
+    find_bands(s);
     for (int j = 0; j < s->graph->nodes.n; j++) plan_node(s, s->graph->nodes.at[j]);
     for (int j = 0; j < s->graph->outputs.n; j++) plan_output(s, j);
 }

@@ -18,9 +18,24 @@ static void forget_types(streaming *s) {
 }
 
 // ---------------------------------------------------------------- nodes
+// A mask, whose keys before the first sample are hidden as are those that are too far away.
+static value *mask_now(streaming *s, const plan *p, const signal *in) {
+    if (!in->outside_known) return in->now;
+    int64_t one = 1;
+    constant *c = constant_new(s->arena, DT_F64, 0, &one),
+             *fill = constant_new(s->arena, in->now->type.elem, 0, &one);
+    *(double *)c->data = in->outside;
+    constant_copy(c, 0, fill->elem, (void *)fill->data, 0);
+    (void)p;
+    return hide_early(s, in->now, in->keys, in->rate, in->lead - s->before, fill);
+}
+
 static value *input_now(streaming *s, const plan *p, int i) {
     const signal *in = signal_of(s, p->in[i]);
-    return !in ? p->in[i] : p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
+    if (!in) return p->in[i];
+    if (in->pair)
+        return of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]) ? mask_now(s, p, in) : in->now;
+    return p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
 }
 
 static void take_inputs(streaming *s, const plan *p) {
@@ -125,9 +140,35 @@ static void carry_states(streaming *s, plan *p) {
     }
 }
 
+// Numbers of the samples of a step.
+static void count_samples(streaming *s, const plan *p) {
+    signal *out = signal_of(s, p->node->out[0]);
+    const dtype t = out->elem;
+    s->at = p->node;
+    constant *numbers = constant_new(s->arena, DT_F64, 1, &out->rate),
+             *own = constant_new(s->arena, t, 1, &out->rate);
+    for (int64_t i = 0; i < out->rate; i++) {
+        ((double *)numbers->data)[i] = p->first + p->step * (double)i;
+        constant_copy(numbers, i, t, (void *)own->data, i);
+    }
+    int64_t one = 1;
+    constant *whole = constant_new(s->arena, DT_F64, 1, &one), *by = constant_new(s->arena, t, 1, &one);
+    *(double *)whole->data = p->step * (double)out->rate;
+    constant_copy(whole, 0, t, (void *)by->data, 0);
+    attr to = {.name = "to", .kind = ATTR_INT, .i = (int)t};
+    value *step = make(s, "Cast", 1, (value *[]){step_number(s)}, &to);
+    value *begins = make(s, "Mul", 2, (value *[]){step, value_constant(s->graph, NULL, by)}, NULL);
+    out->now = make(s, "Add", 2, (value *[]){begins, value_constant(s->graph, NULL, own)}, NULL);
+    infer_node(p->node);
+}
+
 static void step_node(streaming *s, plan *p) {
     if (!p->reads) {
         infer_node(p->node);
+        return;
+    }
+    if (p->positions) {
+        count_samples(s, p);
         return;
     }
     find_heads(s, p);
@@ -211,7 +252,7 @@ void pass_stream(pass_context *c) {
     module *m = c->module;
     if (!m->streams.n) return;
     streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
-    s.signals.arena = s.sized.arena = m->arena;
+    s.signals.arena = s.sized.arena = s.probes.arena = m->arena;
     const stream_input *first = &m->streams.at[0];
     s.length = first->input->type.dims[first->axis];
     step_inputs(&s);

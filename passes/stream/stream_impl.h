@@ -1,6 +1,7 @@
 // Shared by the files of the pass that makes a stream of a model.
 //   reach.c    which samples of its inputs a node reads for each sample of its outputs
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
+//   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -20,11 +21,17 @@ typedef struct past {
 // (k + 1) * rate + lead are known. A step computes `rate` samples: from k * rate + lead on.
 typedef struct signal {
     int axis;
+    dtype elem;
     int64_t rate, lead;
     bool still;           // the same for all samples: it has no rate, lead and past
     value *now;           // the samples of a step
     const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0
     VEC(past) pasts;
+    bool
+        pair; // it has a second axis, of keys: `before` samples before those of the step to `ahead` behind them
+    int keys;
+    bool outside_known; // for all keys farther away
+    double outside;
     const node *late; // that reads ahead most, of all that the value depends on; NULL: none
 } signal;
 
@@ -36,6 +43,9 @@ typedef struct span {
     bool masked; // samples before the first one were computed, and count as the fill
 } span;
 
+// What an axis of time stands for in a node with two of them.
+typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
+
 // What a step makes of a node.
 typedef struct plan {
     node *node;
@@ -43,10 +53,15 @@ typedef struct plan {
     bool reads;   // signals, or sizes of signals
     reach *reach; // NULL: no output is a signal
     span *inputs;
-    int64_t every; // samples of an input to one of the outputs, at most
-    int64_t start; // the place of the step's first sample among those that the node computes
-    bool moves;    // the node is replaced by its input
-    bool carries;  // its states are states of the stream
+    int64_t every;  // samples of an input to one of the outputs, at most
+    int64_t start;  // the place of the step's first sample among those that the node computes
+    bool moves;     // the node is replaced by its input
+    bool carries;   // its states are states of the stream
+    bool positions; // it counts samples
+    double first, step;
+    bool pairs;       // it has two axes of time
+    pair_role *roles; // of inputs with one
+    bool sums_keys;
     op_sequence sequence;
 } plan;
 
@@ -60,8 +75,10 @@ typedef struct streaming {
     map sized;         // id of value that depends on the length without being a signal
     VEC(plan) plans;
     int64_t delay; // that callers accept
-    value *step;   // number of the step, a state; NULL: not needed so far
-    node *at;      // new nodes are inserted before it
+    map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
+    int64_t before, ahead; // keys that masks let a query see
+    value *step;           // number of the step, a state; NULL: not needed so far
+    node *at;              // new nodes are inserted before it
 } streaming;
 
 static inline signal *signal_of(const streaming *s, const value *v) {
@@ -70,6 +87,16 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 
 // plan.c
 void plan_graph(streaming *s);
+bool has_length(const streaming *s, const value *v); // among the contents of a small tensor
+
+// pairs.c
+void find_bands(streaming *s);
+bool of_positions(const streaming *s, const value *v); // it depends on positions alone
+bool is_pair(const streaming *s, const type *t, int *query, int *keys);
+// The value of a mask outside of its band; false: it has none.
+bool outside_of_mask(streaming *s, const value *v, double *outside);
+bool read_pairs(streaming *s, plan *p, const char **why); // sets the roles of the inputs
+void set_outside(streaming *s, const plan *p, signal *out, int rank);
 
 // past.c: nodes are inserted before s->at, and inferred.
 value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a);
@@ -79,6 +106,9 @@ value *state_new(streaming *s, const char *name, const type *t);
 void state_next(streaming *s, value *state, value *v);
 // state in all steps but the first, in which it is `first`.
 value *state_or_first(streaming *s, value *state, value *first);
+value *step_number(streaming *s);
+// v with samples before the first of the signal replaced by the fill; v begins with sample number `from` of its step.
+value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill);
 value *samples_of(streaming *s, const value *of, const span *at); // the samples of an input that a node gets
 // Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
 // NULL: not known at compile time.
