@@ -224,6 +224,30 @@ def causal_mask(n, scores, queries, keys):
     return n.add("Where", n.add("LessOrEqual", keys, queries), scores, n.constant(np.float32(-np.inf)))
 
 
+def triangles(n, scores, queries, keys):
+    """tril and triu of ones."""
+    length = n.add("Shape", scores)
+    size = n.add("Slice", length, n.ints(2), n.ints(4))
+    ones = n.add("ConstantOfShape", size, value=numpy_helper.from_array(np.array([1], np.int64)))
+    band = n.add("Trilu", n.add("Trilu", ones, n.constant(np.int64(0)), upper=0), n.constant(np.int64(-5)), upper=1)
+    return n.add("Where", n.add("Equal", band, n.ints(0)), n.constant(np.float32(-1e9)), scores)
+
+
+def biased_mask(n, scores, queries, keys):
+    """A bias by distance for each head, then a mask."""
+    distance = n.add("Sub", queries, keys)
+    near = n.add("Min", n.add("Max", n.add("Add", distance, n.ints(8)), n.ints(0)), n.ints(15))
+    scores = n.add("Add", scores, n.add("Transpose", n.add("Gather", n.weight(16, 2), near), perm=[2, 0, 1]))
+    return last_samples(n, scores, queries, keys)
+
+
+def blocks_of_four(n, scores, queries, keys):
+    """A query sees its own block of four samples up to itself, and the block before."""
+    block = [n.add("Div", p, n.ints(4)) for p in (queries, keys)]
+    allowed = n.add("And", n.add("GreaterOrEqual", n.add("Add", block[1], n.ints(1)), block[0]), n.add("LessOrEqual", keys, queries))
+    return n.add("Where", allowed, scores, n.constant(np.float32(-np.inf)))
+
+
 def conformer(n):
     """Attention to the last samples, a causal depthwise convolution, layers of each sample."""
     attention(n, last_samples)
@@ -237,6 +261,11 @@ def attentions(checks):
     for name, layers, delay in (("last samples", [lambda n: attention(n, last_samples)], 0),
                                 ("added mask", [lambda n: attention(n, added_mask)], 0),
                                 ("samples ahead", [lambda n: attention(n, behind_mask)], 2),
+                                ("triangles", [lambda n: attention(n, triangles)], 0),
+                                ("biased", [lambda n: attention(n, biased_mask)], 0),
+                                ("blocks", [lambda n: attention(n, blocks_of_four)], 0),
+                                ("after samples ahead", [look_ahead, lambda n: attention(n, last_samples)], 2),
+                                ("many samples", [lambda n: attention(n, lambda *a: last_samples(*a, count=30))], 0),
                                 ("conformer", [average, conformer, conformer], 0)):
         n = Network(4, np.random.default_rng(4))
         for layer in layers:

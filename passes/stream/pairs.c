@@ -118,6 +118,54 @@ void find_bands(streaming *s) {
     }
 }
 
+// Elements of a probe between its two axes, and before, between and behind them.
+static int64_t stride_of(const constant *c, int axis) {
+    int64_t n = 1;
+    for (int j = axis + 1; j < c->rank; j++) n *= c->dims[j];
+    return n;
+}
+
+static bool same_element(const constant *c, int64_t a, int64_t b) {
+    double x = constant_float(c, a), y = constant_float(c, b);
+    return x == y || (isnan(x) && isnan(y));
+}
+
+bool of_distance(const streaming *s, const value *v) {
+    const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
+    int query, keys;
+    if (!c || !is_pair(s, &v->type, &query, &keys) || c->dims[query] != c->dims[keys]) return false;
+    int64_t q = stride_of(c, query), k = stride_of(c, keys), length = c->dims[query];
+    for (int64_t e = 0; e < c->count; e++)
+        if (e / q % length && e / k % length && !same_element(c, e, e - q - k)) return false;
+    return true;
+}
+
+const constant *pair_of_step(streaming *s, const value *v, const signal *as) {
+    const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
+    int64_t dims[MAX_RANK], length = c->dims[as->axis];
+    memcpy(dims, c->dims, (size_t)c->rank * sizeof *dims);
+    dims[as->axis] = as->rate, dims[as->keys] = s->before + as->rate + s->ahead;
+    constant *step = new_constant(s, c->elem, c->rank, dims);
+    if (!step) return NULL;
+    int64_t q = stride_of(c, as->axis), k = stride_of(c, as->keys), step_q = stride_of(step, as->axis),
+            step_k = stride_of(step, as->keys);
+    const constant *far = numbers(s, c->elem, -1, as->outside, 0);
+    int64_t outer = q * length, step_outer = step_q * as->rate, between = q / (k * length);
+    for (int64_t e = 0; e < step->count; e++) {
+        int64_t distance = e / step_q % as->rate - e / step_k % dims[as->keys] + s->before;
+        if (distance <= -length || distance >= length) {
+            if (!as->outside_known) return NULL;
+            constant_copy(far, 0, c->elem, (void *)step->data, e);
+            continue;
+        }
+        int64_t row = distance > 0 ? distance : 0, middle = e % step_q / (step_k * dims[as->keys]) % between;
+        int64_t at =
+            e / step_outer * outer + row * q + middle * k * length + (row - distance) * k + e % step_k;
+        constant_copy(c, at, c->elem, (void *)step->data, e);
+    }
+    return step;
+}
+
 bool outside_of_mask(streaming *s, const value *v, double *outside) {
     int64_t before, ahead;
     return band_of(s, v, outside, &before, &ahead);

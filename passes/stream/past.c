@@ -61,7 +61,7 @@ value *state_or_first(streaming *s, value *state, value *first) {
 
 // ---------------------------------------------------------------- constants
 // NULL: more than constant folding would make.
-static constant *new_constant(streaming *s, dtype elem, int rank, const int64_t *dims) {
+constant *new_constant(streaming *s, dtype elem, int rank, const int64_t *dims) {
     int64_t count = 1;
     for (int j = 0; j < rank; j++)
         if (__builtin_mul_overflow(count, dims[j], &count)) return NULL;
@@ -75,6 +75,18 @@ static constant *shaped(streaming *s, const type *t, int axis, int64_t length, i
     for (int j = 0; j < t->rank; j++)
         dims[j] = j == axis ? length : dim_is_const(t->dims[j]) ? dim_value(t->dims[j]) : open;
     return new_constant(s, t->elem, t->rank, dims);
+}
+
+constant *numbers(streaming *s, dtype t, int64_t count, double first, double step) {
+    int64_t one = 1, n = count < 0 ? 1 : count;
+    constant *number = constant_new(s->arena, DT_F64, 0, &one),
+             *c = constant_new(s->arena, t, count >= 0, &n);
+    for (int64_t i = 0; i < n; i++) {
+        double v = first + step * (double)i;
+        memcpy((void *)number->data, &v, sizeof v);
+        constant_copy(number, 0, t, (void *)c->data, i);
+    }
+    return c;
 }
 
 bool is_zero(const constant *c) {

@@ -216,20 +216,22 @@ static bool has_pairs(const streaming *s, const node *n) {
 // Rate and lead of the queries.
 static signal queries_of(streaming *s, const plan *p) {
     signal out = {0};
-    for (int i = 0, any = 0; i < p->node->nin; i++) {
+    bool any = false;
+    for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
         if (!in) continue;
         if (in->still)
             refuse(s, p->node, "combines two axes of time with a value that is the same for all samples");
         int64_t lead = in->lead - (!in->pair && p->roles[i] == ROLE_KEY ? s->ahead : 0);
-        if (any && in->rate != out.rate) refuse(s, p->node, "reads signals of different rates");
-        if (!any || lead < out.lead)
-            out.lead = lead, out.late = lead >= 0 ? NULL : in->late ? in->late : p->node;
-        out.rate = in->rate, any = 1;
+        if (out.rate && in->rate != out.rate) refuse(s, p->node, "reads signals of different rates");
+        out.rate = in->rate;
+        if (in->constant || (any && lead >= out.lead)) continue;
+        out.lead = lead, out.late = lead >= 0 ? NULL : in->late ? in->late : p->node;
+        any = true;
     }
     for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
-        if (in && in->pair && in->lead != out.lead)
+        if (in && in->pair && !in->constant && in->lead != out.lead)
             refuse(s, p->node, "combines scores and masks of different samples");
     }
     return out;
@@ -285,23 +287,44 @@ static bool at_large(void *user, const dim *atom, int64_t *value) {
     return atom == ((const streaming *)user)->length;
 }
 
+// The rate of a function of positions, from its size. 0: it is not whole.
+static int64_t rate_of_positions(streaming *s, const value *v, int axis) {
+    int64_t large;
+    if (!dim_eval(v->type.dims[axis], at_large, s, &large)) return 0;
+    double samples = (double)s->module->streams.at[0].samples * (double)large / (double)(INT64_C(1) << 40);
+    int64_t rate = (int64_t)(samples + 0.5);
+    return samples - (double)rate > 1e-6 || (double)rate - samples > 1e-6 ? 0 : rate;
+}
+
+// Masks and biases that depend on distances alone are constants of all steps.
+static bool plan_constant_pairs(streaming *s, plan *p) {
+    const node *n = p->node;
+    for (int j = 0; j < n->nout; j++)
+        if (!n->out[j] || !of_distance(s, n->out[j])) return false;
+    for (int j = 0; j < n->nout; j++) {
+        signal out = {.pair = true, .constant = true};
+        is_pair(s, &n->out[j]->type, &out.axis, &out.keys);
+        out.rate = rate_of_positions(s, n->out[j], out.axis);
+        if (!out.rate) return false;
+        out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
+        add_signal(s, n->out[j], &out);
+    }
+    return p->constant = true;
+}
+
 // n counts samples: first, first + step, ...
 static bool plan_positions(streaming *s, plan *p) {
     const node *n = p->node;
     const value *v = n->nout == 1 ? n->out[0] : NULL;
     const constant *c = v ? map_get_number(&s->probes, (uint64_t)v->id) : NULL;
-    int64_t large;
-    if (!c || c->rank != 1 || c->count < 2 || v->type.rank != 1 ||
-        !dim_eval(v->type.dims[0], at_large, s, &large))
-        return false;
+    if (!c || c->rank != 1 || c->count < 2 || v->type.rank != 1) return false;
     for (int i = 0; i < n->nin; i++)
         if (signal_of(s, n->in[i])) return false;
     p->first = constant_float(c, 0), p->step = constant_float(c, 1) - p->first;
     for (int64_t i = 0; i < c->count; i++)
         if (constant_float(c, i) != p->first + p->step * (double)i) return false;
-    double samples = (double)s->module->streams.at[0].samples * (double)large / (double)(INT64_C(1) << 40);
-    signal out = {.axis = 0, .rate = (int64_t)(samples + 0.5)};
-    if (samples - (double)out.rate > 1e-6 || (double)out.rate - samples > 1e-6 || !out.rate) return false;
+    signal out = {.axis = 0, .rate = rate_of_positions(s, v, 0)};
+    if (!out.rate) return false;
     p->positions = true;
     add_signal(s, v, &out);
     return true;
@@ -333,8 +356,9 @@ static void plan_node(streaming *s, node *n) {
     memcpy(p.in, n->in, (size_t)n->nin * sizeof *p.in);
     const char *why;
     if (!p.reads || computes_sizes(n)) mark_sized(s, n);
-    else if (has_pairs(s, n)) plan_pairs(s, &p);
-    else if (!plan_positions(s, &p) && !plan_sequence(s, &p)) {
+    else if (has_pairs(s, n)) {
+        if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         if (!p.reach) refuse(s, n, why);
         plan_windows(s, &p);

@@ -18,23 +18,18 @@ static void forget_types(streaming *s) {
 }
 
 // ---------------------------------------------------------------- nodes
-// A mask, whose keys before the first sample are hidden as are those that are too far away.
-static value *mask_now(streaming *s, const plan *p, const signal *in) {
+// A mask for queries from `lead` on, whose keys before the first sample are hidden as are those that are too far away.
+static value *mask_now(streaming *s, const signal *in, int64_t lead) {
     if (!in->outside_known) return in->now;
-    int64_t one = 1;
-    constant *c = constant_new(s->arena, DT_F64, 0, &one),
-             *fill = constant_new(s->arena, in->now->type.elem, 0, &one);
-    *(double *)c->data = in->outside;
-    constant_copy(c, 0, fill->elem, (void *)fill->data, 0);
-    (void)p;
-    return hide_early(s, in->now, in->keys, in->rate, in->lead - s->before, fill);
+    return hide_early(s, in->now, in->keys, in->rate, lead - s->before,
+                      numbers(s, in->elem, -1, in->outside, 0));
 }
 
 static value *input_now(streaming *s, const plan *p, int i) {
-    const signal *in = signal_of(s, p->in[i]);
+    const signal *in = signal_of(s, p->in[i]), *out = signal_of(s, p->node->out[0]);
     if (!in) return p->in[i];
-    if (in->pair)
-        return of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]) ? mask_now(s, p, in) : in->now;
+    bool meets_data = in->pair && out && of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]);
+    if (in->pair) return meets_data ? mask_now(s, in, out->lead) : in->now;
     return p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
 }
 
@@ -140,31 +135,34 @@ static void carry_states(streaming *s, plan *p) {
     }
 }
 
+static void make_constant_pair(streaming *s, value *v) {
+    signal *out = signal_of(s, v);
+    const constant *c = pair_of_step(s, v, out);
+    if (!c)
+        diag_fatal(s->module->diag, v->def->loc,
+                   "--stream: this node makes a mask that is too large for a constant: take fewer samples");
+    out->now = value_constant(s->graph, NULL, (constant *)c);
+}
+
 // Numbers of the samples of a step.
 static void count_samples(streaming *s, const plan *p) {
     signal *out = signal_of(s, p->node->out[0]);
-    const dtype t = out->elem;
     s->at = p->node;
-    constant *numbers = constant_new(s->arena, DT_F64, 1, &out->rate),
-             *own = constant_new(s->arena, t, 1, &out->rate);
-    for (int64_t i = 0; i < out->rate; i++) {
-        ((double *)numbers->data)[i] = p->first + p->step * (double)i;
-        constant_copy(numbers, i, t, (void *)own->data, i);
-    }
-    int64_t one = 1;
-    constant *whole = constant_new(s->arena, DT_F64, 1, &one), *by = constant_new(s->arena, t, 1, &one);
-    *(double *)whole->data = p->step * (double)out->rate;
-    constant_copy(whole, 0, t, (void *)by->data, 0);
-    attr to = {.name = "to", .kind = ATTR_INT, .i = (int)t};
+    attr to = {.name = "to", .kind = ATTR_INT, .i = (int)out->elem};
     value *step = make(s, "Cast", 1, (value *[]){step_number(s)}, &to);
-    value *begins = make(s, "Mul", 2, (value *[]){step, value_constant(s->graph, NULL, by)}, NULL);
-    out->now = make(s, "Add", 2, (value *[]){begins, value_constant(s->graph, NULL, own)}, NULL);
+    value *by = value_constant(s->graph, NULL, numbers(s, out->elem, 1, p->step * (double)out->rate, 0));
+    value *own = value_constant(s->graph, NULL, numbers(s, out->elem, out->rate, p->first, p->step));
+    out->now = make(s, "Add", 2, (value *[]){make(s, "Mul", 2, (value *[]){step, by}, NULL), own}, NULL);
     infer_node(p->node);
 }
 
 static void step_node(streaming *s, plan *p) {
     if (!p->reads) {
         infer_node(p->node);
+        return;
+    }
+    if (p->constant) {
+        for (int j = 0; j < p->node->nout; j++) make_constant_pair(s, p->node->out[j]);
         return;
     }
     if (p->positions) {

@@ -30,6 +30,7 @@ typedef struct signal {
     bool
         pair; // it has a second axis, of keys: `before` samples before those of the step to `ahead` behind them
     int keys;
+    bool constant;      // a pair of positions that depends on their distance alone: the same in every step
     bool outside_known; // for all keys farther away
     double outside;
     const node *late; // that reads ahead most, of all that the value depends on; NULL: none
@@ -57,6 +58,7 @@ typedef struct plan {
     int64_t start;  // the place of the step's first sample among those that the node computes
     bool moves;     // the node is replaced by its input
     bool carries;   // its states are states of the stream
+    bool constant;  // its outputs are constants of all steps
     bool positions; // it counts samples
     double first, step;
     bool pairs;       // it has two axes of time
@@ -93,6 +95,9 @@ bool has_length(const streaming *s, const value *v); // among the contents of a 
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
+bool of_distance(const streaming *s,
+                 const value *v); // a pair that depends on the distance of query and key alone
+const constant *pair_of_step(streaming *s, const value *v, const signal *as); // its elements; NULL: too many
 // The value of a mask outside of its band; false: it has none.
 bool outside_of_mask(streaming *s, const value *v, double *outside);
 bool read_pairs(streaming *s, plan *p, const char **why); // sets the roles of the inputs
@@ -113,6 +118,10 @@ value *samples_of(streaming *s, const value *of, const span *at); // the samples
 // Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
 // NULL: not known at compile time.
 const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
+// `count` elements, first, first + step ..., of rank 1; -1: a scalar.
+constant *numbers(streaming *s, dtype t, int64_t count, double first, double step);
 bool is_zero(const constant *c);
+constant *new_constant(streaming *s, dtype elem, int rank,
+                       const int64_t *dims); // NULL: larger than those of constant folding
 int64_t length_of(const value *v, int axis);
 #endif
