@@ -76,10 +76,11 @@ def attention(results, options, name, folder):
 def integers(results, triple, runner, runtime):
     """Divisions and conversions of 64 bits, in a program that LLD links: without a library of a compiler."""
     model = os.path.join(ROOT, "test", "cross", "integers.onnxtxt")
+    threads = [] if triple.startswith("wasm") else ["--threads=3"]
     ranges = {"n": "-9e18..9e18", "u": "0..9e18", "f": "-9e18..9e18", "i": "-2e9..2e9"}
     for d, v in (("1..3", "1..3"), ("-9e5..-1", "1..9e5"), ("1..9e12", "1..9e12"), ("-9e18..-1e18", "1e18..9e18")):
         ranges.update({"d": d, "v": v, "j": "-9e5..-1" if d[0] == "-" else "1..9e3"})
-        ran = run([ONNXC, "run", model, f"--target={triple}", f"--runtime={runtime}", f"--runner={runner}", "--threads=3", "--dim=N=4000",
+        ran = run([ONNXC, "run", model, f"--target={triple}", f"--runtime={runtime}", f"--runner={runner}", *threads, "--dim=N=4000",
                    *(w for name, r in ranges.items() for w in ("--input", f"{name}=random:{r}")), "--compare=interpret", "--rtol=0",
                    "--atol=0"], timeout=120)
         results.check(ran.code == 0, f"{triple}: integers by {d}", ran.out[-500:] + ran.why())
