@@ -10,7 +10,7 @@ WASM := $(filter wasm32-%,$(MACHINE))
 BARE := $(if $(findstring linux,$(MACHINE))$(WASM),,1)
 ROOM := $(HERE)/runtime-lite/$(if $(BARE),lib,*)
 # WebAssembly has no threads, libraries to open or GPUs.
-NOT_WASM := $(wildcard $(HERE)/runtime-lite/cuda/*.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,$(HERE)/runtime-lite/core/$(name).c))
+NOT_WASM := $(wildcard $(HERE)/runtime-lite/cuda/*.c $(HERE)/runtime-lite/system/system_thread.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,$(HERE)/runtime-lite/core/$(name).c))
 SRC  := $(filter-out $(if $(WASM),$(NOT_WASM)),$(wildcard $(ROOM)/*.c $(ROOM)/*/*.c))
 OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
 FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-sections,$(if $(WASM),-O2 -mbulk-memory -mnontrapping-fptoint,-O2 -fPIC)) -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
