@@ -94,6 +94,8 @@ deb() {
     mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/usr/bin"
     touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
     cp -L /usr/bin/ld.lld-19 /usr/bin/wasm-ld-19 "$root/usr/bin" # of package lld-19
+    mkdir -p "$root/usr/lib"
+    cp -rL /usr/lib/wasm32-wasi "$root/usr/lib" # of package wasi-libc
     packages=$(find "$here/build/deb" -maxdepth 1 -name '*.deb' ! -name 'python3*' ! -name '*dbgsym*')
     # shellcheck disable=SC2086 # a list
     check "dpkg installs them" dpkg --root="$root" --force-depends --force-script-chrootless --log="$w/dpkg.log" -i $packages
