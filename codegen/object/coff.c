@@ -208,24 +208,6 @@ static void put_sections(const writer *w, const sink *to) {
     sink_addn(to, (const char *)own, SECTION);
 }
 
-static void put_zeros(const sink *to, uint64_t n) {
-    static const char zeros[DATA_ALIGN];
-    for (; n > sizeof zeros; n -= sizeof zeros) sink_addn(to, zeros, sizeof zeros);
-    sink_addn(to, zeros, (size_t)n);
-}
-
-static void put_data(const writer *w, const sink *to) {
-    int64_t at = 0;
-    put_zeros(to, data_at(w) - (w->o.symbols_at + (uint64_t)SECTION + w->symbols.n + w->strings.n));
-    for (int i = 0; i < w->m->data.n; i++) {
-        const ldata *d = w->m->data.at[i];
-        int64_t begin = round_up(at, d->align > 0 ? d->align : 1);
-        put_zeros(to, (uint64_t)(begin - at));
-        weights_write(w->o.arena, d, to);
-        at = begin + d->bytes;
-    }
-}
-
 void coff_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to) {
     writer w = {
         .o = coff_read(a, d, object, m->name), .m = m, .symbols = {.arena = a}, .strings = {.arena = a}};
@@ -240,5 +222,6 @@ void coff_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *t
     sink_addn(to, (const char *)part(&w.o, headers, w.o.symbols_at - headers), w.o.symbols_at - headers);
     sink_addn(to, w.symbols.s, w.symbols.n);
     sink_addn(to, w.strings.s, w.strings.n);
-    put_data(&w, to);
+    object_write_data(a, m, data_at(&w) - (w.o.symbols_at + (uint64_t)SECTION + w.symbols.n + w.strings.n),
+                      to);
 }

@@ -307,24 +307,6 @@ static void put_commands(const writer *w, const sink *to) {
     }
 }
 
-static void put_zeros(const sink *to, uint64_t n) {
-    static const char zeros[1 << DATA_ALIGN_LOG];
-    for (; n > sizeof zeros; n -= sizeof zeros) sink_addn(to, zeros, sizeof zeros);
-    sink_addn(to, zeros, (size_t)n);
-}
-
-static void put_data(const writer *w, const sink *to) {
-    int64_t at = 0;
-    put_zeros(to, w->padding);
-    for (int i = 0; i < w->m->data.n; i++) {
-        const ldata *d = w->m->data.at[i];
-        int64_t begin = round_up(at, d->align > 0 ? d->align : 1);
-        put_zeros(to, (uint64_t)(begin - at));
-        weights_write(w->o.arena, d, to);
-        at = begin + d->bytes;
-    }
-}
-
 static uint32_t renumbered(const writer *w, uint32_t old) {
     if (old >= (uint32_t)w->o.symbols.n) broken(&w->o, "it refers to a symbol that it does not contain");
     return w->number[old];
@@ -375,7 +357,7 @@ void macho_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *
     renumber_indirect(&w, file);
     put_commands(&w, to);
     sink_addn(to, file + begin, end - begin);
-    put_data(&w, to);
+    object_write_data(a, m, w.padding, to);
     sink_addn(to, file + end, t->symbols - end);
     sink_addn(to, (const char *)w.symbols.at, (size_t)w.symbols.n * sizeof(symbol));
     sink_addn(to, file + behind, t->names - behind);

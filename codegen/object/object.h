@@ -16,4 +16,6 @@ bool object_is_one(bytes file);
 object_symbols object_read_symbols(arena *a, diag *d, bytes file, const char *what);
 // Writes the object with every ldata of m defined (hidden unless exported). Data are streamed.
 void object_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to);
+// That many zeros, then the module's data at the distances that their alignments need.
+void object_write_data(arena *a, const lmodule *m, uint64_t padding, const sink *to);
 #endif
