@@ -12,6 +12,9 @@ typedef struct dot {
 static LLVMTypeRef words(const emit *e, int lanes) { return type_of(e, lt(LK_I32, lanes)); }
 static LLVMValueRef word(const emit *e, int lanes, int64_t v) { return const_int(e, lt(LK_I32, lanes), v); }
 
+static bool first_is_signed(lop op) { return op != L_DOT4_US && op != L_DOT4_UU; }
+static bool second_is_signed(lop op) { return op != L_DOT4_UU; }
+
 // ---------------------------------------------------------------- plain
 // Field j (bits wide) of each word, widened to the whole word.
 static LLVMValueRef field(emit *e, LLVMValueRef x, int lanes, int j, int bits, bool is_signed) {
@@ -25,8 +28,8 @@ static LLVMValueRef plain(emit *e, const dot *d) {
     int bits = d->op == L_DOT2 ? 16 : 8;
     LLVMValueRef sum = d->acc;
     for (int j = 0; j < 32 / bits; j++) {
-        LLVMValueRef b = field(e, d->b, d->lanes, j, bits, d->op != L_DOT4_US);
-        LLVMValueRef c = field(e, d->c, d->lanes, j, bits, true);
+        LLVMValueRef b = field(e, d->b, d->lanes, j, bits, first_is_signed(d->op));
+        LLVMValueRef c = field(e, d->c, d->lanes, j, bits, second_is_signed(d->op));
         sum = LLVMBuildAdd(e->b, sum, LLVMBuildMul(e->b, b, c, ""), "");
     }
     return sum;
@@ -41,10 +44,15 @@ static LLVMValueRef vpdpbusd(emit *e, int lanes, LLVMValueRef acc, LLVMValueRef 
     return call_target_intrinsic(e, name, args, 3);
 }
 
-// Signed times signed: b + 128 is unsigned, so 128 * c is subtracted from the result.
+// Signed times signed: b + 128 is unsigned, so 128 * c is subtracted from the result. Unsigned times unsigned: c - 128 is
+// signed, so -128 * b is.
 static LLVMValueRef x86_vnni(emit *e, const dot *d) {
     if (d->op == L_DOT4_US) return vpdpbusd(e, d->lanes, d->acc, d->b, d->c);
     LLVMValueRef offset = word(e, d->lanes, (int32_t)0x80808080u);
+    if (d->op == L_DOT4_UU) {
+        LLVMValueRef all = vpdpbusd(e, d->lanes, d->acc, d->b, LLVMBuildXor(e->b, d->c, offset, ""));
+        return LLVMBuildSub(e->b, all, vpdpbusd(e, d->lanes, word(e, d->lanes, 0), d->b, offset), "");
+    }
     LLVMValueRef sum = vpdpbusd(e, d->lanes, d->acc, LLVMBuildXor(e->b, d->b, offset, ""), d->c);
     LLVMValueRef extra = vpdpbusd(e, d->lanes, word(e, d->lanes, 0), offset, d->c);
     return LLVMBuildSub(e->b, sum, extra, "");
@@ -74,8 +82,8 @@ static LLVMValueRef by_halves(emit *e, const dot *d) {
     if (d->op == L_DOT2) return LLVMBuildAdd(e->b, d->acc, products_of_halves(e, d->lanes, d->b, d->c), "");
     LLVMValueRef sum = d->acc;
     for (int odd = 0; odd < 2; odd++) {
-        LLVMValueRef b = bytes_as_halves(e, d->b, d->lanes, odd, d->op == L_DOT4_SS);
-        LLVMValueRef c = bytes_as_halves(e, d->c, d->lanes, odd, true);
+        LLVMValueRef b = bytes_as_halves(e, d->b, d->lanes, odd, first_is_signed(d->op));
+        LLVMValueRef c = bytes_as_halves(e, d->c, d->lanes, odd, second_is_signed(d->op));
         sum = LLVMBuildAdd(e->b, sum, products_of_halves(e, d->lanes, b, c), "");
     }
     return sum;
@@ -105,6 +113,7 @@ static LLVMValueRef aarch64_bytes(emit *e, const char *name, LLVMValueRef acc, L
 static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
     static const char sdot[] = "llvm.aarch64.neon.sdot";
     if (d->op == L_DOT4_SS) return aarch64_bytes(e, sdot, d->acc, d->b, d->c);
+    if (d->op == L_DOT4_UU) return aarch64_bytes(e, "llvm.aarch64.neon.udot", d->acc, d->b, d->c);
     if (e->t->i8mm) return aarch64_bytes(e, "llvm.aarch64.neon.usdot", d->acc, d->b, d->c);
     LLVMValueRef offset = word(e, 4, (int32_t)0x80808080u);
     LLVMValueRef sum = aarch64_bytes(e, sdot, d->acc, LLVMBuildXor(e->b, d->b, offset, ""), d->c);
@@ -113,20 +122,24 @@ static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
 
 // Without the dot product: sums of two 16-bit products each, from the low and from the high bytes.
 static LLVMValueRef aarch64_halves(emit *e, const dot *d) {
+    bool is_signed = d->op == L_DOT4_SS;
     LLVMTypeRef bytes = type_of(e, lt(LK_I8, 16)), halves = type_of(e, lt(LK_I16, 8)),
                 types[2] = {words(e, 4), halves};
     LLVMValueRef b = LLVMBuildBitCast(e->b, d->b, bytes, ""), c = LLVMBuildBitCast(e->b, d->c, bytes, ""),
                  sum[2];
     for (int i = 0; i < 2; i++) {
         LLVMValueRef part[2] = {slice(e, b, 8 * i, 8), slice(e, c, 8 * i, 8)};
-        LLVMValueRef product = call_intrinsic(e, "llvm.aarch64.neon.smull", &halves, 1, part, 2);
-        sum[i] = call_intrinsic(e, "llvm.aarch64.neon.saddlp", types, 2, &product, 1);
+        LLVMValueRef product = call_intrinsic(
+            e, is_signed ? "llvm.aarch64.neon.smull" : "llvm.aarch64.neon.umull", &halves, 1, part, 2);
+        sum[i] = call_intrinsic(e, is_signed ? "llvm.aarch64.neon.saddlp" : "llvm.aarch64.neon.uaddlp", types,
+                                2, &product, 1);
     }
     return LLVMBuildAdd(e->b, d->acc, call_intrinsic(e, "llvm.aarch64.neon.addp", types, 1, sum, 2), "");
 }
 
 static LLVMValueRef aarch64_block(emit *e, const dot *d) {
     if (d->op == L_BLOCK_SS8) return aarch64_bytes(e, "llvm.aarch64.neon.smmla", d->acc, d->b, d->c);
+    if (d->op == L_BLOCK_UU8) return aarch64_bytes(e, "llvm.aarch64.neon.ummla", d->acc, d->b, d->c);
     if (d->op == L_BLOCK_US8) return aarch64_bytes(e, "llvm.aarch64.neon.usmmla", d->acc, d->b, d->c);
     LLVMTypeRef types[2] = {type_of(e, lt(LK_F32, 4)), type_of(e, lt(LK_BF16, 8))};
     LLVMValueRef c = LLVMIsABitCastInst(d->c) ? LLVMGetOperand(d->c, 0) : d->c; // a lane of floats stays one
@@ -152,7 +165,8 @@ static LLVMValueRef arm_dsp(emit *e, const dot *d) {
     if (d->op == L_DOT2) return smlad(e, d->b, d->c, d->acc);
     LLVMValueRef sum = d->acc;
     for (int odd = 0; odd < 2; odd++)
-        sum = smlad(e, two_bytes(e, d->b, odd, d->op == L_DOT4_SS), two_bytes(e, d->c, odd, true), sum);
+        sum = smlad(e, two_bytes(e, d->b, odd, first_is_signed(d->op)),
+                    two_bytes(e, d->c, odd, second_is_signed(d->op)), sum);
     return sum;
 }
 
@@ -171,7 +185,7 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
     }
-    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && op == L_DOT4_SS) {
+    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && (op == L_DOT4_SS || op == L_DOT4_UU)) {
         *most = 4;
         return aarch64_halves;
     }

@@ -64,16 +64,17 @@ static float add_pair_x86(float acc, uint64_t x, uint64_t y) {
 }
 
 // ---------------------------------------------------------------- bytes
-static uint64_t add_bytes(bool is_unsigned, uint64_t acc, uint64_t x, uint64_t y) {
+static uint64_t add_bytes(lop op, uint64_t acc, uint64_t x, uint64_t y) {
     for (int i = 0; i < 32; i += 8) {
-        int64_t left = is_unsigned ? (uint8_t)(x >> i) : (int8_t)(x >> i);
-        acc += (uint64_t)(left * (int8_t)(y >> i));
+        int64_t left = op == L_BLOCK_SS8 ? (int8_t)(x >> i) : (uint8_t)(x >> i);
+        int64_t right = op == L_BLOCK_UU8 ? (uint8_t)(y >> i) : (int8_t)(y >> i);
+        acc += (uint64_t)(left * right);
     }
     return leval_fit(LK_I32, acc);
 }
 
 static uint64_t add_words(lop op, uint64_t acc, uint64_t x, uint64_t y) {
-    if (!is_float_op(op)) return add_bytes(op == L_BLOCK_US8, acc, x, y);
+    if (!is_float_op(op)) return add_bytes(op, acc, x, y);
     float sum = (float)leval_float(LK_F32, acc);
     sum = op == L_PAIR_BF16 ? add_pair_x86(sum, x, y) : add_pair(sum, x, y);
     return leval_float_word(LK_F32, (double)sum);

@@ -200,8 +200,8 @@ static uint64_t dot(lop op, uint64_t acc, uint32_t x, uint32_t y) {
     lkind k = op == L_DOT2 ? LK_I16 : LK_I8;
     for (int i = 0; i < n; i++) {
         uint64_t a = leval_fit(k, x >> i * w), b = leval_fit(k, y >> i * w);
-        int64_t left = op == L_DOT4_US ? (int64_t)a : leval_signed(k, a);
-        acc += (uint64_t)(left * leval_signed(k, b));
+        int64_t left = op == L_DOT4_US || op == L_DOT4_UU ? (int64_t)a : leval_signed(k, a);
+        acc += (uint64_t)(left * (op == L_DOT4_UU ? (int64_t)b : leval_signed(k, b)));
     }
     return leval_fit(LK_I32, acc);
 }

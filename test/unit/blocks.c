@@ -29,13 +29,15 @@ static void blocks_of_bytes(void **state) {
     const uint64_t *const operands[] = {words[0], words[1], words[2]};
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) {
-            int us = 2 * i + j - 2, ss = us;
+            int us = 2 * i + j - 2, ss = us, uu = us;
             for (int k = 0; k < 8; k++) {
                 us += b[8 * i + k] * (int8_t)c[8 * j + k];
                 ss += (int8_t)b[8 * i + k] * (int8_t)c[8 * j + k];
+                uu += b[8 * i + k] * c[8 * j + k];
             }
             assert_int_equal((int32_t)block_lane(L_BLOCK_US8, operands, 2 * i + j), us);
             assert_int_equal((int32_t)block_lane(L_BLOCK_SS8, operands, 2 * i + j), ss);
+            assert_int_equal((int32_t)block_lane(L_BLOCK_UU8, operands, 2 * i + j), uu);
         }
 }
 
@@ -115,9 +117,9 @@ static void wrong_blocks_are_refused(void **state) {
     (void)state;
     const target none = {0}, both = {.i8mm = true, .bf16mm = true, .bf16_pairs = true};
     ltype ints = lt(LK_I32, 4), floats = lt(LK_F32, 4);
-    static const lop ops[] = {L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, L_DOT2_BF16, L_PAIR_BF16};
-    for (int i = 0; i < 5; i++) {
-        ltype sum = i < 2 ? ints : floats, other = i < 2 ? floats : ints;
+    static const lop ops[] = {L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_UU8, L_BLOCK_BF16, L_DOT2_BF16, L_PAIR_BF16};
+    for (int i = 0; i < 6; i++) {
+        ltype sum = i < 3 ? ints : floats, other = i < 3 ? floats : ints;
         assert_null(error_of(ops[i], sum, ints, &both));
         assert_non_null(error_of(ops[i], sum, ints, &none));
         assert_non_null(error_of(ops[i], other, ints, &both));
@@ -138,14 +140,18 @@ static value *apply(graph *g, const char *op, int n, value **in) {
     return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, "");
 }
 
-// x w of bytes, or Relu(x w) w rounded to bf16; w has 64 rows.
-static program *product(arena *a, diag *d, bool of_bytes, int64_t rows) {
+// x w of bytes, or Relu(x w) w rounded to bf16; w has 64 rows. Bytes of w are an input if w is unsigned: those of constants
+// would change their sign.
+static program *product(arena *a, diag *d, dtype xt, dtype wt, int64_t rows) {
+    bool of_bytes = xt != DT_F32;
     module *m = module_new(a, d, "blocks.onnx");
     graph *g = graph_new(m, NULL, "blocks");
     m->main = g, m->name = "blocks";
-    dim *size[2] = {dim_const(m->dims, rows), dim_const(m->dims, 64)};
-    value *x = graph_add_input(g, "x", type_tensor(a, of_bytes ? DT_I8 : DT_F32, 2, size)),
-          *w = filled(g, "w", of_bytes ? DT_I8 : DT_F32, 64, 64), *y;
+    dim *size[3] = {dim_const(m->dims, rows), dim_const(m->dims, 64), dim_const(m->dims, 64)};
+    value *x = graph_add_input(g, "x", type_tensor(a, xt, 2, size)),
+          *w = wt == DT_U8 ? graph_add_input(g, "w", type_tensor(a, wt, 2, size + 1))
+                           : filled(g, "w", wt, 64, 64),
+          *y;
     y = apply(g, of_bytes ? "MatMulInteger" : "MatMul", 2, (value *[]){x, w});
     if (!of_bytes) y = apply(g, "MatMul", 2, (value *[]){apply(g, "Relu", 1, &y), w});
     graph_add_output(g, y);
@@ -154,13 +160,14 @@ static program *product(arena *a, diag *d, bool of_bytes, int64_t rows) {
     return lower_module(m);
 }
 
-static const char *code_for(arena *a, diag *d, const char *cpu, const char *features, bool of_bytes,
+static const char *code_for(arena *a, diag *d, const char *cpu, const char *features, dtype x, dtype w,
                             int64_t rows) {
+    bool of_bytes = x != DT_F32;
     target_options o = {.triple = "aarch64-linux-gnu", .cpu = cpu, .features = features, .fp = FP_DEFAULT};
     o.precision = of_bytes ? PRECISION_OWN : PRECISION_BF16;
     target *t = target_from_options(a, d, &o);
     t->bf16_products = t->half_units = !of_bytes;
-    program *p = product(a, d, of_bytes, rows);
+    program *p = product(a, d, x, w, rows);
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *m = loops_machine_new(a, d, p, t);
     bytes code = llvm_emit(m->module, EMIT_ASM, a, d);
@@ -168,14 +175,15 @@ static const char *code_for(arena *a, diag *d, const char *cpu, const char *feat
 }
 
 // The instruction for so many rows, NULL: none of the others either.
-static void check_code(const char *cpu, const char *features, bool of_bytes, int64_t rows,
+static void check_code(const char *cpu, const char *features, dtype x, dtype w, int64_t rows,
                        const char *wanted) {
-    static const char *const all[] = {"\tsdot", "\tusdot", "\tsmmla", "\tusmmla", "\tbfdot", "\tbfmmla"};
+    static const char *const all[] = {"\tsdot",   "\tudot",  "\tusdot", "\tsmmla",
+                                      "\tusmmla", "\tummla", "\tbfdot", "\tbfmmla"};
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
-    const char *code = code_for(a, &d, cpu, features, of_bytes, rows);
+    const char *code = code_for(a, &d, cpu, features, x, w, rows);
     for (size_t j = 0; j < sizeof all / sizeof *all; j++) {
         bool want = wanted && !strcmp(all[j] + 1, wanted);
         if ((strstr(code, all[j]) != NULL) != want)
@@ -201,10 +209,28 @@ static void cpus_use_their_units(void **state) {
                {"neoverse-n1", "+bf16", "sdot", "sdot", "bfmmla", "bfdot"},
                {"neoverse-n2", "-i8mm,-bf16", "sdot", "sdot", NULL, NULL}};
     for (size_t j = 0; j < sizeof all / sizeof *all; j++) {
-        check_code(all[j].cpu, all[j].features, true, 8, all[j].rows);
-        check_code(all[j].cpu, all[j].features, true, 1, all[j].row);
-        check_code(all[j].cpu, all[j].features, false, 8, all[j].bf16_rows);
-        check_code(all[j].cpu, all[j].features, false, 1, all[j].bf16_row);
+        const char *cpu = all[j].cpu, *features = all[j].features;
+        check_code(cpu, features, DT_I8, DT_I8, 8, all[j].rows);
+        check_code(cpu, features, DT_I8, DT_I8, 1, all[j].row);
+        check_code(cpu, features, DT_F32, DT_F32, 8, all[j].bf16_rows);
+        check_code(cpu, features, DT_F32, DT_F32, 1, all[j].bf16_row);
+    }
+}
+
+// Without the mixed product, A takes the sign of B.
+static void signs_have_products(void **state) {
+    (void)state;
+    static const struct {
+        dtype x, w;
+        const char *dot, *block;
+    } all[] = {{DT_I8, DT_I8, "sdot", "smmla"},
+               {DT_U8, DT_I8, "sdot", "usmmla"},
+               {DT_I8, DT_U8, "udot", "usmmla"},
+               {DT_U8, DT_U8, "udot", "ummla"}};
+    for (size_t j = 0; j < sizeof all / sizeof *all; j++) {
+        check_code("neoverse-n1", "", all[j].x, all[j].w, 64, all[j].dot);
+        check_code("neoverse-n2", "", all[j].x, all[j].w, 64, all[j].block);
+        check_code("cortex-a72", "", all[j].x, all[j].w, 64, NULL);
     }
 }
 
@@ -212,7 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_bytes),          cmocka_unit_test(sums_of_bf16_round_to_odd),
         cmocka_unit_test(pairs_of_x86_round_twice), cmocka_unit_test(wrong_blocks_are_refused),
-        cmocka_unit_test(cpus_use_their_units),
+        cmocka_unit_test(cpus_use_their_units),     cmocka_unit_test(signs_have_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

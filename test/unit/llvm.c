@@ -624,8 +624,10 @@ static void test_partial(void **state) { (void)state, at_all_levels(check_partia
 static int32_t dot_of(lop op, int32_t acc, uint32_t x, uint32_t y) {
     uint32_t sum = (uint32_t)acc;
     for (int j = 0; j < 4 && op != L_DOT2; j++) {
-        int32_t u = op == L_DOT4_US ? (uint8_t)(x >> 8 * j) : (int8_t)(x >> 8 * j);
-        sum += (uint32_t)(u * (int8_t)(y >> 8 * j));
+        bool first = op == L_DOT4_SS, second = op != L_DOT4_UU;
+        int32_t u = first ? (int8_t)(x >> 8 * j) : (uint8_t)(x >> 8 * j);
+        int32_t v = second ? (int8_t)(y >> 8 * j) : (uint8_t)(y >> 8 * j);
+        sum += (uint32_t)(u * v);
     }
     for (int j = 0; j < 2 && op == L_DOT2; j++)
         sum += (uint32_t)((int16_t)(x >> 16 * j) * (int16_t)(y >> 16 * j));
@@ -633,29 +635,30 @@ static int32_t dot_of(lop op, int32_t acc, uint32_t x, uint32_t y) {
 }
 
 static void check_dots_of(const char *cpu, int lanes) {
-    static const lop ops[] = {L_DOT4_US, L_DOT4_SS, L_DOT2};
+    static const lop ops[] = {L_DOT4_US, L_DOT4_SS, L_DOT4_UU, L_DOT2};
+    enum { OPS = sizeof ops / sizeof *ops };
     bench *t = begin(NULL, cpu);
     ins *pa = pointer(t, "a", LK_I32), *pb = pointer(t, "b", LK_I32), *pc = pointer(t, "c", LK_I32);
     lbuild *b = body(t);
     ins *x = lb_load(b, lt(LK_I32, lanes), pa, lb_idx(b, 0), 0),
         *y = lb_load(b, lt(LK_I32, lanes), pb, lb_idx(b, 0), 0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < OPS; i++) {
         ins *acc = lb_load(b, lt(LK_I32, lanes), pc, lb_idx(b, i * lanes), 0);
         lb_store(b, pc, lb_idx(b, i * lanes), lb_dot(b, ops[i], acc, x, y), 0);
     }
     fn3 *f = finish(t);
     uint32_t u[32], v[32];
-    int32_t c[3 * 32], expected[3 * 32];
+    int32_t c[OPS * 32], expected[OPS * 32];
     for (int i = 0; i < lanes; i++) {
         u[i] = i == 0 ? 0xffffffffu : i == 1 ? 0x80808080u : (uint32_t)i * 2654435761u;
         v[i] = i == 0 ? 0x7f7f7f7fu : i == 1 ? 0x80808080u : (uint32_t)i * 2246822519u;
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < OPS; k++) {
             c[k * lanes + i] = i * 1000 - 7;
             expected[k * lanes + i] = dot_of(ops[k], c[k * lanes + i], u[i], v[i]);
         }
     }
     f(u, v, c, 0);
-    assert_memory_equal(c, expected, 3 * (size_t)lanes * sizeof *c);
+    assert_memory_equal(c, expected, OPS * (size_t)lanes * sizeof *c);
     arena_destroy(t->arena);
 }
 

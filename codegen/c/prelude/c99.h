@@ -233,14 +233,15 @@ INLINE float ox_to_odd_f32(double x) {
     return ox_from_bits_f32((ox_bits_f32(r) - (ox_abs_f64((double)r) > ox_abs_f64(x))) | 1);
 }
 
-//each KIND  us  ss
-//each TYPE  uint8_t  int8_t
-//each BYTES  four unsigned bytes of a with four signed ones of b  four signed bytes
+//each KIND  us  ss  uu
+//each TYPE  uint8_t  int8_t  uint8_t
+//each OTHER  int8_t  int8_t  uint8_t
+//each BYTES  four unsigned bytes of a with four signed ones of b  four signed bytes  four unsigned bytes
 //: dot4_KIND
 // acc + sum of the products of BYTES.
 INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
     int32_t sum = 0;
-    for (int i = 0; i < 32; i += 8) sum += (TYPE)(a >> i) * (int8_t)(b >> i);
+    for (int i = 0; i < 32; i += 8) sum += (TYPE)(a >> i) * (OTHER)(b >> i);
     return (int32_t)((uint32_t)acc + (uint32_t)sum);
 }
 

@@ -55,8 +55,8 @@ INLINE uint16_t ox_f32_to_bf16(float x) {
 #endif
 }
 
-//each KIND  us  ss
-//each TYPE  u32.s32  s32.s32
+//each KIND  us  ss  uu
+//each TYPE  u32.s32  s32.s32  u32.u32
 //: dot4_KIND device
 INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
     asm("dp4a.TYPE %0, %1, %2, %0;" : "+r"(acc) : "r"(a), "r"(b));

@@ -5,6 +5,12 @@
 //     a[r] = A[m0 + r][k ...]                    a word in all lanes, or a register of four words
 //     for w < W: for r, v: acc[r][v] = dot(acc[r][v], word w of a[r], B[n0 ...][k + w])
 //
+// Where the unit has no product for the operands' signs (flips_a), the bytes of A are off by -128 or 128, and so are the sums
+// by that times B's bytes, which `extra` adds up for each vector:
+//
+//   for w < W: for v: extra[v] = dot(extra[v], 0x80808080, B[n0 ...][k + w])
+//   for r, v: acc[r][v] -= extra[v]
+//
 // Blocks: acc[r][v] and acc[r + 1][v] of rows in pairs hold the left and the right blocks of vector v's columns.
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_blocks.h"
@@ -16,6 +22,7 @@ typedef struct group_step {
     ins *left; // elements that count, NULL: all
     ins *at_a, *row;
     ins *a[MAX_ROWS]; // all words of each row, but for UNIT_WORDS
+    ins **extra;      // NULL: A has its own sign
 } group_step;
 
 static group_unit unit_for(const tiling *t) { return unit_of(t->e->t, t->c, t->group); }
@@ -80,17 +87,26 @@ static void load_words(tiling *t, ins *at_b, int v, ins *by[BLOCK_WORDS]) {
     }
 }
 
+static ins *top_bits(lbuild *b, ltype words) { return lb_int(b, words, (int32_t)0x80808080); }
+
 // ---------------------------------------------------------------- products
-static void add_product(tiling *t, ins *sum, ins *a, ins *b) {
+static void add_product(tiling *t, const group_step *s, ins *sum, ins *a, ins *b) {
     lbuild *l = &t->e->b;
-    lb_set(l, sum, group_products(t->e, t->c, unit_for(t), lb_get(l, sum), a, b));
+    lb_set(l, sum, group_products(t->e, t->c, unit_for(t), s->extra != NULL, lb_get(l, sum), a, b));
+}
+
+static void add_extra(tiling *t, const group_step *s, int v, ins *b) {
+    if (s->extra) add_product(t, s, s->extra[v], top_bits(&t->e->b, lt(LK_I32, t->lanes)), b);
 }
 
 // Word w of a row in all lanes. LLVM finds the instructions for pairs by a lane of floats.
 static ins *splat_word(tiling *t, const group_step *s, int r, int w) {
     lbuild *b = &t->e->b;
     ins *words = s->a[r];
-    if (!words) return lb_splat(b, word_of_a(t, row_at(t, s, r), s, w), t->lanes);
+    if (!words) {
+        words = word_of_a(t, row_at(t, s, r), s, w);
+        if (s->extra) words = lb_bin(b, L_XOR, words, top_bits(b, words->type));
+    }
     if (words->type.lanes == 1) return lb_splat(b, words, t->lanes);
     if (group_elements(t->c) == 2) words = lb_bitcast(b, lt(LK_F32, words->type.lanes), words);
     return lb_bitcast(b, lt(LK_I32, t->lanes), lb_splat(b, lb_extract(b, words, w), t->lanes));
@@ -128,8 +144,10 @@ static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s,
         load_words(t, at_b, v, fb);
         for (int w = 0; w < BLOCK_WORDS && split; w++)
             add_pairs(t, x, acc, s, BLOCK_WORDS * g + w, v, 1, &fb[w]);
-        for (int w = 0; w < BLOCK_WORDS && !split; w++)
-            for (int r = 0; r < x->rows; r++) add_product(t, acc[r * x->vectors + v], fa[r][w], fb[w]);
+        for (int w = 0; w < BLOCK_WORDS && !split; w++) {
+            for (int r = 0; r < x->rows; r++) add_product(t, s, acc[r * x->vectors + v], fa[r][w], fb[w]);
+            add_extra(t, s, v, fb[w]);
+        }
     }
 }
 
@@ -144,8 +162,9 @@ static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, 
     }
     for (int r = 0; r < x->rows; r++) {
         ins *fa = splat_word(t, s, r, g);
-        for (int v = 0; v < x->vectors; v++) add_product(t, acc[r * x->vectors + v], fa, fb[v]);
+        for (int v = 0; v < x->vectors; v++) add_product(t, s, acc[r * x->vectors + v], fa, fb[v]);
     }
+    for (int v = 0; v < x->vectors; v++) add_extra(t, s, v, fb[v]);
 }
 
 static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
@@ -162,7 +181,8 @@ static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s,
         ins *half[2];
         load_halves(t, at_b, v, half);
         for (int r = 0; r < x->rows; r += 2)
-            for (int h = 0; h < 2; h++) add_product(t, acc[(r + h) * x->vectors + v], pair[r / 2], half[h]);
+            for (int h = 0; h < 2; h++)
+                add_product(t, s, acc[(r + h) * x->vectors + v], pair[r / 2], half[h]);
     }
 }
 
@@ -172,8 +192,10 @@ static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_st
     s.row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
     s.at_a = emit_index(e, t->a->offset);
-    for (int r = 0; r < x->rows && unit_for(t) != UNIT_WORDS; r++)
+    for (int r = 0; r < x->rows && unit_for(t) != UNIT_WORDS; r++) {
         s.a[r] = words_of_a(t, row_at(t, &s, r), &s);
+        if (s.extra) s.a[r] = lb_bin(b, L_XOR, s.a[r], top_bits(b, s.a[r]->type));
+    }
     for (int g = 0; g < s.words / words_in_group(t); g++) {
         ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
         emit_prefetch(t, group);
@@ -185,14 +207,14 @@ static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_st
 }
 
 // Whole steps from *begin on.
-static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins **begin, int words) {
+static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins **begin, group_step s) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    int step = words * group_elements(t->c);
+    int step = s.words * group_elements(t->c);
     ins *extent = emit_dim(e, e->extent[t->group_axis]), *end = emit_int_floor(b, extent, step);
     if (same_index(*begin, end)) return;
     scope loop = scope_axis(e, t->group_axis, *begin, end, step, LOOP_SERIAL);
-    add_step(t, x, acc, start_b, (group_step){.words = words});
+    add_step(t, x, acc, start_b, s);
     scope_close(e, loop);
     *begin = end;
 }
@@ -203,21 +225,34 @@ static int scalar_words(const tiling *t, const ins *extent) {
     return extent->i % (4 * t->group) == 0 ? 4 : extent->i % (2 * t->group) == 0 ? 2 : 1;
 }
 
+static void subtract_extra(tiling *t, const tile *x, ins **acc, ins *const *extra) {
+    lbuild *b = &t->e->b;
+    for (int i = 0; i < x->rows * x->vectors; i++)
+        lb_set(b, acc[i], lb_sub(b, lb_get(b, acc[i]), lb_get(b, extra[i % x->vectors])));
+}
+
 void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[t->group_axis]), *begin = lb_idx(b, 0);
-    if (unit_for(t) != UNIT_WORDS) whole_steps(t, x, acc, start_b, &begin, t->lanes);
-    int words = scalar_words(t, extent) * words_in_group(t);
-    whole_steps(t, x, acc, start_b, &begin, words);
+    ins *extra[MAX_VECTORS];
+    bool flips = flips_a(e->t, t->c, t->group);
+    for (int v = 0; v < x->vectors && flips; v++)
+        extra[v] = lb_var(b, "extra", lb_int(b, lt(LK_I32, t->lanes), 0));
+    group_step s = {.words = t->lanes, .extra = flips ? extra : NULL};
+    if (unit_for(t) != UNIT_WORDS) whole_steps(t, x, acc, start_b, &begin, s);
+    s.words = scalar_words(t, extent) * words_in_group(t);
+    whole_steps(t, x, acc, start_b, &begin, s);
     if (!same_index(begin, extent)) {
         ins *left = lb_sub(b, extent, begin);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         e->counter[t->group_axis] = begin;
-        add_step(t, x, acc, start_b, (group_step){.words = words_in_group(t), .left = left});
+        s.words = words_in_group(t), s.left = left;
+        add_step(t, x, acc, start_b, s);
         scope_close(e, some);
     }
     e->counter[t->group_axis] = NULL;
+    if (flips) subtract_extra(t, x, acc, extra);
 }
 
 // ---------------------------------------------------------------- blocks

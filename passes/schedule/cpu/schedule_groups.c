@@ -12,12 +12,9 @@ static bool is_plain_byte(const expr *term, const expr *read) {
            (t == DT_I8 || t == DT_U8);
 }
 
-// No target multiplies two unsigned operands.
 static bool are_bytes(const contraction *c) {
-    if (c->s->states.at[0].dtype != DT_I32 || !is_plain_byte(c->term_a, c->a) ||
-        !is_plain_byte(c->term_b, c->b))
-        return false;
-    return c->a->buffer->dtype == DT_I8 || c->b->buffer->dtype == DT_I8;
+    return c->s->states.at[0].dtype == DT_I32 && is_plain_byte(c->term_a, c->a) &&
+           is_plain_byte(c->term_b, c->b);
 }
 
 static bool are_pairs(const contraction *c) {
@@ -112,6 +109,14 @@ group_unit unit_of(const target *t, const contraction *c, int packed) {
     return t->arch.dot_lanes && (elements == 4 ? t->vnni : t->bf16mm) ? UNIT_LANES : UNIT_WORDS;
 }
 
+bool flips_a(const target *t, const contraction *c, int packed) {
+    if (group_elements(c) != 4 || word_elements(c) || !t->vector_bits || unit_of(t, c, packed) == UNIT_BLOCKS)
+        return false;
+    bool mixed = c->a->buffer->dtype != c->b->buffer->dtype;
+    return t->arch.dot_signed ? mixed && !t->i8mm
+                              : t->arch.dot_unsigned && t->vnni && !mixed && c->a->buffer->dtype == DT_U8;
+}
+
 // Blocks: half of a register of A for each row. Lanes: a register of A for each row, since its four words are taken
 // one after the other, and two more for words of wide groups. Words: pairs are two vectors of f32 each. Without VNNI x86
 // widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2 x 2 sums and their operands
@@ -121,6 +126,7 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
     int free = t->vector_regs - 3;
     if (!t->vector_bits) return 2;
     if (word_elements(c)) return (t->vector_regs - 2 * vectors - 2) / vectors;
+    if (flips_a(t, c, packed)) free -= vectors + 1;
     switch (unit_of(t, c, packed)) {
     case UNIT_BLOCKS: return 2 * free / (2 * vectors + 1) / 2 * 2;
     case UNIT_LANES: return (free - vectors - (packed > group_elements(c) ? 2 : 0)) / (vectors + 1);
@@ -170,24 +176,33 @@ ins *half_of_pairs(lbuild *b, ins *x, bool high) {
     return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
 }
 
-// The instruction for sums of bytes by signs, or of bf16; *swaps: its first operand must be B.
-static lop product_of(const contraction *c, lop us, lop ss, lop bf16, bool *swaps) {
-    bool a = c->a->buffer->dtype == DT_I8, b = c->b->buffer->dtype == DT_I8;
+// The products of a unit: of bytes by whether A and B are signed, and of bf16.
+typedef struct products {
+    lop bytes[2][2], bf16;
+} products;
+static const products of_blocks = {{{L_BLOCK_UU8, L_BLOCK_US8}, {L_BLOCK_US8, L_BLOCK_SS8}}, L_BLOCK_BF16};
+static const products of_lanes = {{{L_DOT4_UU, L_DOT4_US}, {L_DOT4_US, L_DOT4_SS}}, L_DOT2_BF16};
+static const products of_words = {{{L_DOT4_UU, L_DOT4_US}, {L_DOT4_US, L_DOT4_SS}}, L_PAIR_BF16};
+
+// *swaps: its first operand must be B.
+static lop product_of(const contraction *c, const products *p, bool flipped, bool *swaps) {
+    bool a = (c->a->buffer->dtype == DT_I8) != flipped, b = c->b->buffer->dtype == DT_I8;
     *swaps = a && !b && group_elements(c) == 4;
-    return group_elements(c) == 2 ? bf16 : a && b ? ss : us;
+    return group_elements(c) == 2 ? p->bf16 : p->bytes[a][b];
 }
 
-ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b) {
+ins *group_products(emitter *e, const contraction *c, group_unit unit, bool flipped, ins *acc, ins *a,
+                    ins *b) {
+    static const products *const of[] = {
+        [UNIT_WORDS] = &of_words, [UNIT_LANES] = &of_lanes, [UNIT_BLOCKS] = &of_blocks};
     bool swaps;
-    lop pair = unit == UNIT_LANES ? L_DOT2_BF16 : L_PAIR_BF16;
-    lop op = unit == UNIT_BLOCKS ? product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps)
-                                 : product_of(c, L_DOT4_US, L_DOT4_SS, pair, &swaps);
+    lop op = product_of(c, of[unit], flipped, &swaps);
     if (unit == UNIT_LANES && op != L_DOT4_US) swaps = true; // the processor takes a lane of its last operand
     return lb_dot(&e->b, op, acc, swaps ? b : a, swaps ? a : b);
 }
 
 bool blocks_are_transposed(const contraction *c) {
     bool swaps;
-    product_of(c, L_BLOCK_US8, L_BLOCK_SS8, L_BLOCK_BF16, &swaps);
+    product_of(c, &of_blocks, false, &swaps);
     return swaps;
 }

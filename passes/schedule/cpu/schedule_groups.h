@@ -34,7 +34,10 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
 ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n);
 // The low or high bf16 of each lane as f32.
 ins *half_of_pairs(lbuild *b, ins *x, bool high);
+// Whether the unit has no product for these signs, but for A with the other one: the top bit of A's bytes is flipped.
+bool flips_a(const target *t, const contraction *c, int packed);
 // Not for pairs as words without t->bf16_pairs: their elements are multiplied one by one.
-ins *group_products(emitter *e, const contraction *c, group_unit unit, ins *acc, ins *a, ins *b);
+ins *group_products(emitter *e, const contraction *c, group_unit unit, bool flipped, ins *acc, ins *a,
+                    ins *b);
 bool blocks_are_transposed(const contraction *c); // the sums of a block lie column by column
 #endif
