@@ -6,6 +6,7 @@
 #include "passes/layout/concat_elision.h"
 #include "passes/layout/copy_elision.h"
 #include "passes/layout/layout.h"
+#include "passes/memory/memory_plan.h"
 #include "passes/memory/spaces.h"
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
@@ -27,6 +28,7 @@ void pass_panels(pass_context *c) {
     if (wants_layouts(c)) pack_panels(c->program, c->target);
 }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
+void pass_order(pass_context *c) { c->changed |= order_kernels(c->program, c->target); }
 void pass_place(pass_context *c) { assign_spaces(c->program); }
 
 // ---------------------------------------------------------------- over the graph

@@ -75,6 +75,7 @@ void pass_split_stages(pass_context *c);
 void pass_split_axes(pass_context *c); // of which indices take quotients
 void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
+void pass_order(pass_context *c); // of kernels, by the peak of memory
 void pass_place(pass_context *c); // memory spaces: device, host or caller's choice
 
 // Replaces runtime symbols before[i], whose values became known, by now[i] in the whole module; returns

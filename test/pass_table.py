@@ -65,6 +65,9 @@ MODELS = {
     # Products that differ in a number.
     "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
   a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",
+    # Two large values that need not exist at the same time.
+    "branches": """g (float[8, 64] x) => (float[8, 4] y) <float[64, 512] u = ?, float[64, 512] v = ?, float[512, 4] w = ?> {
+  a = MatMul (x, u)   b = MatMul (x, v)   c = MatMul (a, w)   d = MatMul (b, w)   y = Add (c, d) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)

@@ -77,6 +77,8 @@ int text_equals(const char *s, size_t n, const char *word); // the n bytes equal
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
+// The same for a name, shortened in the middle to a column of about 60 characters: names often differ at their ends only.
+void text_add_short(text *t, const char *name);
 const char *safe_text(arena *a, const char *s); // all of it
 // A copy in which `with` is in place of such characters.
 char *blank_text(arena *a, const char *s, char with);

@@ -56,6 +56,7 @@ static const char *compose(diag *d, const loc *at, const diag_message *m) {
     text_printf(&t, "%s: ", severity_name(m->severity));
     text_add(&t, m->text);
     add_chain(&t, at);
+    if (m->table) text_printf(&t, "\n%s", m->table);
     if (m->hint) {
         text_add(&t, "\nhint: ");
         text_add(&t, m->hint);
@@ -84,7 +85,8 @@ static void send(diag *d, diag_severity severity, diag_class class, const loc *a
     diag_message *m = ARENA_NEW(d->arena, diag_message);
     *m = (diag_message){.severity = severity, .class = class, .text = safe(d, s), .loc = at};
     m->hint = d->pending_hint;
-    d->pending_hint = NULL;
+    m->table = d->pending_table;
+    d->pending_hint = d->pending_table = NULL;
     if (!m->hint && class == DIAG_DEFECT) m->hint = report_hint;
     m->full = compose(d, at, m);
     if (badness(class) > badness(d->class)) d->class = class;
@@ -119,6 +121,8 @@ void diag_hint(diag *d, const char *format, ...) {
     ARENA_VARIADIC(d->arena, s, format);
     d->pending_hint = safe(d, s);
 }
+
+void diag_table(diag *d, const char *lines) { d->pending_table = lines; }
 
 void diag_remark(diag *d, const loc *at, const char *format, ...) {
     if (!d->remarks) {

@@ -51,9 +51,10 @@ typedef enum diag_severity { SEV_REMARK, SEV_WARNING, SEV_ERROR } diag_severity;
 typedef struct diag_message {
     diag_severity severity;
     diag_class class;
-    const char *text; // without location and severity
-    const char *full; // as shown on a terminal, with the function chain and the hint
-    const char *hint; // NULL: none
+    const char *text;  // without location and severity
+    const char *full;  // as shown on a terminal, with the function chain and the hint
+    const char *hint;  // NULL: none
+    const char *table; // lines that belong to the text; NULL: none
     const loc *loc;
 } diag_message;
 
@@ -68,13 +69,14 @@ typedef struct diag {
     unsigned off, fatal; // warnings, as bits: those that are not shown, those that are errors
     diag_class class;    // worst class so far: DEFECT > USER > MISSING
     jmp_buf *jump;
-    const char *pending_hint;
+    const char *pending_hint, *pending_table;
     struct leftovers *leftovers; // removed by signals; NULL: not watched
     string_list inputs;          // files of models, which no output replaces (outfile.h)
 } diag;
 
 // Sets the hint of the next message.
 void diag_hint(diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void diag_table(diag *d, const char *lines); // of the next error; the caller makes names in it safe
 void diag_remark(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_warning(diag *d, warning w, const loc *at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -175,3 +175,15 @@ const char *nearest_word(arena *a, const char *s, const char *const *words, int 
     }
     return best;
 }
+
+void text_add_short(text *t, const char *name) {
+    enum { HEAD = 24, TAIL = 33 };
+    size_t n = strlen(name), head = HEAD, tail = n - TAIL;
+    if (n <= HEAD + TAIL + 3) {
+        text_add_safe(t, name, HEAD + TAIL + 3);
+        return;
+    }
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; // between characters of UTF-8
+    while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
+    text_add_safe(t, arena_printf(t->arena, "%.*s...%s", (int)head, name, name + tail), HEAD + TAIL + 3);
+}

@@ -54,6 +54,7 @@ static void show_json(const session *s, const diag_message *m) {
     if (m->loc && m->loc->op) json_text(&j, "op", m->loc->op), json_int(&j, "version", m->loc->version);
     json_text(&j, "message", m->text);
     if (m->hint) json_text(&j, "hint", m->hint);
+    if (m->table) json_text(&j, "table", m->table);
     json_close(&j, '}');
     fprintf(stderr, "%s\n", json_done(&j));
 }
@@ -65,7 +66,8 @@ static const char *sarif_result(const session *s, const diag_message *m) {
     json_open(&j, NULL, '{');
     json_text(&j, "level", m->severity == SEV_REMARK ? "note" : severity_word(m->severity));
     json_open(&j, "message", '{');
-    json_text(&j, "text", m->hint ? arena_printf(s->arena, "%s\nhint: %s", m->text, m->hint) : m->text);
+    const char *text = m->table ? arena_printf(s->arena, "%s\n%s", m->text, m->table) : m->text;
+    json_text(&j, "text", m->hint ? arena_printf(s->arena, "%s\nhint: %s", text, m->hint) : text);
     json_close(&j, '}');
     if (file || (m->loc && m->loc->node)) {
         json_open(&j, "locations", '['), json_open(&j, NULL, '{');

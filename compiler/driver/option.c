@@ -36,6 +36,21 @@ bool parse_real(const char *s, double *v) {
     return end != s && !*end && *v >= 0 && isfinite(*v);
 }
 
+int64_t parse_bytes(const char *s) {
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    if (end == s || errno || v < 0 || isspace((unsigned char)*s)) return -1;
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (unit) end += strncmp(end + 1, "iB", 2) == 0 ? 3 : 1;
+    for (int i = 0; unit && i <= unit - units; i++) {
+        if (v > INT64_MAX / 1024) return -1;
+        v *= 1024;
+    }
+    return *end ? -1 : v;
+}
+
 // ---------------------------------------------------------------- @FILE
 static char *read_file(arena *a, diag *d, const char *path) {
     FILE *f = fopen(path, "rb");

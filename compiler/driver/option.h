@@ -42,5 +42,6 @@ void option_help(text *out, const option *table);
 string_list split_words(arena *a, const char *s, char separator);
 // Parses all of s as a number of at least lo; false: it is not one.
 bool parse_int64(const char *s, int64_t lo, int64_t *v);
+int64_t parse_bytes(const char *s);        // "6000", "6K", "6KiB", "1MiB", "2G"; -1: not a size
 bool parse_real(const char *s, double *v); // finite, at least 0
 #endif

@@ -60,6 +60,11 @@ const option compile_options[] = {
      .incidental = true},
     {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
      "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh", .incidental = true},
+    {"--max-workspace", NULL, "BYTES", OPT_TEXT, AT(max_workspace), TARGET,
+     "most memory for the workspace, such as 6000 or 6K; fail with a table of what takes the space if the "
+     "model needs more"},
+    {"--max-flash", NULL, "BYTES", OPT_TEXT, AT(max_flash), TARGET,
+     "most bytes of code and constants; fail with a table of what takes the space if the model needs more"},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
      "libonnxc-rt.a for the target; default: the one installed with onnxc", .incidental = true},
 
@@ -325,6 +330,25 @@ const char *options_weights(const options *o) {
     return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
 }
 
+int64_t options_max_workspace(const options *o) {
+    return o->max_workspace ? parse_bytes(o->max_workspace) : -1;
+}
+int64_t options_max_flash(const options *o) { return o->max_flash ? parse_bytes(o->max_flash) : -1; }
+
+static void check_bytes(diag *d, const char *option, const char *said) {
+    if (said && parse_bytes(said) < 0)
+        diag_error(d, NULL, "%s=%s: expected bytes, such as 6000, 6K, 6KiB or 1MiB", option, said);
+}
+
+static void check_budgets(diag *d, const options *o) {
+    const format *f = format_of_options(o);
+    check_bytes(d, "--max-workspace", o->max_workspace);
+    check_bytes(d, "--max-flash", o->max_flash);
+    missing_if(d, o->max_workspace && options_for_gpu(o), "--max-workspace with --device=cuda");
+    missing_if(d, o->max_flash && f && f->text_target,
+               "--max-flash for C text, of which the C compiler makes the code,");
+}
+
 // Emitted code calls or defines other functions with these names.
 static bool is_other_function(const char *s) {
     static const char *const taken[] = {"main", "memcpy", "memmove", "memset", "memcmp", "malloc", "free"};
@@ -372,6 +396,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_device(a, d, o);
     check_cblas(d, o);
     check_precision(d, o);
+    check_budgets(d, o);
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);

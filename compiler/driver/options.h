@@ -11,6 +11,7 @@ typedef struct options {
     // target
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
+    const char *max_workspace, *max_flash;
     bool freestanding, debug_info, capacities;
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given
@@ -65,4 +66,7 @@ string_list options_passes(arena *a, const options *o); // of --passes; may be e
 const char *options_dim(const options *o, const char *name);
 int64_t options_size(const options *o, const char *name);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2
+// Bytes of --max-workspace and --max-flash; -1: not given.
+int64_t options_max_workspace(const options *o);
+int64_t options_max_flash(const options *o);
 #endif

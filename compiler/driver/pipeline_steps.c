@@ -6,6 +6,7 @@
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/driver/bind.h"
+#include "compiler/driver/budget.h"
 #include "compiler/driver/check_interface.h"
 #include "compiler/driver/custom.h"
 #include "compiler/driver/gpu_images.h"
@@ -204,7 +205,10 @@ void step_schedule(pipeline *p) {
     if (!gpu || p->gpu_target) schedule_for_host(p);
 }
 void step_memory(pipeline *p) { host_plan(p->host_builder); }
-void step_host(pipeline *p) { p->build = host_write(p->host_builder); }
+void step_host(pipeline *p) {
+    p->build = host_write(p->host_builder);
+    check_workspace(p);
+}
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
 void step_numbers(pipeline *p) {
     if (!p->target->arch.is_text) share_numbers(p->loops, p->diag);

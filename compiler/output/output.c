@@ -13,6 +13,7 @@
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/process.h"
+#include "compiler/driver/budget.h"
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
@@ -84,6 +85,7 @@ static bytes object_code(pipeline *p) {
     elf_check_data(p->diag, p->loops); // before machine code, which takes time
     bytes object = llvm_emit_object(p->loops, &by, p->arena, p->diag);
     if (p->build) note_stack(p, object);
+    check_flash(p, object);
     return object;
 }
 static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }

@@ -6,7 +6,7 @@
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"
-#include "passes/memory/memory_plan.h"
+#include "passes/memory/memory_peak.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,19 +138,6 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
     }
 }
 
-// Names often differ at their ends only: long ones are shortened in the middle, between characters of UTF-8.
-static void add_name(text *t, const char *name) {
-    enum { HEAD = 24, TAIL = 33 };
-    size_t n = strlen(name), head = HEAD, tail = n - TAIL;
-    if (n <= HEAD + TAIL + 3) {
-        text_add_safe(t, name, HEAD + TAIL + 3);
-        return;
-    }
-    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--;
-    while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
-    text_add_safe(t, arena_printf(t->arena, "%.*s...%s", (int)head, name, name + tail), HEAD + TAIL + 3);
-}
-
 static const char *macs_text(arena *a, const dim *macs) {
     if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
     return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
@@ -164,7 +151,7 @@ static void add_kernels(text *t, const report_part *part) {
     for (int i = 0; i < g->kernels.n; i++) {
         const kernel *k = g->kernels.at[i];
         text_printf(t, "  %4d ", part->first_kernel + i);
-        add_name(t, k->name);
+        text_add_short(t, k->name);
         text_printf(t, "  [%s]%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
         report_gpu_text(t, part, g->kernels.at[i]);
     }
@@ -176,17 +163,25 @@ static const char *dim_bytes_text(arena *a, const dim *d) {
 
 static const char *place_name(const allocation *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
 
-static void add_memory(text *t, const memory_plan *plan) {
+static void add_memory(text *t, const report_part *part) {
     arena *a = t->arena;
+    const memory_plan *plan = part->plan;
     text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
     if (plan->allocations.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
+    memory_uses peaks = memory_peaks(a, part->program, plan);
+    if (peaks.n && peaks.at[0].kernel) {
+        text_printf(t, "peak: %s at kernel %d ", bytes_text(a, peaks.at[0].bytes),
+                    part->first_kernel + peaks.at[0].kernel->id);
+        text_add_short(t, peaks.at[0].kernel->name);
+        text_add(t, "\n");
+    }
     if (plan->allocations.n) text_add(t, "        offset       bytes    steps  holds\n");
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
         text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
                     m->last);
-        add_name(t, place_name(m));
+        text_add_short(t, place_name(m));
         text_add(t, m->buffer ? "\n" : " (scratch)\n");
     }
 }
@@ -233,7 +228,7 @@ const char *report_text(pipeline *p) {
         if (parts[i].label)
             text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
         add_kernels(&t, &parts[i]);
-        if (parts[i].plan) add_memory(&t, parts[i].plan);
+        if (parts[i].plan) add_memory(&t, &parts[i]);
     }
     if (p->footprint) add_footprint(&t, p->footprint);
     return text_str(&t);

@@ -10,7 +10,7 @@
 #include "ir/graph/op.h"
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/uses.h"
-#include "passes/memory/memory_plan.h"
+#include "passes/memory/memory_peak.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,53 +268,12 @@ static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     }
 }
 
-static int by_offset(const void *a, const void *b) {
-    const allocation *x = *(const allocation *const *)a, *y = *(const allocation *const *)b;
-    int64_t m = dim_value(x->offset), n = dim_value(y->offset);
-    return (m > n) - (m < n);
-}
-
-// Bytes in use at a step. Results in place share the memory of their operand.
-static int64_t live_at(const allocation *const *sorted, int n, int step) {
-    int64_t live = 0, end = 0;
-    for (int i = 0; i < n; i++) {
-        if (step < sorted[i]->first || step > sorted[i]->last) continue;
-        int64_t from = dim_value(sorted[i]->offset), to = from + dim_value(sorted[i]->size);
-        if (to <= end) continue;
-        live += to - (from > end ? from : end);
-        end = to;
-    }
-    return live;
-}
-
-// Peak memory in bytes and the step where it occurs; false: sizes are symbolic.
-static bool live_peak(arena *a, const memory_plan *plan, int64_t *bytes, int *at) {
-    int n = plan->allocations.n, last = 0;
-    const allocation **sorted = ARENA_ARRAY(a, const allocation *, n + 1);
-    for (int i = 0; i < n; i++) {
-        const allocation *m = sorted[i] = &plan->allocations.at[i];
-        if (!dim_is_const(m->size) || !dim_is_const(m->offset)) return false;
-        if (m->first > last) last = m->first;
-    }
-    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_offset);
-    bool *begins = ARENA_ARRAY(a, bool, last + 1);
-    for (int i = 0; i < n; i++) begins[sorted[i]->first] = true;
-    *at = 0, *bytes = 0;
-    for (int i = 0; i <= last; i++) {
-        int64_t now = begins[i] ? live_at(sorted, n, i) : 0;
-        if (now > *bytes) *bytes = now, *at = i;
-    }
-    return true;
-}
-
-static void json_memory(json *j, const memory_plan *plan) {
-    int64_t peak;
-    int at;
+static void json_memory(json *j, const program *p, const memory_plan *plan) {
+    memory_uses peaks = memory_peaks(j->out.arena, p, plan);
     json_open(j, "memory", '{');
     report_dim(j, "workspace_bytes", plan->workspace);
     report_dim(j, "unshared_bytes", plan->sum);
-    if (live_peak(j->out.arena, plan, &peak, &at))
-        json_int(j, "peak_bytes", peak), json_int(j, "peak_step", at);
+    if (peaks.n) json_int(j, "peak_bytes", peaks.at[0].bytes), json_int(j, "peak_step", peaks.at[0].step);
     json_open(j, "places", '[');
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
@@ -338,7 +297,7 @@ static void json_part(json *j, const report_part *part, kernel_times *times, boo
     json_open(j, "steps", '[');
     json_steps(j, part->program->arena, part->program, part->first_kernel);
     json_close(j, ']');
-    if (part->plan) json_memory(j, part->plan);
+    if (part->plan) json_memory(j, part->program, part->plan);
 }
 
 static void json_footprint(json *j, const footprint *x) {

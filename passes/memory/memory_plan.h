@@ -42,6 +42,8 @@ memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t al
 // Outputs stored in the memory of an input (p->state): if the input is read after the output is written, the
 // output becomes a temporary that is copied at the end. Sets in_place of kernels.
 void place_states(program *p);
+// Kernels of the program run in the order with the smallest peak of memory; false: none is smaller.
+bool order_kernels(program *p, const target *t);
 // Whether k may write `to` in the memory of `from`: it reads each element only where it writes the same one.
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to);
 // Inserts a STEP_FREE after the last use of every heap buffer. Freeing a buffer that was moved has no effect.

@@ -1,0 +1,151 @@
+// In: a build, an object. Out: an error if it exceeds the bytes that the options allow.
+#include "compiler/driver/budget.h"
+#include "codegen/host/host.h"
+#include "codegen/object/elf.h"
+#include "passes/memory/memory_peak.h"
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KERNELS_SHOWN = 5, PARTS_SHOWN = 20 };
+
+// ---------------------------------------------------------------- workspace
+static void add_live(text *t, const memory_plan *plan, int step) {
+    for (int j = 0; j < plan->allocations.n; j++) {
+        const allocation *m = &plan->allocations.at[j];
+        if (step < m->first || step > m->last) continue;
+        text_printf(t, "\n  %12s      ", dim_text(t->arena, m->size));
+        if (m->buffer) text_add_short(t, m->buffer->name);
+        else text_add(t, "scratch memory of the kernel");
+    }
+}
+
+// The kernels with most memory, each with what is in it.
+static const char *workspace_table(arena *a, const program *p, const memory_plan *plan, int64_t most) {
+    text t = {.arena = a};
+    memory_uses all = memory_peaks(a, p, plan);
+    int over = 0;
+    while (over < all.n && all.at[over].bytes > most) over++;
+    text_add(&t, "         bytes  kernel, and what is in memory");
+    for (int j = 0; j < all.n && (!j || (j < over && j < KERNELS_SHOWN)); j++) {
+        text_printf(&t, "\n  %12lld  ", (long long)all.at[j].bytes);
+        if (all.at[j].kernel) text_printf(&t, "%d ", all.at[j].kernel->id);
+        text_add_short(&t, all.at[j].kernel ? all.at[j].kernel->name : "a step that is not a kernel");
+        add_live(&t, plan, all.at[j].step);
+    }
+    if (over > KERNELS_SHOWN)
+        text_printf(&t, "\n  and %d more kernel%s with more than %lld bytes", over - KERNELS_SHOWN,
+                    over - KERNELS_SHOWN == 1 ? "" : "s", (long long)most);
+    return text_str(&t);
+}
+
+static void check_part(pipeline *p, const char *label, const program *of, const memory_plan *plan) {
+    int64_t most = options_max_workspace(p->options), bytes = dim_upper(plan->workspace);
+    const char *version = label ? arena_printf(p->arena, " for %s", label) : "";
+    if (bytes <= most) return;
+    if (!dim_is_const(plan->workspace)) {
+        diag_hint(p->diag, "--dim NAME=N or NAME=MIN:MAX bounds a size");
+        diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s has %s bytes, which may be more",
+                   p->options->max_workspace, version, dim_text(p->arena, plan->workspace));
+        return;
+    }
+    diag_table(p->diag, workspace_table(p->arena, of, plan, most));
+    diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s needs %lld bytes",
+               p->options->max_workspace, version, (long long)bytes);
+}
+
+void check_workspace(pipeline *p) {
+    if (options_max_workspace(p->options) < 0) return;
+    for (int j = 0; j < p->versions.n; j++)
+        check_part(p, p->versions.at[j].label, p->versions.at[j].program, &p->versions.at[j].plan);
+    if (!p->versions.n) check_part(p, NULL, p->program, &p->build->plan);
+    diag_check(p->diag);
+}
+
+// ---------------------------------------------------------------- flash
+typedef struct part {
+    const char *name;
+    int64_t bytes;
+    bool code;
+} part;
+typedef VEC(part) parts;
+
+static int largest_first(const void *a, const void *b) {
+    const part *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+// Equal functions are symbols at one place.
+static bool is_alias(const elf_file *f, int of) {
+    const elf_symbol *x = &f->symbols.at[of];
+    for (int j = 0; j < of; j++) {
+        const elf_symbol *y = &f->symbols.at[j];
+        bool same = y->section && y->function && y->value == x->value && y->size == x->size;
+        if (same && strcmp(y->section, x->section) == 0) return true;
+    }
+    return false;
+}
+
+// Sections that are loaded, and constants; functions are listed by their symbols.
+static int64_t find_parts(pipeline *p, bytes object, parts *all, int64_t *code) {
+    const elf_file *f = elf_read(p->arena, p->diag, object, "the object");
+    int64_t listed = 0, sum = 0;
+    *code = 0;
+    for (int j = 0; j < f->sections.n; j++) {
+        const elf_section *x = &f->sections.at[j];
+        if (!(x->flags & SHF_ALLOC) || x->type == SHT_NOTE || x->type == SHT_NOBITS) continue;
+        sum += (int64_t)x->size;
+        if (x->flags & SHF_EXECINSTR) *code += (int64_t)x->size;
+    }
+    for (int j = 0; j < f->symbols.n; j++) {
+        const elf_symbol *x = &f->symbols.at[j];
+        if (!x->section || !x->function || !x->size || is_alias(f, j)) continue;
+        VEC_PUSH(p->arena, all, (part){x->name, (int64_t)x->size, true});
+        listed += (int64_t)x->size;
+    }
+    if (*code > listed)
+        VEC_PUSH(p->arena, all, (part){"constants and padding between functions", *code - listed, true});
+    if (sum > *code) VEC_PUSH(p->arena, all, (part){"tables of the code generator", sum - *code, false});
+    for (int j = 0; j < p->loops->data.n; j++) {
+        const ldata *x = p->loops->data.at[j];
+        VEC_PUSH(p->arena, all, (part){x->name, x->bytes, false});
+        sum += x->bytes;
+    }
+    if (all->n) qsort(all->at, (size_t)all->n, sizeof *all->at, largest_first);
+    return sum;
+}
+
+static const char *flash_table(arena *a, const parts *all) {
+    text t = {.arena = a};
+    int64_t rest = 0;
+    text_add(&t, "         bytes");
+    for (int j = 0; j < all->n; j++) {
+        if (j >= PARTS_SHOWN) {
+            rest += all->at[j].bytes;
+            continue;
+        }
+        text_printf(&t, "\n  %12lld  %s  ", (long long)all->at[j].bytes,
+                    all->at[j].code ? "code    " : "constant");
+        text_add_short(&t, all->at[j].name);
+    }
+    if (rest) text_printf(&t, "\n  %12lld  %d more", (long long)rest, all->n - PARTS_SHOWN);
+    return text_str(&t);
+}
+
+void check_flash(pipeline *p, bytes object) {
+    int64_t most = options_max_flash(p->options), code;
+    if (most < 0) return;
+    if (!elf_is_object(object))
+        diag_fatal_missing(p->diag, NULL, "--max-flash is not supported for %s: its objects are not ELF",
+                           p->target->triple);
+    parts all = {0};
+    int64_t bytes = find_parts(p, object, &all, &code);
+    if (bytes <= most) return;
+    if (!p->options->level || strcmp(p->options->level, "z") != 0)
+        diag_hint(p->diag, "-Oz makes code smaller");
+    diag_table(p->diag, flash_table(p->arena, &all));
+    diag_fatal(p->diag, NULL,
+               "--max-flash=%s: the model needs %lld bytes, %lld of code and %lld of constants",
+               p->options->max_flash, (long long)bytes, (long long)code, (long long)(bytes - code));
+}

@@ -1,0 +1,49 @@
+// In: a memory plan. Out: the memory in use by step.
+#include "passes/memory/memory_peak.h"
+#include "ir/kernel/uses.h"
+#include <stdlib.h>
+
+static int by_offset(const void *a, const void *b) {
+    const allocation *x = *(const allocation *const *)a, *y = *(const allocation *const *)b;
+    int64_t m = dim_value(x->offset), n = dim_value(y->offset);
+    return (m > n) - (m < n);
+}
+
+static int64_t live_at(const allocation *const *sorted, int n, int step) {
+    int64_t live = 0, end = 0;
+    for (int i = 0; i < n; i++) {
+        if (step < sorted[i]->first || step > sorted[i]->last) continue;
+        int64_t from = dim_value(sorted[i]->offset), to = from + dim_value(sorted[i]->size);
+        if (to <= end) continue;
+        live += to - (from > end ? from : end);
+        end = to;
+    }
+    return live;
+}
+
+static int most_first(const void *a, const void *b) {
+    const memory_use *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x->step - y->step;
+}
+
+memory_uses memory_peaks(arena *a, const program *p, const memory_plan *plan) {
+    memory_uses all = {0};
+    int n = plan->allocations.n;
+    const allocation **sorted = ARENA_ARRAY(a, const allocation *, n + 1);
+    const uses *u = uses_build(a, p);
+    for (int i = 0; i < n; i++) {
+        const allocation *m = sorted[i] = &plan->allocations.at[i];
+        if (!dim_is_const(m->size) || !dim_is_const(m->offset)) return all;
+    }
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_offset);
+    for (int j = 0; j < u->n; j++) {
+        const site *at = &u->sites[j];
+        bool begins = false;
+        for (int i = 0; i < n && !begins; i++) begins = sorted[i]->first == at->time;
+        const kernel *k = at->s->kind == STEP_KERNEL ? at->s->kernel : NULL;
+        if (begins) VEC_PUSH(a, &all, (memory_use){live_at(sorted, n, at->time), at->time, k});
+    }
+    if (all.n) qsort(all.at, (size_t)all.n, sizeof *all.at, most_first);
+    return all;
+}
