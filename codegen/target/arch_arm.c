@@ -138,7 +138,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->round_instr = has[FP] && has[ROUND];
     t->vector_bits = has[FP] && (has[NEON] || has[MVE]) ? 128 : 0;
     t->vector_regs = !t->vector_bits ? 0 : has[NEON] ? 16 : 8;
-    t->masked = t->vector_bits && !has[NEON];
+    t->masked = t->dot_across = t->vector_bits && !has[NEON];
     t->round_to_int = has[FP] && !t->vector_bits; // vcvtr
     t->dsp = has[DSP];
     bool thumb = !strncmp(t->triple, "thumb", 5);

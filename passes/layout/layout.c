@@ -475,7 +475,8 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
-    bool columns = group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
+    bool columns = across_axis(a->t, c) >= 0 ||
+                   (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis));
     const layout *l = columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a, c, n_axis, group);
     buffer *to;
     if (b->role == BUF_CONST) {

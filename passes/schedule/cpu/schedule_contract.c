@@ -761,6 +761,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = tiling_of(e, c, scratch);
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
+    if (c->n >= 0 && schedule_across(e, c)) return true;
     if (by_widening_pairs(e, c, scratch) || by_bytes(e, c, scratch) || by_unpacking(e, c, scratch))
         return true;
     if (group_elements(c) || can_unpack(c)) t.wide = NULL;

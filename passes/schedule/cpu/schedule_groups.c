@@ -103,6 +103,11 @@ int grouped_operand(const contraction *c, int *k) {
     return packed;
 }
 
+int across_axis(const target *t, const contraction *c) {
+    if (!t->dot_across || group_elements(c) != 4 || !dim_is_const(c->k->axes.at[c->n].extent)) return -1;
+    return neighbour_axis(c);
+}
+
 group_unit unit_of(const target *t, const contraction *c, int packed) {
     int elements = group_elements(c);
     if (packed > elements && (elements == 4 ? t->i8mm : t->bf16mm)) return UNIT_BLOCKS;

@@ -26,6 +26,10 @@ int packed_elements(const target *t, const contraction *c);
 int pair_axis(const contraction *c);
 // The elements of the groups of B's panels for this contraction, 0: there are none; *k is the blocked reduce axis.
 int grouped_operand(const contraction *c, int *k);
+// The reduce axis along which the rows of bytes are multiplied in vectors (contract_across.c); -1: none.
+int across_axis(const target *t, const contraction *c);
+// Emits the contraction so (contract_across.c); false, and nothing emitted: it has no such axis.
+bool schedule_across(emitter *e, const contraction *c);
 group_unit unit_of(const target *t, const contraction *c, int packed);
 // Rows of accumulators that fit beside B's vectors.
 int grouped_rows(const target *t, const contraction *c, int packed, int vectors);
