@@ -88,7 +88,7 @@ static void add_target(hasher *h, const target *t) {
 static void add_params(hasher *h, const lfunc *f) {
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
-        int64_t parts[] = {p->type.kind, p->type.lanes, p->is_const, p->dtype};
+        int64_t parts[] = {p->type.kind, p->type.lanes, p->is_const, p->constant, p->dtype};
         add(h, parts, sizeof parts);
     }
     int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes, f->noalias, f->strict_fp};

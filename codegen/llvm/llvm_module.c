@@ -71,7 +71,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     }
     for (int i = 0; i < f->params.n; i++) {
         if (f->params.at[i].type.kind != LK_PTR) continue;
-        if (f->noalias) LLVMAddAttributeAtIndex(fn, (unsigned)i + 1, enum_attribute(e, "noalias", 0));
+        if (f->noalias || f->params.at[i].constant)
+            LLVMAddAttributeAtIndex(fn, (unsigned)i + 1, enum_attribute(e, "noalias", 0));
         if (f->params.at[i].is_const)
             LLVMAddAttributeAtIndex(fn, (unsigned)i + 1, enum_attribute(e, "readonly", 0));
     }

@@ -119,6 +119,7 @@ typedef struct lparam {
     lkind elem;        // LK_PTR: what it points to (LK_VOID: unknown bytes)
     dtype dtype;       // of the elements, for the text forms' types (signedness)
     bool is_const;     // the pointee is not written
+    bool constant;     // ... by nobody: a constant of the model
     const char *ctype; // C type of a struct pointer ("mnist_in") or number ("size_t"), else NULL
     ins *value;
 } lparam;

@@ -19,7 +19,8 @@ static int64_t trips(const ins *x) {
 static bool loads_constant(const lfunc *f, const ins *x) {
     const ins *p = x->op == L_LOAD ? x->args[0] : NULL;
     while (p && p->op == L_OFFSET) p = p->args[0];
-    return p && f->noalias && p->op == L_PARAM && f->params.at[p->i].is_const;
+    if (!p || p->op != L_PARAM) return false;
+    return f->params.at[p->i].constant || (f->noalias && f->params.at[p->i].is_const);
 }
 
 static bool moves_freely(const lfunc *f, const ins *x) {

@@ -62,8 +62,8 @@ static bool same_function(const comparison *c, const lfunc *f, const lfunc *g) {
     for (int j = 0; j < f->params.n; j++) {
         const lparam *p = &f->params.at[j], *q = &g->params.at[j];
         if (p->type.kind != q->type.kind || p->type.lanes != q->type.lanes || p->elem != q->elem ||
-            p->dtype != q->dtype || p->is_const != q->is_const || p->value->id != q->value->id ||
-            !same_text(p->ctype, q->ctype))
+            p->dtype != q->dtype || p->is_const != q->is_const || p->constant != q->constant ||
+            p->value->id != q->value->id || !same_text(p->ctype, q->ctype))
             return false;
     }
     return same_block(c, f->body, g->body);

@@ -154,7 +154,7 @@ static void add_function(describing *d, const lfunc *f) {
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
         add(&own, p->type.kind << 16 | p->type.lanes);
-        add(&own, p->is_const << 16 | p->dtype);
+        add(&own, p->constant << 17 | p->is_const << 16 | p->dtype);
     }
     int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes, f->noalias, f->strict_fp};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) add(&own, rest[i]);
@@ -321,6 +321,7 @@ static void rewrite_function(rewriting *r, lfunc *f) {
     rewriting own = *r;
     own.f = f;
     own.numbers = lfunc_param(f, "numbers", lt_ptr(), LK_VOID, DT_NONE, true);
+    f->params.at[f->params.n - 1].constant = true;
     rewrite_block(&own, f->body);
     int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
     count_uses(f->body, uses);

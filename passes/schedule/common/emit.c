@@ -47,6 +47,7 @@ static void buffer_params(emitter *e) {
         buffer *b = c->buffers[j];
         e->pointer[b->id] =
             lfunc_param(c->f, b->name, lt_ptr(), lkind_of(b->dtype), b->dtype, !kernel_writes(e->k, b));
+        c->f->params.at[c->f->params.n - 1].constant = b->role == BUF_CONST;
     }
 }
 
