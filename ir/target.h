@@ -62,7 +62,7 @@ typedef struct target {
         round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
     bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
     bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
-    bool dot_across;    // one instruction adds the products of two vectors of bytes to a scalar
+    bool dot_across;        // one instruction adds the products of two vectors of bytes to a scalar
     bool narrow_scales; // scales of weights are stored as f16 where that is exact: a CPU level converts it
     bool i8mm, bf16mm;  // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
     bool bf16_pairs;    // x86: products of pairs of bf16, faster than those of f32

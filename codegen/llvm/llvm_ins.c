@@ -210,7 +210,7 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }
 
-// x86, and ARM without vectors (target->round_to_int).
+// x86, and ARM but for NEON (target->round_to_int).
 static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
     if (lanes == 1)
         return LLVMBuildBitCast(e->b,
@@ -221,6 +221,11 @@ static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
         LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);
         for (int j = 0; j < lanes / most; j++) parts[j] = emit_rounded(e, slice(e, x, j * most, most), most);
         return concat(e, parts, lanes / most);
+    }
+    if (e->t->dot_across) { // Helium
+        LLVMTypeRef types[2] = {type_of(e, lt(LK_I32, lanes)), LLVMTypeOf(x)};
+        LLVMValueRef is_signed[2] = {const_int(e, lt(LK_I32, 1), 0), x};
+        return call_intrinsic(e, "llvm.arm.mve.vcvtn", types, 2, is_signed, 2);
     }
     LLVMValueRef args[4] = {x, LLVMConstNull(type_of(e, lt(LK_I32, lanes))), const_int(e, lt(LK_I16, 1), -1),
                             const_int(e, lt(LK_I32, 1), 8)}; // to nearest, no exceptions

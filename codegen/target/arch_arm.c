@@ -139,7 +139,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->vector_bits = has[FP] && (has[NEON] || has[MVE]) ? 128 : 0;
     t->vector_regs = !t->vector_bits ? 0 : has[NEON] ? 16 : 8;
     t->masked = t->dot_across = t->vector_bits && !has[NEON];
-    t->round_to_int = has[FP] && !t->vector_bits; // vcvtr
+    t->round_to_int = has[FP] && (!t->vector_bits || !has[NEON]); // vcvtr, vcvtn
     t->dsp = has[DSP];
     bool thumb = !strncmp(t->triple, "thumb", 5);
     t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];

@@ -516,7 +516,7 @@ void pass_integer_sums(pass_context *c) {
 
 void pass_fixed_point(pass_context *c) {
     program *p = c->program;
-    if (c->target->vector_bits) return;
+    if (c->target->vector_bits && !c->target->dot_across) return;
     for (int j = 0; j < p->kernels.n; j++) rewrite_kernel(p->kernels.at[j], c->target);
     program_compact(p);
 }
