@@ -230,6 +230,11 @@ def stack(results):
     own_program(results, "stack.py", ONNXC)
 
 
+def firmware(results):
+    """Quantised kernels on emulated microcontrollers: their results, and the instructions they take."""
+    own_program(results, "firmware.py", ONNXC)
+
+
 def sizes(results):
     """Models compiled for several sizes of their dimensions."""
     own_program(results, "sizes.py", ONNXC)
@@ -634,6 +639,7 @@ STAGES = {
     "quantize": quantize,
     "sizes": sizes,
     "stack": stack,
+    "firmware": firmware,
     "overlap": overlap,
     "page": page,
     "proofs": proofs,

@@ -1,5 +1,5 @@
 // Requantisation in integers. In: kernels that round a rising function of an integer to bytes, such as the scaled sum of
-// a quantised product. Out: for targets without instructions that round whole vectors, the same bytes by one product:
+// a quantised product. Out: for microcontrollers, the same bytes by one product:
 //
 //   int8(rint(max(float(s - sum[m]) * scale[m] + b[m], 0) / d) + z)
 //       = int8(min(max(((s << p) + B[m]) * M[m] >> (32 + k), least), most))

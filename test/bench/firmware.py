@@ -137,9 +137,9 @@ def pointers(header, struct):
 class Case:
     """A model with inputs, and what this machine answers."""
 
-    def __init__(self, onnxc, model, place, folder):
+    def __init__(self, onnxc, model, place, folder, options=()):
         self.model, self.arrays = model, dict(inputs_of(model, place))
-        self.want = expected(onnxc, model, self.arrays, folder)
+        self.want = expected(onnxc, model, self.arrays, folder, options)
         self.sizes = [w.size for w in self.want]
         self.symbols = {d.dim_param for i in onnx.load(model).graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
 
@@ -217,9 +217,9 @@ def measure(made, cpu, sizes, folder):
     return flash, ram, int(values["stack"]), int(values["instructions"]), outputs
 
 
-def expected(onnxc, model, arrays, folder):
+def expected(onnxc, model, arrays, folder, options=()):
     """Outputs of this machine, as arrays of double."""
-    options = []
+    options = list(options)
     for k, (name, a) in enumerate(arrays.items()):
         np.save(os.path.join(folder, f"in{k}.npy"), a)
         options += ["--input", f"{name}={folder}/in{k}.npy"]

@@ -1,0 +1,157 @@
+"""The stage `firmware`: quantised kernels on microcontrollers in qemu: results beside the interpreter's, and instructions.
+
+usage: firmware.py ONNXC. Ends with "N passed, N failed, N skipped"."""
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from harness import Results, parallel
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+import firmware as bench  # noqa: E402  pylint: disable=wrong-import-position
+
+CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
+EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
+LEVELS = ("-O2", "-Os")
+TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+
+
+class Network:
+    """An ONNX model with inputs x (int8), u (uint8) and r (a row of int8), built output by output."""
+
+    def __init__(self, image, row):
+        self.rng = np.random.default_rng(7)
+        self.nodes, self.constants, self.outputs, self.shapes = [], [], [], {"x": image, "u": image, "r": row}
+        self.kinds = {"x": "int8", "u": "uint8", "r": "int8"}
+
+    def constant(self, array):
+        self.constants.append(numpy_helper.from_array(array, f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def node(self, op, inputs, **attributes):
+        self.nodes.append(helper.make_node(op, inputs, [f"v{len(self.nodes)}"], **attributes))
+        return f"v{len(self.nodes) - 1}"
+
+    def weights(self, kind, *shape):
+        low, high = (-127, 128) if kind == "int8" else (0, 256)
+        return self.rng.integers(low, high, shape).astype(kind)
+
+    def output(self, value, kind):
+        self.outputs.append(helper.make_tensor_value_info(value, kind, None))
+
+    def integers(self, op, source, kind, *shape, zero=0, **attributes):
+        """A product in whole numbers: ConvInteger or MatMulInteger."""
+        zero = self.constant(np.array(zero, self.kinds[source]))
+        self.output(self.node(op, [source, self.constant(self.weights(kind, *shape)), zero], **attributes), TensorProto.INT32)
+
+    def dequantised(self, source, scale, zero):
+        return self.node("DequantizeLinear", [source, self.constant(np.float32(scale)), self.constant(np.array(zero, self.kinds[source]))])
+
+    def quantised(self, value, scale, zero, kind="int8"):
+        return self.node("QuantizeLinear", [value, self.constant(np.float32(scale)), self.constant(np.array(zero, kind))])
+
+    def layer(self, source, *shape, zero=3, relu=False, out=0.9, **attributes):
+        """Dequantised image and weights, Conv with bias, quantised again."""
+        scales = self.rng.uniform(0.002, 0.01, shape[0]).astype(np.float32)
+        w = self.node("DequantizeLinear", [self.constant(self.weights("int8", *shape)), self.constant(scales),
+                                           self.constant(np.zeros(shape[0], np.int8))], axis=0)
+        bias = self.constant(self.rng.uniform(-2, 2, shape[0]).astype(np.float32))
+        v = self.node("Conv", [self.dequantised(source, 0.05, zero), w, bias], **attributes)
+        v = self.node("Relu", [v]) if relu else v
+        return self.quantised(v, out, -128 if relu else zero)
+
+    def save(self, path):
+        inputs = [helper.make_tensor_value_info(n, TYPES[self.kinds[n]], s) for n, s in self.shapes.items()
+                  if any(n in node.input for node in self.nodes)]
+        graph = helper.make_graph(self.nodes, "g", inputs, self.outputs, self.constants)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def products(path):
+    """Sums of bytes whose lengths, columns and signs fit vectors, and do not."""
+    n = Network((1, 20, 7, 6), (3, 45))
+    n.integers("ConvInteger", "x", "int8", 9, 20, 1, 1, zero=5)
+    n.integers("ConvInteger", "x", "int8", 4, 20, 3, 3, pads=[1, 1, 1, 1], zero=-3)
+    n.integers("ConvInteger", "u", "int8", 5, 20, 2, 3, strides=[2, 1], zero=7)
+    n.integers("ConvInteger", "x", "uint8", 8, 20, 1, 1)
+    n.integers("ConvInteger", "x", "int8", 8, 5, 3, 2, group=4, dilations=[2, 1])
+    n.integers("ConvInteger", "x", "int8", 20, 1, 3, 3, group=20, pads=[1, 1, 1, 1])
+    n.integers("ConvInteger", "u", "int8", 40, 1, 5, 1, group=20)
+    for columns in (1, 3, 4, 17):
+        n.integers("MatMulInteger", "r", "int8", 45, columns)
+    n.save(path)
+
+
+def layers(path):
+    """Quantised layers: convolutions, depthwise ones, a residual, pools."""
+    n = Network((1, 20, 7, 6), (3, 45))
+    n.output(n.layer("x", 18, 20, 1, 1), TensorProto.INT8)
+    n.output(n.layer("x", 7, 20, 3, 3, relu=True, pads=[1, 1, 1, 1]), TensorProto.INT8)
+    n.output(n.layer("x", 20, 1, 3, 3, relu=True, group=20, pads=[1, 1, 1, 1], out=0.3), TensorProto.INT8)
+    added = n.node("Add", [n.dequantised("x", 0.05, 3), n.dequantised("u", 0.03, 120)])
+    n.output(n.quantised(added, 0.06, -9), TensorProto.INT8)
+    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3]), 0.05, 3), TensorProto.INT8)
+    n.output(n.quantised(n.node("MaxPool", [n.dequantised("x", 0.05, 3)], kernel_shape=[2, 2]), 0.05, 3), TensorProto.INT8)
+    n.save(path)
+
+
+def convolutions(path):
+    """A convolution, a depthwise and a pointwise one, as in networks for images and sounds."""
+    n = Network((1, 32, 12, 10), (3, 45))
+    v = n.layer("x", 32, 32, 3, 3, relu=True, pads=[1, 1, 1, 1])
+    for shape, group in (((32, 1, 3, 3), 32), ((64, 32, 1, 1), 1)):
+        n.kinds[v] = "int8"
+        v = n.layer(v, *shape, zero=-128, relu=True, group=group, pads=[shape[2] // 2] * 4)
+    n.output(v, TensorProto.INT8)
+    n.save(path)
+
+
+def measured(arguments, path, cpu):
+    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
+    with tempfile.TemporaryDirectory() as folder:
+        case = bench.Case(arguments.onnxc, path, folder, folder, ["--interpret"])
+        *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
+        apart = [np.abs(g - w) for g, w in zip(got, case.want)]
+        return count, sum(int((d > 0).sum()) for d in apart), max(float(d.max()) for d in apart)
+
+
+class Arguments:
+    def __init__(self, onnxc, options):
+        self.onnxc, self.options = onnxc, options
+
+
+def check(results, onnxc, name, path, level, cpu, counts):
+    """Whole numbers are equal; a requantised byte in a thousand may be the next one where sums are fused."""
+    try:
+        count, differ, most = measured(Arguments(onnxc, level), path, cpu)
+    except RuntimeError as why:
+        return results.fail(f"{name} {cpu} {level}", str(why)[:1500])
+    counts[name, cpu, level] = count
+    good = differ == 0 or (name != "products" and cpu not in EXACT and most <= 1 and differ <= 4)
+    return results.check(good, f"{name} {cpu} {level}", f"{differ} elements differ, by up to {most}")
+
+
+def main():
+    onnxc, results, counts = os.path.abspath(sys.argv[1]), Results("firmware"), {}
+    with tempfile.TemporaryDirectory() as folder:
+        models = {make.__name__: os.path.join(folder, make.__name__ + ".onnx") for make in (products, layers, convolutions)}
+        for make in (products, layers, convolutions):
+            make(models[make.__name__])
+        jobs = [(m, models[m], level, cpu) for m in ("products", "layers") for level in LEVELS for cpu in CPUS]
+        jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
+        parallel(lambda job: check(results, onnxc, *job, counts), jobs)
+    m4, m55 = (counts.get(("convolutions", cpu, "-O2"), 0) for cpu in ("cortex-m4", "cortex-m55"))
+    results.check(m55 and 3 * m55 <= m4, "convolutions on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4")
+    if os.environ.get("FIRMWARE_VERBOSE"):
+        for key, count in sorted(counts.items()):
+            print(*key, count)
+    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
+    sys.exit(1 if results.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
