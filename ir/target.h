@@ -26,6 +26,9 @@ typedef struct arch {
     int red_zone;            // bytes below the stack pointer that hosted functions without calls use
     int pushes_after;        // calls may push arguments after so many; 0: these are in the caller's frame
     bool vectors_vary;       // frames with vectors have a size that is known at run time only
+    bool scalar_operands;    // vector instructions take a scalar operand for all lanes
+    bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
+    bool vector_lengths;     // ... and work on the first n lanes, for any n
     bool is_wasm;            // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     const char *protect[2];  // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
@@ -49,7 +52,8 @@ typedef struct target {
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
     int vector_bits;     // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;     // SIMD registers
+    int vector_regs;     // SIMD registers of so many bits
+    int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
     bool f64;            // hardware double

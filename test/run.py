@@ -16,6 +16,7 @@ import time
 
 import foreign as other_processors
 import macos as macs
+import riscv as risc_v
 import windows as other_systems
 import harness
 import objects
@@ -622,6 +623,7 @@ STAGES = {
     "models": models,
     "random": random,
     "foreign": foreign,
+    "riscv": risc_v.riscv,
     "web": web,
     "windows": windows,
     "macos": macs.macos,

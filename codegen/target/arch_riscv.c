@@ -35,6 +35,22 @@ static bool isa_has(const char *isa, const char *extension) {
     return false;
 }
 
+// Vectors are pairs of registers (LMUL 2), up to 512 bits. Code for the least length of registers runs on longer ones,
+// since it sets the number of elements.
+static void fill_vectors(target *t, arena *a, const char *isa) {
+    enum { REGISTERS = 32, LEAST = 64, MOST = 512 };
+    int bits = 0;
+    for (int n = LEAST; n <= MOST; n *= 2)
+        if (isa_has(isa, arena_printf(a, "zvl%db", n))) bits = n;
+    if (!bits) return;
+    int pair = bits < MOST ? 2 : 1;
+    t->register_bits = bits;
+    t->vector_bits = pair * bits;
+    t->vector_regs = REGISTERS / pair;
+    t->masked = t->round_to_int = t->gathers = true;
+    t->f16_convert = t->f16_convert && isa_has(isa, "zvfhmin");
+}
+
 static void fill_riscv(target *t, arena *a, diag *d) {
     enum { ISA = 5 }; // Tag_RISCV_arch: "rv64i2p1_m2p0_f2p2"
     const char *isa = probe_attribute(a, d, t, ISA);
@@ -48,11 +64,7 @@ static void fill_riscv(target *t, arena *a, diag *d) {
     t->round_instr = isa_has(isa, "zfa"); // without it LLVM calls floorf when compiling for size
     t->f64 = isa_has(isa, "d");
     t->f16_convert = isa_has(isa, "zfhmin");
-    if (t->f32 && isa_has(isa, "zve32f"))
-        for (int bits = 64; bits <= 1024; bits *= 2)
-            if (isa_has(isa, arena_printf(a, "zvl%db", bits))) t->vector_bits = bits;
-    t->vector_regs = t->vector_bits ? 32 : 0;
-    t->masked = t->vector_bits > 0;
+    if (t->f32 && isa_has(isa, "zve32f")) fill_vectors(t, a, isa);
     t->folder = wide ? "riscv64-linux-gnu" : "riscv32-linux-gnu";
     t->loader = wide ? "/lib/ld-linux-riscv64-lp64d.so.1" : "/lib/ld-linux-riscv32-ilp32d.so.1";
     if (t->abi) return;
@@ -66,7 +78,10 @@ const arch_row arch_riscv = {
               .sign_extends_words = true,
               .medium_code = true,
               .stack_align = 16,
-              .vectors_vary = true},
+              .vectors_vary = true,
+              .scalar_operands = true,
+              .widens_products = true,
+              .vector_lengths = true},
     .title = "RISC-V",
     .cpus = riscv_cpus,
     .features = riscv_features,

@@ -163,6 +163,7 @@ static void ask_facts(arena *a, diag *d, const arch_row *arch, target *t) {
     probe_initialise();
     llvm_guard(d, DIAG_USER, arena_printf(a, "querying the features of CPU '%s' of %s", t->cpu, t->triple),
                fill_facts, &x);
+    if (!t->register_bits) t->register_bits = t->vector_bits;
     if (t->float_abi && !strcmp(t->float_abi, "hard") && !t->f32) {
         diag_hint(d, "name the CPU (--mcpu) or the FPU (-mfpu=), or use a soft-float triple");
         diag_fatal(d, NULL, "CPU '%s' of %s has no floating point, which its calling convention needs",

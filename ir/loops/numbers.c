@@ -182,11 +182,13 @@ static bool always_equal(const unit *group, int x, int y) {
     return true;
 }
 
-// Elements in the table: vectors up to 256 bits are stored whole, since smaller units broadcast by instructions of
+// Elements in the table: vectors up to 256 bits are stored whole where smaller units broadcast by instructions of
 // their own.
 static int stored_lanes(const target *t, ltype type) {
     int bytes = type.lanes * lkind_bytes((lkind)type.kind);
-    return t->vector_bits <= 256 && bytes <= 32 && !(bytes & (bytes - 1)) ? type.lanes : 1;
+    return !t->arch.scalar_operands && t->vector_bits <= 256 && bytes <= 32 && !(bytes & (bytes - 1))
+               ? type.lanes
+               : 1;
 }
 
 // The entries of a group, and the entry of each use; NULL: it stays a number. Returns their number; -1: too many.

@@ -470,8 +470,9 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
-    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(c);
-    bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || group >= 0;
+    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
+    dtype sum = c->s->states.at[0].dtype;
+    bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c);
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;

@@ -65,10 +65,10 @@ static void spread(program *p, buffer *b, int entry, int64_t gap) {
     b->layout = l;
 }
 
-static void spread_rows_of(program *p, const uses *u, const contraction *c) {
+static void spread_rows_of(const target *t, program *p, const uses *u, const contraction *c) {
     buffer *a = c->a->buffer;
     const buffer *root = buffer_root(a);
-    if (c->a->guard || !group_elements(c) || word_elements(c) || group_axis(c) < 0 || a->rank < 2 ||
+    if (c->a->guard || !group_elements(c) || word_elements(c) || group_axis(t, c) < 0 || a->rank < 2 ||
         c->b->buffer->role != BUF_CONST)
         return;
     if (axes_extent(c->k, c->m.at, c->m.n)->max < SOME_ROWS || (a->layout && (a != root || a->layout->gap)))
@@ -93,6 +93,7 @@ void spread_rows(program *p, const target *t) {
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->kernels.n; j++)
-        if (!p->kernels.at[j]->algorithm && contraction_find(p->kernels.at[j], &c)) spread_rows_of(p, u, &c);
+        if (!p->kernels.at[j]->algorithm && contraction_find(p->kernels.at[j], &c))
+            spread_rows_of(t, p, u, &c);
     arena_destroy(scratch);
 }

@@ -204,7 +204,7 @@ static void test_targets(void **state) {
          NULL,
          {"-march=rv64gcv_zvl256b"},
          "riscv64",
-         256,
+         512,
          .f32 = true,
          .f64 = true,
          .fma = true,

@@ -103,15 +103,30 @@ void choose_axes(tiling *t) {
 }
 
 // ---------------------------------------------------------------- tiles
+// A vector of sums takes up to four registers, if its columns are in a panel. Groups are loaded by vectors of the target.
+void choose_lanes(tiling *t) {
+    enum { MOST_REGISTERS = 4 };
+    const target *of = t->e->t;
+    int bits = dtype_bits(t->c->s->states.at[0].dtype), wide = MOST_REGISTERS * of->register_bits;
+    t->widens = t->group_axis < 0 && widens_bytes(of, t->c);
+    t->lanes = target_lanes(of, bits);
+    t->registers = of->vector_regs;
+    if (!of->register_bits || of->vector_bits == of->register_bits || t->group_axis >= 0) return;
+    if (wide > PANEL * bits) wide = PANEL * bits;
+    t->lanes = wide / bits;
+    t->registers = of->vector_regs * of->vector_bits / wide;
+}
+
 static int64_t const_extent(const tiling *t, int axis) {
     const dim *d = axis < 0 ? NULL : t->e->extent[axis];
     return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
 }
 
 static int max_rows(const tiling *t, int vectors) {
+    int broadcast = !t->e->t->arch.scalar_operands;
     if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
     int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
-                                  : (t->e->t->vector_regs - 1 - vectors) / vectors;
+                                  : (t->registers - broadcast - vectors) / vectors;
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
@@ -136,7 +151,9 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     bool wide = t->unpacks || (half && t->wide);
     double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
-    double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
+    int bits = dtype_bits(t->c->s->states.at[0].dtype), several = t->e->t->register_bits;
+    double taken = several ? fmax(1, (double)t->lanes * bits / several) : 1; // registers of a vector
+    double work = rows * vectors * taken / 2 + unpacked, loads = 0.6 * (rows + vectors * taken),
            hidden = work > loads ? work : loads;
     double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
            lines = bytes / LINE * (vectors * t->lanes + rows);
@@ -163,7 +180,7 @@ static double columns_cost(const tiling *t, int vectors) {
     return tiles * step_cost(t, (double)m / tiles, vectors);
 }
 
-static int most_vectors(const tiling *t) { return t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; }
+static int most_vectors(const tiling *t) { return t->registers >= 32 ? MAX_VECTORS : 2; }
 static bool can_be_so_wide(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
@@ -206,9 +223,9 @@ bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m) {
 // ---------------------------------------------------------------- blocks
 // Bytes of B's panel that stay cached while rows pass, and of A's block that stays in the L2 cache. Cores
 // with 512-bit vectors read L2 at the rate of their tiles; others need L1.
-static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? L2_BYTES / 4 : L1_BYTES / 2; }
+static int64_t near_bytes(const target *t) { return t->register_bits >= 512 ? L2_BYTES / 4 : L1_BYTES / 2; }
 static int64_t second_bytes(const target *t) {
-    return (t->vector_bits >= 512 ? L2_BYTES : L2_LEAST_BYTES) / 2;
+    return (t->register_bits >= 512 ? L2_BYTES : L2_LEAST_BYTES) / 2;
 }
 
 // Columns of a block of K, and bytes of B's columns that stay in the L3 cache while blocks of rows pass.

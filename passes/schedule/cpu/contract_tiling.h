@@ -48,6 +48,8 @@ typedef struct tiling {
     int row_piece;            // its positions in a task
     int64_t column_piece;     // columns in a task, 0: those of a tile
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
+    int registers;            // for vectors of so many lanes
+    bool widens;              // products of bytes are those of 16 bits
     bool packed;
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
     access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
@@ -109,6 +111,7 @@ void prepare_factors(tiling *t);
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
 void choose_axes(tiling *t);
+void choose_lanes(tiling *t); // and how many vectors of them the registers hold
 void choose_tile(tiling *t);
 // Rows of tiles with so many vectors, balanced: no tiny last tile.
 int tile_rows(const tiling *t, int vectors);

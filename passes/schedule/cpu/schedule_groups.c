@@ -17,6 +17,10 @@ static bool are_bytes(const contraction *c) {
            is_plain_byte(c->term_b, c->b);
 }
 
+bool widens_bytes(const target *t, const contraction *c) {
+    return t->arch.widens_products && are_bytes(c);
+}
+
 static bool are_pairs(const contraction *c) {
     const buffer *a = c->a->buffer, *b = c->b->buffer;
     bool pairs = a->dtype == DT_BF16 || (a->dtype == DT_F32 && buffer_root(a)->rounded);
@@ -78,7 +82,9 @@ static int grouped_in_b(const contraction *c, int axis) {
     return axis < 0 ? -1 : dim_of_axis(c->b->buffer, c->b->index, axis, !word_elements(c));
 }
 
-int group_axis(const contraction *c) { return grouped_in_b(c, grouped_axis(c)); }
+int group_axis(const target *t, const contraction *c) {
+    return widens_bytes(t, c) ? -1 : grouped_in_b(c, grouped_axis(c));
+}
 
 int packed_elements(const target *t, const contraction *c) {
     int elements = group_elements(c), axis = grouped_axis(c);

@@ -19,7 +19,9 @@ typedef enum group_unit { UNIT_WORDS, UNIT_LANES, UNIT_BLOCKS } group_unit;
 // Elements of a word of these operands; 0: they have no groups.
 int group_elements(const contraction *c);
 // B's logical axis to be blocked by groups, since A is contiguous along the same reduce axis; -1: none.
-int group_axis(const contraction *c);
+int group_axis(const target *t, const contraction *c);
+// Whether both operands are bytes, whose products the target adds without groups.
+bool widens_bytes(const target *t, const contraction *c);
 // Elements of the groups in which B is packed along that axis.
 int packed_elements(const target *t, const contraction *c);
 // The reduce axis of f32 operands that would be blocked by pairs if they were bf16; -1: none.
