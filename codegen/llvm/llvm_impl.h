@@ -52,6 +52,7 @@ int kind_bits(const emit *e, lkind k);
 LLVMValueRef build_alloca(emit *e, LLVMTypeRef type, int64_t n, int align);
 LLVMBasicBlockRef new_block(emit *e, const char *name);
 void enter_block(emit *e, LLVMBasicBlockRef block);
+LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value);
 LLVMValueRef call_intrinsic(emit *e, const char *name, LLVMTypeRef *overloads, int noverloads,
                             LLVMValueRef *args, int nargs);
 // A target-specific intrinsic, which is not overloaded.

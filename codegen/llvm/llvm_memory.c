@@ -78,14 +78,19 @@ static bool has_masks(const emit *e, ltype t) {
     return bits >= e->t->masked_least;
 }
 
+static LLVMValueRef clamped_count(emit *e, const ins *n, int lanes) {
+    LLVMValueRef args[2] = {to_index(e, n), index_const(e, lanes)};
+    LLVMTypeRef index = index_type(e);
+    return call_intrinsic(e, "llvm.smin", &index, 1, args, 2);
+}
+
 // The mask of lanes below n, compared in integers as wide as the elements, which can hold every lane number.
 static LLVMValueRef lane_mask(emit *e, const ins *n, ltype t) {
     static const lkind by_bytes[9] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32, [8] = LK_I64};
     lkind k = by_bytes[kind_bytes(e, t.kind)];
     if (k == LK_I8 && t.lanes > 127) k = LK_I16;
-    LLVMValueRef args[2] = {to_index(e, n), index_const(e, t.lanes)};
-    LLVMTypeRef index = index_type(e), lane = e->kinds[k];
-    LLVMValueRef count = call_intrinsic(e, "llvm.smin", &index, 1, args, 2);
+    LLVMTypeRef lane = e->kinds[k];
+    LLVMValueRef count = clamped_count(e, n, t.lanes);
     int bits = kind_bits(e, k);
     if (bits < e->t->ptr_bits) count = LLVMBuildTrunc(e->b, count, lane, "");
     else if (bits > e->t->ptr_bits) count = LLVMBuildSExt(e->b, count, lane, "");
@@ -99,13 +104,48 @@ static LLVMValueRef alignment(const emit *e, ltype t) {
     return LLVMConstInt(e->kinds[LK_I32], (unsigned)kind_bytes(e, t.kind), 0);
 }
 
+// The number of lanes below n, from 0 to all, of 32 bits.
+static LLVMValueRef vector_length(emit *e, const ins *n, int lanes) {
+    LLVMTypeRef index = index_type(e), word = e->kinds[LK_I32];
+    LLVMValueRef low[2] = {clamped_count(e, n, lanes), index_const(e, 0)};
+    LLVMValueRef count = call_intrinsic(e, "llvm.smax", &index, 1, low, 2);
+    return e->t->ptr_bits > 32 ? LLVMBuildTrunc(e->b, count, word, "") : count;
+}
+
+static LLVMValueRef all_lanes(emit *e, ltype t) { return LLVMConstAllOnes(type_of(e, lt(LK_I1, t.lanes))); }
+
+static void set_alignment(emit *e, LLVMValueRef call, unsigned argument, ltype t) {
+    LLVMAttributeRef bytes = enum_attribute(e, "align", (uint64_t)kind_bytes(e, t.kind));
+    LLVMAddCallSiteAttribute(call, argument + 1, bytes);
+}
+
+// The others are 0, and not those of the register before.
+static LLVMValueRef load_length(emit *e, const ins *x, LLVMValueRef p, const ins *n) {
+    LLVMTypeRef types[2] = {type_of(e, x->type), e->kinds[LK_PTR]};
+    LLVMValueRef all = all_lanes(e, x->type), length = vector_length(e, n, x->type.lanes);
+    LLVMValueRef loaded = call_intrinsic(e, "llvm.vp.load", types, 2, (LLVMValueRef[]){p, all, length}, 3);
+    set_alignment(e, loaded, 0, x->type);
+    LLVMValueRef args[4] = {all, loaded, LLVMConstNull(types[0]), length};
+    return call_intrinsic(e, "llvm.vp.merge", types, 1, args, 4);
+}
+
+static LLVMValueRef store_length(emit *e, LLVMValueRef p, const ins *v, const ins *n) {
+    LLVMTypeRef types[2] = {type_of(e, v->type), e->kinds[LK_PTR]};
+    LLVMValueRef args[4] = {value_of(e, v), p, all_lanes(e, v->type), vector_length(e, n, v->type.lanes)};
+    LLVMValueRef stored = call_intrinsic(e, "llvm.vp.store", types, 2, args, 4);
+    set_alignment(e, stored, 1, v->type);
+    return stored;
+}
+
 static LLVMValueRef masked_load(emit *e, const ins *x, LLVMValueRef p, const ins *n) {
+    if (e->t->arch.vector_lengths) return load_length(e, x, p, n);
     LLVMTypeRef types[2] = {type_of(e, x->type), e->kinds[LK_PTR]};
     LLVMValueRef args[4] = {p, alignment(e, x->type), lane_mask(e, n, x->type), LLVMConstNull(types[0])};
     return call_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
 }
 
 static LLVMValueRef masked_store(emit *e, LLVMValueRef p, const ins *v, const ins *n) {
+    if (e->t->arch.vector_lengths) return store_length(e, p, v, n);
     LLVMTypeRef types[2] = {type_of(e, v->type), e->kinds[LK_PTR]};
     LLVMValueRef args[4] = {value_of(e, v), p, alignment(e, v->type), lane_mask(e, n, v->type)};
     return call_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
@@ -126,12 +166,6 @@ static void copy_elements(emit *e, LLVMValueRef to, LLVMValueRef from, lkind k, 
     LLVMAddIncoming(i, in, (LLVMBasicBlockRef[]){before, body}, 2);
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, n, ""), body, after);
     enter_block(e, after);
-}
-
-static LLVMValueRef clamped_count(emit *e, const ins *n, int lanes) {
-    LLVMValueRef args[2] = {to_index(e, n), index_const(e, lanes)};
-    LLVMTypeRef index = index_type(e);
-    return call_intrinsic(e, "llvm.smin", &index, 1, args, 2);
 }
 
 static LLVMValueRef stack_vector(emit *e, ltype t) {

@@ -14,7 +14,7 @@ LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n) {
     return LLVMFunctionType(type_of(e, result), types, (unsigned)n, 0);
 }
 
-static LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value) {
+LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value) {
     return LLVMCreateEnumAttribute(e->context, LLVMGetEnumAttributeKindForName(name, strlen(name)), value);
 }
 
