@@ -210,8 +210,12 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }
 
-// x86, and ARM but for NEON (target->round_to_int).
+// x86, RISC-V with vectors, and ARM but for NEON (target->round_to_int).
 static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
+    LLVMTypeRef type = LLVMTypeOf(x);
+    if (e->t->arch.vector_lengths) // LLVM makes one instruction of both, but several of llvm.lrint
+        return LLVMBuildFPToSI(e->b, call_intrinsic(e, "llvm.rint", &type, 1, &x, 1),
+                               type_of(e, lt(LK_I32, lanes)), "");
     if (lanes == 1)
         return LLVMBuildBitCast(e->b,
                                 call_intrinsic(e, "llvm.arm.vcvtr", (LLVMTypeRef[]){LLVMTypeOf(x)}, 1, &x, 1),

@@ -189,6 +189,13 @@ static ins *round_to_small(lbuild *b, const rounding *r, double lo, double hi, b
     return lb_bin(b, L_ADD, i, lb_int(b, i->type, (int64_t)r->zero));
 }
 
+// Whether x is known to be whole: rounded, or a sum of such.
+static bool is_whole(const ins *x) {
+    if (x->op == L_SPLAT) return is_whole(x->args[0]);
+    if (x->op == L_ADD || x->op == L_SUB) return is_whole(x->args[0]) && is_whole(x->args[1]);
+    return lop_class(x->op) == LC_ROUND || lop_class(x->op) == LC_TO_FLOAT;
+}
+
 // Limits that the float type represents are enforced by minimum and maximum. Otherwise the upper limit is the
 // next power of two, and the result for values that reach it is selected after the conversion.
 static ins *float_to_int(lbuild *b, dtype to, ins *x) {
@@ -202,7 +209,11 @@ static ins *float_to_int(lbuild *b, dtype to, ins *x) {
         return lb_conv(b, L_ITRUNC, lkind_of(dtype_compute(to)),
                        round_to_small(b, &small, lo, hi, !is_signed));
     ins *c = clamped(b, x, lo, hi, !is_signed);
-    ins *r = lb_conv(b, is_signed || bits < 32 ? L_FTOSI : L_FTOUI, wide.kind, c);
+    // QEMU 7.2 fails at two truncations to integers of RISC-V's vectors in a row.
+    bool whole = bits < 32 && b->target->arch.vector_lengths && rounds_to_int(b->target, ft.lanes) &&
+                 x->type.kind == LK_F32 && is_whole(x);
+    lop truncation = is_signed || bits < 32 ? L_FTOSI : L_FTOUI;
+    ins *r = lb_conv(b, whole ? L_RINTI : truncation, wide.kind, c);
     if (top > digits) {
         int64_t most = is_signed ? (int64_t)((1ull << top) - 1) : -1;
         r = lb_select(b, lb_cmp(b, L_SLE, lb_float(b, ft, ldexp(1, top)), x), lb_int(b, wide, most), r);
