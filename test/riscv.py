@@ -151,8 +151,9 @@ def instructions(path, march):
 
 
 # (model, -march, what must occur, what must not)
-EXPECTED = [("products", "rv64gcv", [r"vwmacc\.vx", r"vsext\.vf2", r"vwmaccus\.vx|vwmacc\.vx", r"vset.*e32, m4"], [r"vmul\.v", r"vmadd\.v"]),
-            ("products", "rv64gcv_zvl256b", [r"vwmacc\.vx", r"vset.*e16, m1"], []),
+EXPECTED = [("products", "rv64gcv", [r"vwmacc\.vx", r"vsext\.vf2", r"vwmaccus\.vx|vwmacc\.vx", r"vset.*e32, m4"], [r"vmacc\.vv", r"vmadd\.vv"]),
+            ("products", "rv64gcv_zvl256b", [r"vwmacc\.vx", r"vset.*e16, m1"], [r"vmacc\.vv", r"vmadd\.vv"]),
+            ("products", "rv64gcv_zvl512b", [r"vwmacc\.vx"], [r"vmacc\.vv", r"vmadd\.vv"]),
             ("quantised", "rv64gcv", [r"vwmacc\.vx", r"vfcvt\.x\.f\.v", r"vnclip\.wi", r"vset.*e32, m4"], [r"vfcvt\.rtz"]),
             ("floats", "rv64gcv", [r"vfmacc\.vf", r"vset.*e32, m4", r"vset.*e64, m4"], []),
             ("halves", "rv64gcv_zfh_zvfh", [r"vfwcvt\.f\.f\.v|vfwmacc", r"vfncvt\.f\.f\.w"], []),

@@ -1,6 +1,6 @@
 // Dot products of bytes and 16-bit integers in 32-bit lanes: one instruction if the target has it (x86 VNNI,
 // AArch64 sdot and usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd, WebAssembly i32x4.dot_i16x8_s) or plain multiplications. All have
-// the same bits. Products of blocks and of bf16 are instructions of AArch64.
+// the same bits. Products of blocks and of bf16 are instructions of AArch64. RISC-V adds products of 16 bits.
 #include "codegen/llvm/llvm_impl.h"
 
 typedef struct dot {
@@ -215,4 +215,51 @@ LLVMValueRef emit_dot(emit *e, const ins *x) {
         parts[i / most] = fn(e, &part);
     }
     return concat(e, parts, lanes / most);
+}
+
+// ---------------------------------------------------------------- RISC-V
+// The lanes of 16 bits that x widens; NULL: it has another form.
+static const ins *widened_halves(const ins *x) {
+    return x->op == L_SEXT && x->type.lanes > 1 && x->args[0]->type.kind == LK_I16 ? x->args[0] : NULL;
+}
+
+// A vector whose length is a multiple of the shortest register's.
+static LLVMTypeRef scalable(const emit *e, lkind k, int lanes) {
+    int unit = e->t->register_bits / 64;
+    return LLVMScalableVectorType(e->kinds[k], (unsigned)(lanes > unit ? lanes / unit : 1));
+}
+
+static LLVMValueRef as_scalable(emit *e, LLVMValueRef v, lkind k, int lanes) {
+    LLVMTypeRef types[2] = {scalable(e, k, lanes), LLVMTypeOf(v)};
+    LLVMValueRef args[3] = {LLVMGetPoison(types[0]), v, const_int(e, lt(LK_I64, 1), 0)};
+    return call_intrinsic(e, "llvm.vector.insert", types, 2, args, 3);
+}
+
+// LLVM finds vwmacc itself, but not in loops with many products.
+static LLVMValueRef vwmacc(emit *e, LLVMValueRef acc, const ins *a, const ins *b, int lanes) {
+    enum { TAIL_AGNOSTIC = 1 };
+    bool one = a->op == L_SPLAT;
+    ltype index = lt(e->t->ptr_bits == 64 ? LK_I64 : LK_I32, 1);
+    LLVMValueRef x = one ? value_of(e, a->args[0]) : as_scalable(e, value_of(e, a), LK_I16, lanes);
+    LLVMValueRef args[5] = {as_scalable(e, acc, LK_I32, lanes), x,
+                            as_scalable(e, value_of(e, b), LK_I16, lanes), const_int(e, index, lanes),
+                            const_int(e, index, TAIL_AGNOSTIC)};
+    LLVMTypeRef types[4] = {LLVMTypeOf(args[0]), LLVMTypeOf(x), LLVMTypeOf(args[2]), type_of(e, index)};
+    LLVMValueRef sum = call_intrinsic(e, "llvm.riscv.vwmacc", types, 4, args, 5);
+    LLVMTypeRef back[2] = {words(e, lanes), types[0]};
+    LLVMValueRef place[2] = {sum, const_int(e, lt(LK_I64, 1), 0)};
+    return call_intrinsic(e, "llvm.vector.extract", back, 2, place, 2);
+}
+
+LLVMValueRef emit_widened_product(emit *e, const ins *x) {
+    const target *t = e->t;
+    if (!t->arch.widens_products || !t->vector_bits || x->op != L_ADD || x->type.kind != LK_I32) return NULL;
+    for (int j = 0; j < 2; j++) {
+        const ins *product = x->args[j], *a, *b;
+        if (product->op != L_MUL || !(a = widened_halves(product->args[0])) ||
+            !(b = widened_halves(product->args[1])))
+            continue;
+        return vwmacc(e, value_of(e, x->args[1 - j]), a, b, x->type.lanes);
+    }
+    return NULL;
 }

@@ -62,9 +62,11 @@ LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
 LLVMValueRef slice(emit *e, LLVMValueRef v, int from, int n);
 LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
-LLVMValueRef emit_pure(emit *e, const ins *x);                                   // llvm_ins.c
-LLVMValueRef emit_memory(emit *e, const ins *x);                                 // llvm_memory.c
-LLVMValueRef emit_dot(emit *e, const ins *x);                                    // llvm_dot.c
+LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c
+LLVMValueRef emit_memory(emit *e, const ins *x); // llvm_memory.c
+LLVMValueRef emit_dot(emit *e, const ins *x);
+// A sum with a product of 16 bits, NULL: it has another form, or no instruction.
+LLVMValueRef emit_widened_product(emit *e, const ins *x);                        // llvm_dot.c
 LLVMValueRef emit_tile(emit *e, const ins *x);                                   // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c

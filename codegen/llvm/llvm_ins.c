@@ -204,6 +204,8 @@ static LLVMValueRef emit_scaling(emit *e, const ins *x, LLVMValueRef a, LLVMValu
 }
 
 static LLVMValueRef emit_binary(emit *e, const ins *x) {
+    LLVMValueRef product = emit_widened_product(e, x);
+    if (product) return product;
     LLVMValueRef a = arg(e, x, 0), b = arg(e, x, 1);
     if (x->op == L_SCALE) return emit_scaling(e, x, a, b);
     if (is_float(x)) return combine_floats(e, x->op, a, b);

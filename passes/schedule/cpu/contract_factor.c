@@ -76,6 +76,18 @@ void find_sides(tiling *t) {
     }
 }
 
+// A byte as 16 bits and then 32: an instruction multiplies 16 bits.
+static ins *widened_byte(lbuild *b, const expr *read, ins *byte, int lanes) {
+    ins *half = lb_conv(b, dtype_is_signed(read->buffer->dtype) ? L_SEXT : L_ZEXT, LK_I16, byte);
+    return lb_conv(b, L_SEXT, LK_I32, lb_splat(b, half, lanes));
+}
+
+ins *byte_of_a(tiling *t, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *byte = lb_load(b, lt(LK_I8, 1), pointer_of(t->e, t->c->a->buffer), at, 1);
+    return widened_byte(b, t->c->a, byte, t->lanes);
+}
+
 ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     emitter *e = t->e;
     const contraction *c = t->c;
@@ -83,6 +95,7 @@ ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     ins *p = pointer_of(e, c->b->buffer);
     ins *left = !t->packed && v == x->vectors - 1 ? x->last : NULL;
     ins *loaded = load_lanes(&e->b, dt, p, at, t->lanes, left);
+    if (t->widens) return widened_byte(&e->b, c->b, loaded, t->lanes);
     return emit_column(t, x, v, c->term_b, c->b, loaded);
 }
 

@@ -11,6 +11,8 @@ typedef struct tile tile;
 ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value);
 // B's factor at an element of column vector v.
 ins *factor_b(tiling *t, const tile *x, ins *at, int v);
+// An element of A in all lanes, where products of bytes are those of 16 bits.
+ins *byte_of_a(tiling *t, ins *at);
 // Sides: B's other reads along N. Loads those that are invariant in the remaining loops; returns which, for the end of
 // the current loop.
 void find_sides(tiling *t);

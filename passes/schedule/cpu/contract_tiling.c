@@ -122,11 +122,23 @@ static int64_t const_extent(const tiling *t, int axis) {
     return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
 }
 
+// Registers that a vector of sums takes.
+static int registers_taken(const tiling *t) {
+    int bits = t->lanes * dtype_bits(t->c->s->states.at[0].dtype), one = t->e->t->register_bits;
+    return one && bits > one ? bits / one : 1;
+}
+
+// Rows of sums that fit beside vectors of B and the broadcast of A. Bytes of B are widened to 16 bits, one vector after
+// the other.
+static int rows_beside(const tiling *t, int vectors) {
+    int taken = registers_taken(t), all = t->registers * taken;
+    int of_b = t->widens ? vectors * (taken > 1 ? taken / 2 : 1) + 1 : vectors * taken;
+    return (all - of_b - !t->e->t->arch.scalar_operands) / (vectors * taken);
+}
+
 static int max_rows(const tiling *t, int vectors) {
-    int broadcast = !t->e->t->arch.scalar_operands;
     if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
-    int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
-                                  : (t->registers - broadcast - vectors) / vectors;
+    int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors) : rows_beside(t, vectors);
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
@@ -144,6 +156,13 @@ static int rows_in_a_set(const tiling *t, int rows) {
     return most;
 }
 
+// Cycles of a step of k where vector instructions take scalar operands. They take time for each register, as do loads of
+// B, and all instructions take issue slots: two for an element of A and its address, three for a vector of B.
+static double issue_cost(const tiling *t, double rows, int vectors) {
+    double work = (rows + 1) * vectors * registers_taken(t) / 2;
+    return work + (rows * vectors + 2 * rows + 3 * vectors) / 2;
+}
+
 // Cycles of a step of k: throughput of two multiply-adds or almost two loads per cycle, a latency of four to
 // hide, two per line from the L2 cache, three instructions for a vector of packed elements, and a penalty for rows of A that conflict in the L1 cache.
 static double step_cost(const tiling *t, double rows, int vectors) {
@@ -151,9 +170,8 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     bool wide = t->unpacks || (half && t->wide);
     double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
-    int bits = dtype_bits(t->c->s->states.at[0].dtype), several = t->e->t->register_bits;
-    double taken = several ? fmax(1, (double)t->lanes * bits / several) : 1; // registers of a vector
-    double work = rows * vectors * taken / 2 + unpacked, loads = 0.6 * (rows + vectors * taken),
+    if (t->e->t->arch.scalar_operands) return issue_cost(t, rows, vectors) + unpacked;
+    double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
            hidden = work > loads ? work : loads;
     double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
            lines = bytes / LINE * (vectors * t->lanes + rows);

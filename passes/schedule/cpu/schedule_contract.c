@@ -115,19 +115,10 @@ ins *first_column(tiling *t, const tile *x) {
     return panel_start(t, x, t->panel_stride, t->group);
 }
 
-// A byte in all lanes, of 16 bits and then 32: an instruction takes it and B's as 16 bits.
-static ins *byte_a(tiling *t, ins *at) {
-    lbuild *b = &t->e->b;
-    const buffer *a = t->c->a->buffer;
-    ins *byte = lb_load(b, lt(LK_I8, 1), pointer_of(t->e, a), at, 1);
-    ins *half = lb_conv(b, dtype_is_signed(a->dtype) ? L_SEXT : L_ZEXT, LK_I16, byte);
-    return lb_conv(b, L_SEXT, LK_I32, lb_splat(b, half, t->lanes));
-}
-
 static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
-    if (t->widens) return byte_a(t, at);
+    if (t->widens) return byte_of_a(t, at);
     scope mark = scope_open(e);
     use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
     ins *factor = emit_value(e, c->term_a);
