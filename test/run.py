@@ -236,6 +236,13 @@ def firmware(results):
     own_program(results, "firmware.py", ONNXC)
 
 
+def real_time(results):
+    """Runs that are called safe in real-time threads: one case of each operator, watched."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "cases/backend_cases.py", cases):
+        own_program(results, "realtime/real_time.py", ONNXC, *families(os.path.join(cases, "node"), 1))
+
+
 def sizes(results):
     """Models compiled for several sizes of their dimensions."""
     own_program(results, "sizes.py", ONNXC)
@@ -643,6 +650,7 @@ STAGES = {
     "stack": stack,
     "firmware": firmware,
     "overlap": overlap,
+    "real-time": real_time,
     "page": page,
     "proofs": proofs,
     "install": install,

@@ -2,6 +2,7 @@
 // without a word, with the model's own names, shapes and documentation in comments.
 #include "codegen/host/header.h"
 #include "codegen/c/library.h"
+#include "codegen/host/real_time.h"
 #include <string.h>
 
 enum { LABELS_IN_LINE = 8 };
@@ -283,6 +284,20 @@ static void stack(header *h) {
                 h->io->macro, (long long)b->stack);
 }
 
+static void real_time_macro(header *h) {
+    const real_time *r = h->b->real_time;
+    const char *condition = real_time_condition(h->arena, r), *space = *condition ? " " : "";
+    if (r->faults.n)
+        text_printf(&h->t, "// Not real-time safe: %s.\n",
+                    comment_text(h->arena, real_time_reasons(h->arena, r)));
+    else
+        text_printf(
+            &h->t,
+            "// Real-time safe%s%s: a run allocates no memory, takes no lock and makes no system call.\n",
+            space, condition);
+    text_printf(&h->t, "#define %s_REAL_TIME %d\n", h->io->macro, !r->faults.n);
+}
+
 static void context_functions(header *h) {
     const interface *io = h->io;
     if (!io->context) return;
@@ -317,6 +332,7 @@ static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
     stack(h);
+    real_time_macro(h);
     output_dims(h);
     context_functions(h);
     text_printf(

@@ -4,6 +4,7 @@
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
+#include "codegen/host/real_time.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/uses.h"
@@ -504,6 +505,8 @@ build *host_write(host_builder *a) {
     add_messages(a);
     if (a->generic) descriptor_add(a->result, a->p, a->o);
     check_symbols(a);
+    a->result->real_time = real_time_find(a);
+    diag_remark(a->diag, NULL, "real-time safe: %s", real_time_text(a->arena, a->result->real_time));
     return a->result;
 }
 

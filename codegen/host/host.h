@@ -13,7 +13,8 @@
 #include "ir/loops/loops.h"
 #include "passes/memory/memory_plan.h"
 
-struct gpu_code; // codegen/gpu/gpu.h
+struct gpu_code;  // codegen/gpu/gpu.h
+struct real_time; // codegen/host/real_time.h
 
 // A version of the program for some sizes, with its own table of dims.
 typedef struct version {
@@ -36,8 +37,9 @@ typedef struct build_options {
     bool descriptor;  // keep them for freestanding targets, too
     bool capacities;  // outputs whose size is not constant have a capacity
     const char *hook; // int hook(void *user, uint32_t kernel) between kernels, non-zero cancels; NULL: none
-    bool waits;   // for measurements on a GPU: wait for each kernel, then call the hook with HOOK_NO_KERNEL
-    bool runtime; // there is a runtime to call, though the program alone may not need it
+    bool waits;     // for measurements on a GPU: wait for each kernel, then call the hook with HOOK_NO_KERNEL
+    bool runtime;   // there is a runtime to call, though the program alone may not need it
+    bool real_time; // messages have no numbers, which would be in memory of the thread
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights; // name of the weights file; NULL: the object contains the constants
@@ -71,6 +73,7 @@ typedef struct build {
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
     int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none
     bool needs_runtime; // the object refers to runtime-lite
+    struct real_time *real_time;
     // Set after code generation:
     int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
     const char *stack_note; // what else is to be said of it

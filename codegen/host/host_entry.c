@@ -36,7 +36,8 @@ static void set_message(host *h, const said *m) {
         lb_comment(b, m->plain);
         return;
     }
-    bool numbers = m->numbered && h->builder->result->needs_runtime;
+    const host_builder *a = h->builder;
+    bool numbers = m->numbered && a->result->needs_runtime && !a->o->real_time;
     ins *s = message_text(h, numbers ? m->numbered : m->plain);
     if (numbers) {
         const char *name =
@@ -322,7 +323,10 @@ static ins *runtime_says(host *h, const char *function) {
     return lb_cmp(&h->b, L_NE, has, lb_int(&h->b, i32(), 0));
 }
 
-static ins *has_tiles(host *h) { return runtime_says(h, "onnxc_rt_tiles"); }
+// Runs without threads make no system call.
+static ins *has_tiles(host *h) {
+    return runtime_says(h, h->t->threads == 1 ? "onnxc_rt_tiles_at_start" : "onnxc_rt_tiles");
+}
 
 // Code for one level is entered without a look at the CPU, but tiles need the system's permission.
 static void check_tiles(host *h) {

@@ -53,6 +53,8 @@ const option compile_options[] = {
      "no undefined symbols except memcpy, memmove, memset and memcmp: no libm, no allocation, no threads"},
     {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
      "maximum number of threads that the emitted code uses; 1: no thread code at all"},
+    {"--real-time", NULL, NULL, OPT_FLAG, AT(real_time), TARGET,
+     "fail unless runs neither allocate memory nor take locks nor make system calls; implies --threads 1"},
     {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
      "linker for shared libraries and programs, or a C compiler that links; default: LLD",
      .incidental = true},
@@ -500,7 +502,8 @@ target_options options_target(arena *a, const options *o) {
                         .freestanding = o->freestanding,
                         .fp = options_fp(o),
                         .precision = options_precision(o),
-                        .threads = (int)(o->threads < 1024 ? o->threads : 1024),
+                        .threads =
+                            o->real_time && !o->threads ? 1 : (int)(o->threads < 1024 ? o->threads : 1024),
                         .opt = o->level};
     for (int i = 0; i < o->machine.n; i++) VEC_PUSH(a, &t.machine, o->machine.at[i]);
     return t;

@@ -12,7 +12,7 @@ typedef struct options {
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
     const char *max_workspace, *max_flash;
-    bool freestanding, debug_info, capacities;
+    bool freestanding, debug_info, capacities, real_time;
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given
     // effort

@@ -107,6 +107,8 @@ struct pipeline {
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks);
 // Errors leave through the diag.
 void pipeline_run(pipeline *p, const source *s, goal g);
+// Adds the functions that machine code calls to what is known of the build (codegen/host/real_time.h).
+void note_object_calls(pipeline *p, bytes object);
 // Makes machine code and outputs, after GOAL_LOOPS.
 void pipeline_output(pipeline *p);
 // For --tune: runs a new pipeline in `a` up to the program passes, for the first target, with these choices. It

@@ -5,6 +5,7 @@
 //   pipeline_ways.c    further ways of the same model: versions, the GPU beside the CPU, trials of --tune
 //   pipeline_target.c  targets
 //   tuned_choices.c    --tune and --tune-db
+//   real_time.c        --real-time
 //   model_name.c       the C identifier
 #ifndef ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
 #define ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
@@ -41,6 +42,9 @@ void run_for_gpu(pipeline *p);  // for --device=cuda,cpu
 // Sizes allowed by --dim, checked by host code at entry and, for the interpreter, by steps of the program.
 struct size_rule *size_rules(pipeline *p, int *n);
 void add_size_checks(pipeline *p);
+
+// real_time.c
+void check_real_time(pipeline *p); // what --real-time promises; else errors
 
 // tuned_choices.c
 void use_tuned_choices(pipeline *p, goal g); // before the program's passes

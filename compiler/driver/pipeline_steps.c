@@ -184,6 +184,7 @@ static void schedule_for_host(pipeline *p) {
                          .hook = p->options->hook,
                          .capacities = p->options->capacities,
                          .waits = p->hook != NULL,
+                         .real_time = p->options->real_time,
                          .runtime = p->runs_here,
                          .version = ONNXC_VERSION,
                          .model_hash = digest_text(p->model_digest),
@@ -208,6 +209,7 @@ void step_memory(pipeline *p) { host_plan(p->host_builder); }
 void step_host(pipeline *p) {
     p->build = host_write(p->host_builder);
     check_workspace(p);
+    check_real_time(p);
 }
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
 void step_numbers(pipeline *p) {

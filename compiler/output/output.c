@@ -84,7 +84,7 @@ static bytes object_code(pipeline *p) {
     emit_means by = pipeline_means(p);
     elf_check_data(p->diag, p->loops); // before machine code, which takes time
     bytes object = llvm_emit_object(p->loops, &by, p->arena, p->diag);
-    if (p->build) note_stack(p, object);
+    if (p->build) note_stack(p, object), note_object_calls(p, object);
     check_flash(p, object);
     return object;
 }

@@ -1,6 +1,7 @@
 // Reports. In: a pipeline. Out: text.
 #include "compiler/report/report.h"
 #include "codegen/host/host.h"
+#include "codegen/host/real_time.h"
 #include "compiler/report/report_impl.h"
 #include "ir/graph/op.h"
 #include "ir/kernel/kernel_cost.h"
@@ -186,6 +187,12 @@ static void add_memory(text *t, const report_part *part) {
     }
 }
 
+static void add_real_time(text *t, const real_time *r) {
+    text_printf(t, "real-time safe: %s\n", real_time_text(t->arena, r));
+    for (int i = 0; i < r->varying.n; i++)
+        text_printf(t, "%s%s\n", i ? "                " : "time varies:    ", r->varying.at[i]);
+}
+
 static void add_footprint(text *t, const footprint *x) {
     text_printf(t, "flash: %llu bytes; %llu of code, %llu of constants",
                 (unsigned long long)(x->code + x->constants + x->data), (unsigned long long)x->code,
@@ -230,6 +237,7 @@ const char *report_text(pipeline *p) {
         add_kernels(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, &parts[i]);
     }
+    if (p->build) add_real_time(&t, p->build->real_time);
     if (p->footprint) add_footprint(&t, p->footprint);
     return text_str(&t);
 }

@@ -1,6 +1,7 @@
 // The report as JSON. In: a pipeline. Out: interface, and for each version nodes, kernels with their costs,
 // steps and memory plan.
 #include "codegen/host/host.h"
+#include "codegen/host/real_time.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
 #include "compiler/import/file.h"
@@ -311,6 +312,21 @@ static void json_footprint(json *j, const footprint *x) {
     json_close(j, '}');
 }
 
+static void json_list(json *j, const char *key, const string_list *l) {
+    json_open(j, key, '[');
+    for (int i = 0; i < l->n; i++) json_text(j, NULL, l->at[i]);
+    json_close(j, ']');
+}
+
+static void json_real_time(json *j, const real_time *r) {
+    json_open(j, "real_time", '{');
+    json_bool(j, "safe", !r->faults.n);
+    json_list(j, "faults", &r->faults);
+    json_list(j, "callbacks", &r->callbacks);
+    json_list(j, "varying", &r->varying);
+    json_close(j, '}');
+}
+
 static const char *file_name(const char *path) {
     const char *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path;
@@ -341,6 +357,7 @@ static void write_report(pipeline *p, json *j, bool page) {
     json_int(j, "count", f.nconstants), json_int(j, "elements", f.parameters),
         json_int(j, "bytes", f.parameter_bytes);
     json_close(j, '}');
+    if (p->build) json_real_time(j, p->build->real_time);
     if (p->footprint) json_footprint(j, p->footprint);
     report_part *parts;
     int n = report_parts(p, &parts);

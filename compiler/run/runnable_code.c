@@ -255,13 +255,28 @@ void prepared_release(prepared_call *c) { runnable_release_outputs(c->r, c->out)
 // ---------------------------------------------------------------- code in this process
 static const load_name runtime_names[] = {
 #define NAME(f) {#f, (const void *)f}
-    NAME(onnxc_interface_2),  NAME(onnxc_rt_alloc),      NAME(onnxc_rt_free),
-    NAME(onnxc_rt_message),   NAME(onnxc_rt_tiles),      NAME(onnxc_rt_avx_vnni),
-    NAME(onnxc_rt_parallel),  NAME(onnxc_rt_gpu_open),   NAME(onnxc_rt_gpu_or_cpu_open),
-    NAME(onnxc_rt_gpu_put),   NAME(onnxc_rt_gpu_close),  NAME(onnxc_rt_gpu_begin),
-    NAME(onnxc_rt_gpu_end),   NAME(onnxc_rt_gpu_caller), NAME(onnxc_rt_gpu_launch),
-    NAME(onnxc_rt_gpu_copy),  NAME(onnxc_rt_gpu_wait),   NAME(onnxc_rt_gpu_status),
-    NAME(onnxc_rt_gpu_alloc), NAME(onnxc_rt_gpu_free),   NAME(onnxc_rt_gpu_message)};
+    NAME(onnxc_interface_2),
+    NAME(onnxc_rt_alloc),
+    NAME(onnxc_rt_free),
+    NAME(onnxc_rt_message),
+    NAME(onnxc_rt_tiles),
+    NAME(onnxc_rt_avx_vnni),
+    NAME(onnxc_rt_parallel),
+    NAME(onnxc_rt_gpu_open),
+    NAME(onnxc_rt_gpu_or_cpu_open),
+    NAME(onnxc_rt_gpu_put),
+    NAME(onnxc_rt_gpu_close),
+    NAME(onnxc_rt_gpu_begin),
+    NAME(onnxc_rt_gpu_end),
+    NAME(onnxc_rt_gpu_caller),
+    NAME(onnxc_rt_gpu_launch),
+    NAME(onnxc_rt_gpu_copy),
+    NAME(onnxc_rt_gpu_wait),
+    NAME(onnxc_rt_gpu_status),
+    NAME(onnxc_rt_gpu_alloc),
+    NAME(onnxc_rt_gpu_free),
+    NAME(onnxc_rt_gpu_message),
+    {"onnxc_rt_tiles_at_start", (const void *)onnxc_rt_tiles}}; // this program has started
 
 static void close_context(void *user) {
     const code *c = user;

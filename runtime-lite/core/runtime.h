@@ -13,6 +13,8 @@ int onnxc_rt_avx_vnni(void);
 /* Whether the CPU has matrix tiles (AMX for int8 and bf16, and AVX512_BF16) and the operating system lets this
  * process use them, which it is asked here. */
 int onnxc_rt_tiles(void);
+/* The same, but the operating system is asked when the program starts, or when the library with the object is loaded. */
+int onnxc_rt_tiles_at_start(void);
 
 /* The text with numbers in place of \1 and \2, in memory of this thread until its next failed run. */
 const char *onnxc_rt_message(const char *text, int64_t first, int64_t second);
