@@ -149,6 +149,8 @@ static const char *const golden =
     "#define TOY_WORKSPACE_ALIGN 64\n"
     "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n"
     "size_t toy_workspace_bytes(int64_t N);\n"
+    "// Real-time safe: a run allocates no memory, takes no lock and makes no system call.\n"
+    "#define TOY_REAL_TIME 1\n"
     "\n"
     "// Sets the sizes of the outputs that a run with the sizes of *in will have. A size that depends on\n"
     "// data is the largest possible one, or -1 if there is none. Returns 0 or an onnxc_status.\n"
