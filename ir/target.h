@@ -8,6 +8,18 @@
 typedef enum dot_family { DOT_NONE, DOT_X86, DOT_AARCH64, DOT_ARM, DOT_WASM } dot_family;
 // The format of objects.
 typedef enum object_format { OBJECT_ELF, OBJECT_COFF, OBJECT_MACHO, OBJECT_WASM } object_format;
+// One of the CPUs for which an object has a variant of its code, selected at run time: the last one in the table of the
+// architecture that this machine can run.
+typedef struct cpu_level {
+    const char *name;     // the CPU with features: "x86-64-v4+avx512vnni"
+    const char *suffix;   // of its functions' names
+    int level;            // at least, as the runtime counts (onnxc_interface_2)
+    const char *question; // the function of the runtime that must hold, too, or NULL
+    int vector_bits; // at least, of vector registers whose length the CPU decides (onnxc_rt_vector_bits); 0: any
+    unsigned by_default; // LEVEL_...: the objects that have it without --multiversion
+} cpu_level;
+enum { LEVEL_ELF = 1, LEVEL_COFF = 2, LEVEL_MACHO = 4, LEVEL_ANY = 7 };
+
 // Facts that hold for all CPUs of an architecture.
 typedef struct arch {
     const char *name; // in keys of measurements: "x86_64"
@@ -32,7 +44,7 @@ typedef struct arch {
     bool is_wasm;            // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     const char *protect[2];  // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
-    const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each
+    const cpu_level *levels;      // of hosted 64-bit code, from the least to the best; the last name is NULL
 } arch;
 // The format to which factors of f32 products may be rounded; int8: those of constants with fewer bits.
 typedef enum precision {
@@ -45,6 +57,7 @@ typedef enum precision {
 typedef enum fp_mode { FP_STRICT, FP_DEFAULT, FP_FAST } fp_mode;
 typedef struct target {
     const char *triple, *cpu, *features; // normalised, as LLVM spells them; NULL for C and CUDA text
+    const cpu_level *level;              // NULL: cannot be selected at run time
     const char *abi, *float_abi;         // "hard", "soft", NULL: the triple's
     object_format format;
     const char *folder, *loader; // Linux: Debian's folder of libraries, the dynamic loader
@@ -54,6 +67,7 @@ typedef struct target {
     int vector_bits;     // 0: scalars only (C text, M4, CUDA)
     int vector_regs;     // SIMD registers of so many bits
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
+    int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
     bool f64;            // hardware double

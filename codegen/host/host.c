@@ -131,7 +131,7 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
 static void lower_level(host *h, int first) {
     host_builder *a = h->builder;
     for (int j = 0; a->variants[j] != h->t; j++) {
-        bool can = strcmp(a->variants[j]->cpu, h->t->cpu) == 0;
+        bool can = strcmp(a->variants[j]->cpu, h->t->cpu) == 0 && a->variants[j]->sve_bits == h->t->sve_bits;
         for (int i = first; i < a->m->funcs.n && can; i++) {
             const lfunc *f = a->m->funcs.at[i];
             can = !f->body || can_run(h->t, a->variants[j], f->body);
@@ -190,12 +190,22 @@ static void schedule_step(host *h, const uses *u, const step *s) {
     h->code[s->kernel->id] = share_body(h, own, c, first);
 }
 
+// "x86-64, x86-64-v2 ... and x86-64-v4+avx512vnni"; "": this architecture has none.
+static const char *level_names(arena *a, const cpu_level *levels) {
+    text t = {.arena = a};
+    for (const cpu_level *l = levels; l && l->name; l++)
+        text_printf(&t, "%s%s", l == levels ? "" : l[1].name ? ", " : " and ", l->name);
+    return text_str(&t);
+}
+
 // Of the names of functions.
 static const char *level_suffix(host_builder *a, const target *t) {
-    const char *level = strstr(t->cpu ? t->cpu : "", "-v");
-    bool more = t->features && *t->features;
-    const char *unit = !more ? "" : t->amx_int8 ? "_amx" : t->i8mm ? "_i8mm" : level ? "_vnni" : "_dotprod";
-    return arena_printf(a->arena, "%s_%s%s", a->suffix, level ? level + 1 : "v1", unit);
+    if (t->level) return arena_printf(a->arena, "%s_%s", a->suffix, t->level->suffix);
+    const char *names = level_names(a->arena, t->arch.levels);
+    if (*names) diag_hint(a->diag, "%s can be combined in one object", names);
+    if (!*t->features)
+        diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
+    diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
 }
 
 static host *schedule_variants(host_builder *a, const target *const *variants, int n) {

@@ -437,57 +437,15 @@ static void write_flat_run(host *h, const char *name, bool exported) {
     run_body(h);
 }
 
-// Levels as the runtime counts them (runtime-lite/core/interface.c), and two for which it has questions of their own:
-// matrix tiles (tiles.c), and AVX-VNNI, which CPUs with AVX-512 may lack.
-enum { TILE_LEVEL = 6, AVX_VNNI_LEVEL };
-static const struct cpu_level {
-    const char *arch, *cpu, *features;
-    int level;
-} cpu_levels[] = {
-    {"x86_64", "x86-64", "", 1},
-    {"x86_64", "x86-64-v2", "", 2},
-    {"x86_64", "x86-64-v3", "", 3},
-    {"x86_64", "x86-64-v3", "+avxvnni", AVX_VNNI_LEVEL},
-    {"x86_64", "x86-64-v4", "", 4},
-    {"x86_64", "x86-64-v4", "+avx512vnni", 5},
-    {"x86_64", "x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16", TILE_LEVEL},
-    {"aarch64", "generic", "", 1},
-    {"aarch64", "generic", "+dotprod", 2},
-    {"aarch64", "generic", "+dotprod,+i8mm,+bf16", 3}};
-enum { CPU_LEVELS = sizeof cpu_levels / sizeof *cpu_levels };
-
-// "x86-64, x86-64-v2 ... and x86-64-v4+avx512vnni"; "": this architecture has none.
-static const char *level_names(arena *a, const char *arch) {
-    text t = {.arena = a};
-    for (int j = 0; j < CPU_LEVELS; j++) {
-        const struct cpu_level *l = &cpu_levels[j];
-        bool last = j + 1 == CPU_LEVELS || strcmp(l[1].arch, arch) != 0;
-        if (strcmp(l->arch, arch) != 0) continue;
-        text_printf(&t, "%s%s", !t.n ? "" : last ? " and " : ", ", l->cpu);
-        for (const char *s = l->features; *s; s++)
-            if (*s != ',') text_printf(&t, "%c", *s);
-    }
-    return text_str(&t);
-}
-
-static int cpu_level(host_builder *a, const target *t) {
-    for (int j = 0; j < CPU_LEVELS; j++)
-        if (!strcmp(t->arch.name, cpu_levels[j].arch) && !strcmp(t->cpu, cpu_levels[j].cpu) &&
-            !strcmp(t->features, cpu_levels[j].features))
-            return cpu_levels[j].level;
-    const char *names = level_names(a->arena, t->arch.name);
-    if (*names) diag_hint(a->diag, "%s can be combined in one object", names);
-    if (!*t->features)
-        diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
-    diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
-}
-
 // Whether this machine can run a variant.
-static ins *can_run(host *h, const target *t, ins *level) {
-    int needs = cpu_level(h->builder, t);
-    if (needs == TILE_LEVEL) return has_tiles(h);
-    if (needs == AVX_VNNI_LEVEL) return runtime_says(h, "onnxc_rt_avx_vnni");
-    return lb_cmp(&h->b, L_SLE, lb_int(&h->b, i32(), needs), level);
+static ins *can_run(host *h, const cpu_level *l, ins *level) {
+    lbuild *b = &h->b;
+    ins *can = lb_cmp(b, L_SLE, lb_int(b, i32(), l->level), level);
+    if (l->question) can = lb_bin(b, L_AND, can, runtime_says(h, l->question));
+    if (!l->vector_bits) return can;
+    ins *bits =
+        lb_call(b, i32(), runtime_function(h->builder, "onnxc_rt_vector_bits", i32(), 0, NULL), 0, NULL);
+    return lb_bin(b, L_AND, can, lb_cmp(b, L_SLE, lb_int(b, i32(), l->vector_bits), bits));
 }
 
 // Calls the best variant that this machine can run.
@@ -498,7 +456,7 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
     flat_params(&h);
     ins *level = start_runtime(&h);
     for (int j = n - 1; j >= 0; j--) {
-        ins *can = lb_if(b, can_run(&h, variants[j].t, level));
+        ins *can = lb_if(b, can_run(&h, variants[j].t->level, level));
         return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }

@@ -69,7 +69,18 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->loader = t->ptr_bits == 32 ? "/lib/ld-linux.so.2" : "/lib64/ld-linux-x86-64.so.2";
 }
 
-// The levels with features are for products of bytes and of 16-bit floats.
+// Those with features are for products of bytes and of 16-bit floats. macOS has no matrix tiles.
+static const cpu_level levels[] = {
+    {"x86-64", "v1", .level = 1},
+    {"x86-64-v2", "v2", .level = 2, .by_default = LEVEL_ANY},
+    {"x86-64-v3", "v3", .level = 3, .by_default = LEVEL_ANY},
+    {"x86-64-v3+avxvnni", "v3_vnni", .level = 3, "onnxc_rt_avx_vnni", .by_default = LEVEL_ELF | LEVEL_COFF},
+    {"x86-64-v4", "v4", .level = 4, .by_default = LEVEL_ANY},
+    {"x86-64-v4+avx512vnni", "v4_vnni", .level = 5, .by_default = LEVEL_ANY},
+    {"x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16", "v4_amx", .level = 5, "onnxc_rt_tiles",
+     .by_default = LEVEL_ELF | LEVEL_COFF},
+    {NULL}};
+
 const arch_row arch_x86 = {
     .facts = {.name = "x86_64",
               .dot = DOT_X86,
@@ -79,8 +90,7 @@ const arch_row arch_x86 = {
               .red_zone = 128,
               .pushes_after = 6,
               .protect = {"cf-protection-branch", "cf-protection-return"},
-              .levels = "x86-64-v2,x86-64-v3,x86-64-v3+avxvnni,x86-64-v4,x86-64-v4+avx512vnni,"
-                        "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16"},
+              .levels = levels},
     .title = "x86",
     .cpus = x86_cpus,
     .features = x86_features,
@@ -90,8 +100,6 @@ const arch_row arch_x86 = {
                  {"i486", 32, "pentium4"},
                  {"i586", 32, "pentium4"},
                  {"i686", 32, "pentium4"}},
-    // macOS has no matrix tiles.
-    .macos_levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni",
     .narrow = "i686",
     .wide = "x86_64",
     .set_march = set_march,

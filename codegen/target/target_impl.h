@@ -21,6 +21,7 @@ typedef struct target_names {
     const char *cpu;             // NULL: not given
     text features;               // "+x,-y"
     bool cpu_chosen;             // by a name or by features
+    int sve_bits;                // the least length of SVE's registers, 0: not given
     const char *abi, *float_abi; // RISC-V: "lp64d"; ARM: "hard", "softfp", "soft"; NULL: not given
 } target_names;
 
@@ -36,7 +37,6 @@ typedef struct arch_row {
     const char *title;           // in messages and lists
     const char *cpus, *features; // LLVM's names between spaces
     arch_prefix prefixes[10];
-    const char *macos_levels;  // CPU levels of Macs
     const char *narrow, *wide; // the architecture of the triple for -m32 and -m64, if these are supported
     bool has_abis;             // -mabi= selects the calling convention; elsewhere it has no effect
     // All but `fill` may be NULL. gcc's -mcpu= and -march=, then other flags; false: unknown flag.

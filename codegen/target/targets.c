@@ -104,7 +104,6 @@ static arch arch_for(const arch_row *row, object_format format) {
     if (format != OBJECT_COFF && format != OBJECT_MACHO) return facts;
     facts.large_data = false;
     facts.protect[0] = facts.protect[1] = facts.protect_function = NULL;
-    if (format == OBJECT_MACHO) facts.levels = row->macos_levels;
     return facts;
 }
 
@@ -202,6 +201,7 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
                   .abi = n.abi,
                   .float_abi = n.float_abi,
                   .cpu_chosen = n.cpu_chosen,
+                  .sve_bits = n.sve_bits,
                   .format = format,
                   .arch = arch_for(n.arch, format),
                   .ptr_bits = pointer_bits(n.arch, n.triple)};
@@ -218,6 +218,29 @@ const char *target_runtime_folder(arena *a, const target *t) {
     return t->abi ? arena_printf(a, "%s-%s", name, t->abi) : name;
 }
 
+static unsigned level_bit(const target *t) {
+    switch (t->format) {
+    case OBJECT_ELF: return LEVEL_ELF;
+    case OBJECT_COFF: return LEVEL_COFF;
+    case OBJECT_MACHO: return LEVEL_MACHO;
+    case OBJECT_WASM: break;
+    }
+    return 0;
+}
+
+const char *target_default_levels(arena *a, const target *t) {
+    text names = {.arena = a};
+    for (const cpu_level *l = t->arch.levels; l && l->name; l++)
+        if (l->by_default & level_bit(t)) text_printf(&names, "%s%s", names.n ? "," : "", l->name);
+    return names.n ? text_str(&names) : NULL;
+}
+
+static const cpu_level *level_named(const target *t, const char *name) {
+    for (const cpu_level *l = t->arch.levels; l && l->name; l++)
+        if (!strcmp(l->name, name)) return l;
+    return NULL;
+}
+
 target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) {
     const char *more = strchr(cpu, '+');
     target_names n = {.arch = find_arch(base->triple), .triple = base->triple, .features = {.arena = a}};
@@ -227,11 +250,14 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
         names_add_features(&n, end ? arena_strndup(a, more, (size_t)(end - more)) : more);
     }
     if (!strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
+    if (n.arch->settle) n.arch->settle(&n, a);
     probe_check_names(a, d, &n);
     target *t = ARENA_NEW(a, target);
     *t = (target){.triple = base->triple,
                   .cpu = n.cpu,
                   .features = text_str(&n.features),
+                  .level = level_named(base, cpu),
+                  .sve_bits = n.sve_bits,
                   .abi = base->abi,
                   .float_abi = base->float_abi,
                   .format = base->format,

@@ -22,6 +22,8 @@ target *target_from_options(arena *a, diag *d, const target_options *o);
 // The same target with another CPU ("x86-64-v3"; features of the base are dropped), for multi-version
 // objects.
 target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu);
+// The names of the CPUs for which objects have variants by default, between commas; NULL: none.
+const char *target_default_levels(arena *a, const target *t);
 // C and CUDA text: no triple, scalars only. The CPU of CUDA text is its oldest architecture: "sm_80".
 target *target_for_c(arena *a, const target_options *o);
 target *target_for_cuda(arena *a, const target_options *o);

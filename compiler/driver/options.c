@@ -457,10 +457,10 @@ void options_use_native(options *o) {
 }
 
 // One variant for each CPU level, unless an option names the CPU.
-const char *options_variants(const options *o, const target *t) {
+const char *options_variants(arena *a, const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
     bool plain = t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
-    return plain && !t->cpu_chosen ? t->arch.levels : NULL;
+    return plain && !t->cpu_chosen ? target_default_levels(a, t) : NULL;
 }
 
 fp_mode options_fp(const options *o) {

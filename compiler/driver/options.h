@@ -47,7 +47,7 @@ void options_apply(const options *o, diag *d);
 void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
 // CPUs to compile for, "a,b,c", the most basic first; NULL: only that of t.
-const char *options_variants(const options *o, const target *t);
+const char *options_variants(arena *a, const options *o, const target *t);
 // Whether kernels are for a GPU: --device, or the output is CUDA text, PTX or a cubin.
 bool options_for_gpu(const options *o);
 bool options_for_both(const options *o);      // CPU and GPU

@@ -81,7 +81,7 @@ void set_targets(pipeline *p) {
                            "--threads=%lld: code for WebAssembly has one thread; run one instance per worker",
                            (long long)p->options->threads);
     check_runs_here(p);
-    const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
+    const char *names = p->text_target ? NULL : options_variants(p->arena, p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');
     for (int i = 0; i < cpus.n; i++)

@@ -98,6 +98,19 @@ static features find_features(void) {
     unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
     return (features){(first & DOTPROD) != 0, (second & I8MM) != 0, (second & BF16) != 0};
 }
+#define HAS_SCALABLE_VECTORS 1
+
+// SVE, with the products of blocks that the CPU has without it. RDVL is written as its code, since assemblers refuse it
+// without SVE.
+int onnxc_rt_vector_bits(void) {
+    enum { SVE = 1 << 22, I8MM = 1 << 13, BF16 = 1 << 14, SVE_I8MM = 1 << 9, SVE_BF16 = 1 << 12 };
+    unsigned long second = getauxval(AT_HWCAP2);
+    register unsigned long bytes __asm__("x0") = 0;
+    if (!(getauxval(AT_HWCAP) & SVE)) return 0;
+    if (((second & I8MM) && !(second & SVE_I8MM)) || ((second & BF16) && !(second & SVE_BF16))) return 0;
+    __asm__ volatile(".inst 0x04bf5020" : "=r"(bytes)); // rdvl x0, #1
+    return (int)bytes * 8;
+}
 #endif
 
 // ARMv8-A; with the dot product; and with products of blocks of bytes and of bf16.
@@ -118,4 +131,8 @@ int onnxc_rt_avx_vnni(void) { return 0; }
 #else
 int onnxc_interface_2(void) { return 1; }
 int onnxc_rt_avx_vnni(void) { return 0; }
+#endif
+
+#ifndef HAS_SCALABLE_VECTORS
+int onnxc_rt_vector_bits(void) { return 0; }
 #endif
