@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 
+import arm
 from harness import BUILD, ONNXC, ROOT, run, run_cases
 
 # Machines of 64 bits run 32-bit x86 themselves, behind the loader that comes with the cross compiler.
@@ -110,5 +111,6 @@ def foreign(results, small, large):
         run_cases(results, "foreign", options, [*small, *([large] if all_sizes else [])], timeout=120)
         if all_sizes:
             rounded(results, options, runner)
+            arm.units(results, lambda emulator: options_for(triple, emulator, runtime), runtime, runner)
         integers(results, triple, runner, runtime)
     older_cpus(results, large)

@@ -7,6 +7,7 @@ typedef struct dot {
     lop op;
     int lanes;              // of the accumulator
     LLVMValueRef acc, b, c; // all of them lanes x i32
+    word_lane word;         // SVE
 } dot;
 
 static LLVMTypeRef words(const emit *e, int lanes) { return type_of(e, lt(LK_I32, lanes)); }
@@ -109,6 +110,10 @@ static LLVMValueRef aarch64_bytes(emit *e, const char *name, LLVMValueRef acc, L
     return call_intrinsic(e, name, types, 2, args, 3);
 }
 
+static LLVMValueRef sve_product(emit *e, const dot *d) {
+    return emit_sve_product(e, d->op, d->acc, d->b, d->c, &d->word);
+}
+
 // Without usdot: b - 128 is signed, so 128 * c is added to the result.
 static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
     static const char sdot[] = "llvm.aarch64.neon.sdot";
@@ -181,6 +186,8 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     if (op == L_PAIR_BF16) return x86_pairs;
     if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : by_halves;
     if (t->arch.dot == DOT_WASM && t->vector_bits) return by_halves;
+    bool mixed = op == L_DOT4_US && !t->i8mm;
+    if (t->sve_bits && op != L_DOT2 && !mixed) return sve_product;
     if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
@@ -201,17 +208,42 @@ static LLVMValueRef as_words(emit *e, LLVMValueRef v, int lanes) {
     return LLVMBuildBitCast(e->b, v, words(e, lanes), "");
 }
 
+// The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
+static int lane_of_four(const ins *operand, const ins **four) {
+    while (operand->op == L_BITCAST && operand->args[0]->type.lanes == operand->type.lanes)
+        operand = operand->args[0];
+    const ins *one = operand->op == L_SPLAT ? operand->args[0] : operand;
+    if (one == operand || one->op != L_EXTRACT || one->args[0]->type.lanes != 4) return -1;
+    *four = one->args[0];
+    return lkind_bits(one->type.kind) == 32 ? (int)one->i : -1;
+}
+
+static word_lane find_lane(emit *e, const ins *x) {
+    const ins *four;
+    for (int i = 1; i < 3 && e->t->sve_bits && (lop_class(x->op) == LC_DOT || x->op == L_DOT2_BF16); i++) {
+        int lane = lane_of_four(x->args[i], &four);
+        if (lane >= 0) return (word_lane){as_words(e, value_of(e, four), 4), lane, i == 1};
+    }
+    return (word_lane){0};
+}
+
 LLVMValueRef emit_dot(emit *e, const ins *x) {
     int lanes = x->type.lanes, most, least;
     dot_fn *fn = choose(e, x->op, &most, &least);
-    dot d = {x->op, lanes, value_of(e, x->args[0]), as_words(e, value_of(e, x->args[1]), lanes),
-             as_words(e, value_of(e, x->args[2]), lanes)};
+    dot d = {x->op,
+             lanes,
+             value_of(e, x->args[0]),
+             as_words(e, value_of(e, x->args[1]), lanes),
+             as_words(e, value_of(e, x->args[2]), lanes),
+             find_lane(e, x)};
     bool power = !(lanes & (lanes - 1));
     if (!power || lanes < least || (least == 1 && lanes > 1)) fn = plain;
     if (fn == plain || lanes <= most) return fn(e, &d);
     LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);
     for (int i = 0; i < lanes; i += most) {
-        dot part = {x->op, most, slice(e, d.acc, i, most), slice(e, d.b, i, most), slice(e, d.c, i, most)};
+        dot part = d;
+        part.lanes = most;
+        part.acc = slice(e, d.acc, i, most), part.b = slice(e, d.b, i, most), part.c = slice(e, d.c, i, most);
         parts[i / most] = fn(e, &part);
     }
     return concat(e, parts, lanes / most);

@@ -66,7 +66,17 @@ LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c
 LLVMValueRef emit_memory(emit *e, const ins *x); // llvm_memory.c
 LLVMValueRef emit_dot(emit *e, const ins *x);
 // A sum with a product of 16 bits, NULL: it has another form, or no instruction.
-LLVMValueRef emit_widened_product(emit *e, const ins *x);                        // llvm_dot.c
+LLVMValueRef emit_widened_product(emit *e, const ins *x); // llvm_dot.c
+// An operand as one of four words in all lanes.
+typedef struct word_lane {
+    LLVMValueRef four; // NULL: it is not
+    int lane;
+    bool of_b; // else of c
+} word_lane;
+// llvm_sve.c; the shuffle is NULL where LLVM's own is as good.
+LLVMValueRef emit_sve_product(emit *e, lop op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c,
+                              const word_lane *l);
+LLVMValueRef emit_sve_shuffle(emit *e, const ins *x);
 LLVMValueRef emit_tile(emit *e, const ins *x);                                   // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c

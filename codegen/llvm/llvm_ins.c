@@ -103,7 +103,8 @@ static LLVMValueRef emit_shuffle(emit *e, const ins *x) {
         LLVMValueRef v = shuffle(e, a, b, mask, x->type.lanes);
         return x->type.lanes == 1 ? LLVMBuildExtractElement(e->b, v, lane_number(e, 0), "") : v;
     }
-    LLVMValueRef v = shuffle(e, a, b, x->mask, x->type.lanes);
+    LLVMValueRef v = emit_sve_shuffle(e, x);
+    if (!v) v = shuffle(e, a, b, x->mask, x->type.lanes);
     return x->type.lanes == 1 ? LLVMBuildExtractElement(e->b, v, lane_number(e, 0), "") : v;
 }
 

@@ -78,7 +78,7 @@ static void add_target(hasher *h, const target *t) {
     add_string(h, t->features);
     add_string(h, t->abi);
     add_string(h, t->float_abi);
-    int64_t options[] = {t->fp, t->opt, t->size_level, t->hosted, t->freestanding};
+    int64_t options[] = {t->fp, t->opt, t->size_level, t->hosted, t->freestanding, t->sve_bits};
     add(h, options, sizeof options);
 #ifdef ONNXC_VERSION
     add_string(h, ONNXC_VERSION);

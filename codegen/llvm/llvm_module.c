@@ -54,6 +54,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     set_flag(e, fn, "nounwind", 0);
     set_text(fn, "target-cpu", t->cpu);
     if (t->features && *t->features) set_text(fn, "target-features", t->features);
+    // Vectors of more than 128 bits are in SVE's registers, which may be longer.
+    if (t->sve_bits) set_flag(e, fn, "vscale_range", (uint64_t)t->sve_bits / 128 << 32 | 16);
     set_text(fn, "no-builtins", "");
     if (f->half_vectors)
         set_text(fn, "prefer-vector-width", "256"), set_text(fn, "min-legal-vector-width", "0");

@@ -64,7 +64,7 @@ static stack_frame frame_of(const emit *e, LLVMValueRef fn) {
     if (bytes) bytes += alignment_slack(t, fn);
     bytes += pushed_bytes(t, &c);
     if (!c.any && !t->freestanding) bytes += t->arch.red_zone;
-    if (!t->arch.stack_align || (t->arch.vectors_vary && t->vector_bits)) bytes = -1;
+    if (!t->arch.stack_align || (t->arch.vectors_vary && t->vector_bits) || t->sve_bits) bytes = -1;
     return (stack_frame){name, bytes, c.indirect};
 }
 

@@ -17,6 +17,8 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
+enum { STEP_WORDS = 4 }; // a register of 128 bits of each row of A
+
 typedef struct group_step {
     int words; // of A in a step
     ins *left; // elements that count, NULL: all
@@ -167,6 +169,12 @@ static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, 
     for (int v = 0; v < x->vectors; v++) add_extra(t, s, v, fb[v]);
 }
 
+static ins *repeat_block(tiling *t, ins *one) {
+    int mask[PANEL];
+    for (int l = 0; l < t->lanes; l++) mask[l] = l % BLOCK_LANES;
+    return t->lanes == BLOCK_LANES ? one : lb_shuffle(&t->e->b, one, one, mask, t->lanes);
+}
+
 static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     lbuild *b = &t->e->b;
     ins *const *a = s->a;
@@ -176,6 +184,7 @@ static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s,
         ins *second = r + 1 < x->rows ? a[r + 1] : a[r];
         pair[r / 2] = lb_shuffle(b, a[r], second, (int[]){first, first + 1, words + first, words + first + 1},
                                  BLOCK_LANES);
+        pair[r / 2] = repeat_block(t, pair[r / 2]);
     }
     for (int v = 0; v < x->vectors; v++) {
         ins *half[2];
@@ -239,7 +248,7 @@ void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
     bool flips = flips_a(e->t, t->c, t->group);
     for (int v = 0; v < x->vectors && flips; v++)
         extra[v] = lb_var(b, "extra", lb_int(b, lt(LK_I32, t->lanes), 0));
-    group_step s = {.words = t->lanes, .extra = flips ? extra : NULL};
+    group_step s = {.words = STEP_WORDS, .extra = flips ? extra : NULL};
     if (unit_for(t) != UNIT_WORDS) whole_steps(t, x, acc, start_b, &begin, s);
     s.words = scalar_words(t, extent) * words_in_group(t);
     whole_steps(t, x, acc, start_b, &begin, s);
@@ -256,17 +265,26 @@ void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b) {
 }
 
 // ---------------------------------------------------------------- blocks
+// The sums of one of two rows, in the blocks of the left and of the right half of the columns.
+static void mask_of_row(const tiling *t, int row, int *mask) {
+    bool transposed = blocks_are_transposed(t->c);
+    int half = t->lanes / 2;
+    for (int l = 0; l < t->lanes; l++) {
+        int block = l / half * t->lanes + l % half / 2 * BLOCK_LANES, column = l % 2;
+        mask[l] = block + (transposed ? 2 * column + row : 2 * row + column);
+    }
+}
+
 void split_blocks_of_sums(tiling *t, const tile *x, ins **acc) {
-    static const int rows[2][BLOCK_LANES] = {{0, 1, 4, 5}, {2, 3, 6, 7}},
-                     columns[2][BLOCK_LANES] = {{0, 2, 4, 6}, {1, 3, 5, 7}};
     lbuild *b = &t->e->b;
     if (t->group_axis < 0 || unit_for(t) != UNIT_BLOCKS) return;
-    const int(*masks)[BLOCK_LANES] = blocks_are_transposed(t->c) ? columns : rows;
+    int masks[2][PANEL];
+    for (int row = 0; row < 2; row++) mask_of_row(t, row, masks[row]);
     for (int r = 0; r < x->rows; r += 2)
         for (int v = 0; v < x->vectors; v++) {
             ins *first = acc[r * x->vectors + v], *second = acc[(r + 1) * x->vectors + v];
             ins *left = lb_get(b, first), *right = lb_get(b, second);
-            lb_set(b, first, lb_shuffle(b, left, right, masks[0], BLOCK_LANES));
-            lb_set(b, second, lb_shuffle(b, left, right, masks[1], BLOCK_LANES));
+            lb_set(b, first, lb_shuffle(b, left, right, masks[0], t->lanes));
+            lb_set(b, second, lb_shuffle(b, left, right, masks[1], t->lanes));
         }
 }
