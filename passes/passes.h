@@ -19,12 +19,13 @@ typedef struct pass_context {
 } pass_context;
 
 // Over the graph.
-void pass_infer(pass_context *c);  // types and symbolic contents of every value
-void pass_expand(pass_context *c); // function operators become other nodes
-void pass_fold(pass_context *c);   // constant folding
-void pass_cse(pass_context *c);    // common subexpression elimination
-void pass_dce(pass_context *c);    // dead code elimination
-void pass_stream(pass_context *c); // --stream: the graph of one step over a few samples
+void pass_infer(pass_context *c);        // types and symbolic contents of every value
+void pass_expand(pass_context *c);       // function operators become other nodes
+void pass_fold(pass_context *c);         // constant folding
+void pass_cse(pass_context *c);          // common subexpression elimination
+void pass_dce(pass_context *c);          // dead code elimination
+void pass_stream_sizes(pass_context *c); // --stream: infers, without sizes that are those of the export
+void pass_stream(pass_context *c);       // --stream: the graph of one step over a few samples
 // The outputs of a node whose inputs are constants, by index; NULL: not within the limits of constant folding.
 constant **evaluate_node(node *n, const pass_context *c);
 

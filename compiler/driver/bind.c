@@ -361,13 +361,16 @@ void bind_streams(arena *a, diag *d, module *m, const options *o) {
     binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
     dim *length = dim_symbol(m->dims, "stream.length");
     for (int j = 0; j < o->stream.n; j++) {
-        stream_input in;
+        stream_input in = {0};
         if (!parse_stream(&b, o->stream.at[j], &in)) continue;
+        const dim *size = in.input->type.dims[in.axis];
+        if (dim_is_const(size)) in.exported = dim_value(size);
         VEC_PUSH(a, &m->streams, in);
         set_size(&b, o->stream.at[j], in.input, in.axis, length);
     }
-    m->stream_delay = o->stream_delay;
+    m->stream_delay = o->stream_delay, m->stream_capacity = o->stream_capacity;
     if (o->stream_delay && !o->stream.n) diag_error(d, NULL, "--stream-delay is for --stream");
+    if (o->stream_capacity && !o->stream.n) diag_error(d, NULL, "--stream-capacity is for --stream");
     diag_check(d);
     if (!m->streams.n) return;
     m->has_bound_sizes = true;

@@ -119,6 +119,8 @@ const option compile_options[] = {
      "repeated"},
     {"--stream-delay", NULL, "N", OPT_NUMBER, AT(stream_delay), MODEL,
      "let outputs of --stream come up to N samples later than those of the model"},
+    {"--stream-capacity", NULL, "N", OPT_NUMBER, AT(stream_capacity), MODEL,
+     "where attention of --stream sees all earlier samples, keep the last N"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
      "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
     {"--capacities", NULL, NULL, OPT_FLAG, AT(capacities), MODEL,

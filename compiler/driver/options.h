@@ -18,7 +18,7 @@ typedef struct options {
     // effort
     const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
     int64_t jobs; // 0: the default
-    int64_t stream_delay;
+    int64_t stream_delay, stream_capacity;
     // model
     string_list dims, shapes, io_dtype, io_layout, last, state, stream, override, opsets, custom_op;
     const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib, *nchwc_block;

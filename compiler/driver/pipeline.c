@@ -12,6 +12,7 @@
 // repeated from
 const pass passes[] = {
     {"import", NULL, NULL, step_import, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
+    {"stream-sizes", NULL, pass_stream_sizes, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
     {"infer", NULL, pass_infer, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
     {"expand", NULL, pass_expand, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
     {"fold", NULL, pass_fold, NULL, GOAL_GRAPH, 0, ON_ANY},

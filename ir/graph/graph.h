@@ -165,7 +165,7 @@ typedef struct io_index {
 typedef struct stream_input {
     value *input;
     int axis;
-    int64_t samples;
+    int64_t samples, exported; // exported: the size of the axis in the model; 0: it is symbolic
 } stream_input;
 
 // An output that is the input of the next run, in its memory.
@@ -194,6 +194,7 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;
+    int64_t stream_capacity;   // samples of the signal that attention to all earlier ones sees; 0: not given
     int64_t stream_delay;      // samples that outputs of a stream may come later than those of the model
     VEC(io_state) states;      // made by passes
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given

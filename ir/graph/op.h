@@ -9,6 +9,10 @@ typedef struct op_def op_def;
 // input that it begins with and the output that has the last one.
 typedef struct op_sequence {
     int in_axis, out_axis, nstates, first[4], last[4];
+    // Without such inputs: the state is the last sample of the output, and counts as the sample of the input before the next.
+    bool is_running;
+    double neutral; // what counts before the first sample
+    bool exclusive; // an output sample is the one before
 } op_sequence;
 typedef struct lowering lowering; // ir/kernel/lower.h
 

@@ -12,28 +12,10 @@
 enum { PROBE = 1024 };
 
 // ---------------------------------------------------------------- values of positions
-static bool probe_length(void *user, const dim *atom, int64_t *value) {
-    const streaming *s = user;
-    *value = PROBE;
-    return atom == s->length;
-}
-
-// The contents of sizes for that length.
-static constant *probe_sizes(streaming *s, const value *v) {
-    if (!v->contents || v->type.rank < 0 || v->type.rank > 1) return NULL;
-    int64_t count = v->ncontents, at;
-    constant *c = constant_new(s->arena, v->type.elem, v->type.rank, &count);
-    for (int j = 0; j < v->ncontents; j++) {
-        if (!dim_eval(v->contents[j], probe_length, s, &at)) return NULL;
-        dtype_store_int(v->type.elem, (void *)c->data, j, at);
-    }
-    return c;
-}
-
 static constant *probe_of(streaming *s, value *v) {
     constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     if (c || !has_length(s, v)) return c;
-    c = probe_sizes(s, v);
+    c = sizes_at(s, sizes_of(s, v), PROBE);
     if (c) map_put_number(&s->probes, (uint64_t)v->id, c);
     return c;
 }
@@ -52,10 +34,7 @@ static void probe_node(streaming *s, node *n) {
     for (int j = 0; j < n->nout; j++)
         if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank < 0)) return;
     if (!depends) return;
-    node *copy = node_copy(n, s->graph, &as);
-    infer_node(copy);
-    constant **all = evaluate_node(copy, s->context);
-    node_delete(copy);
+    constant **all = evaluate_copy(s, n, &as);
     for (int j = 0; all && j < n->nout; j++)
         if (n->out[j]) map_put_number(&s->probes, (uint64_t)n->out[j]->id, all[j]);
 }
@@ -82,24 +61,43 @@ bool is_pair(const streaming *s, const type *t, int *query, int *keys) {
     return n == 2;
 }
 
-// The value far before each query, and how far before and behind it other values are. False: they are everywhere.
+// Elements of a probe between its two axes, and before, between and behind them.
+static int64_t stride_of(const constant *c, int axis) {
+    int64_t n = 1;
+    for (int j = axis + 1; j < c->rank; j++) n *= c->dims[j];
+    return n;
+}
+
+// The distances at which keys have another value than `outside`. False: far away on a side that must have none.
+static bool distances(const constant *c, int query, int keys, double outside, bool bounded, int64_t *before,
+                      int64_t *ahead) {
+    int64_t length = c->dims[query], q = stride_of(c, query), k = stride_of(c, keys);
+    *before = 0, *ahead = 0;
+    for (int64_t e = 0; e < c->count; e++) {
+        if (constant_float(c, e) == outside) continue;
+        int64_t distance = e / q % length - e / k % length;
+        if (distance > *before) *before = distance;
+        if (-distance > *ahead) *ahead = -distance;
+    }
+    return (bounded || *before < length / 2) && *ahead < length / 2;
+}
+
+// The value far before each query, and how far before and behind it other values are; or, if all that is before it may be seen,
+// the value far behind it, and the number of samples that --stream-capacity allows. False: there is none.
 static bool band_of(streaming *s, const value *v, double *outside, int64_t *before, int64_t *ahead) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     int query, keys;
     if (!c || !is_pair(s, &v->type, &query, &keys) || c->dims[query] != c->dims[keys]) return false;
-    int64_t length = c->dims[query];
-    int64_t key_stride = 1, query_stride = 1;
-    for (int j = keys + 1; j < c->rank; j++) key_stride *= c->dims[j];
-    for (int j = query + 1; j < c->rank; j++) query_stride *= c->dims[j];
-    *outside = constant_float(c, (length - 1) * query_stride);
-    *before = 0, *ahead = 0;
-    for (int64_t e = 0; e < c->count; e++) {
-        if (constant_float(c, e) == *outside) continue;
-        int64_t distance = e / query_stride % length - e / key_stride % length;
-        if (distance > *before) *before = distance;
-        if (-distance > *ahead) *ahead = -distance;
-    }
-    return *before < length / 2 && *ahead < length / 2;
+    int64_t last = c->dims[query] - 1, capacity = s->module->stream_capacity;
+    *outside = constant_float(c, last * stride_of(c, query));
+    if (distances(c, query, keys, *outside, false, before, ahead)) return true;
+    if (!capacity) return false;
+    *outside = constant_float(c, last * stride_of(c, keys));
+    if (!distances(c, query, keys, *outside, true, before, ahead)) return false;
+    const sizes own = {.type = {.rank = 0, .elem = DT_I64}, .contents = &v->type.dims[keys], .count = 1};
+    const constant *most = sizes_at(s, &own, capacity);
+    *before = most && constant_int(most, 0) > 0 ? constant_int(most, 0) - 1 : 0;
+    return most;
 }
 
 void find_bands(streaming *s) {
@@ -118,13 +116,6 @@ void find_bands(streaming *s) {
     }
 }
 
-// Elements of a probe between its two axes, and before, between and behind them.
-static int64_t stride_of(const constant *c, int axis) {
-    int64_t n = 1;
-    for (int j = axis + 1; j < c->rank; j++) n *= c->dims[j];
-    return n;
-}
-
 static bool same_element(const constant *c, int64_t a, int64_t b) {
     double x = constant_float(c, a), y = constant_float(c, b);
     return x == y || (isnan(x) && isnan(y));
@@ -140,6 +131,24 @@ bool of_distance(const streaming *s, const value *v) {
     return true;
 }
 
+// Whether all keys farther away than half of the probe have one value on each side of the query.
+static bool has_even_ends(const constant *c, int query, int keys) {
+    int64_t length = c->dims[query], q = stride_of(c, query), k = stride_of(c, keys);
+    for (int64_t e = 0; e < c->count; e++) {
+        int64_t row = e / q % length, column = e / k % length, distance = row - column;
+        if (distance > length / 2 && !same_element(c, e, e - column * k)) return false;
+        if (-distance > length / 2 && !same_element(c, e, e + (length - 1 - column) * k)) return false;
+    }
+    return true;
+}
+
+bool extends_to(streaming *s, const value *v, int64_t distance) {
+    const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
+    int query, keys;
+    is_pair(s, &v->type, &query, &keys);
+    return distance < c->dims[query] || has_even_ends(c, query, keys);
+}
+
 const constant *pair_of_step(streaming *s, const value *v, const signal *as) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     int64_t dims[MAX_RANK], length = c->dims[as->axis];
@@ -149,15 +158,11 @@ const constant *pair_of_step(streaming *s, const value *v, const signal *as) {
     if (!step) return NULL;
     int64_t q = stride_of(c, as->axis), k = stride_of(c, as->keys), step_q = stride_of(step, as->axis),
             step_k = stride_of(step, as->keys);
-    const constant *far = numbers(s, c->elem, -1, as->outside, 0);
     int64_t outer = q * length, step_outer = step_q * as->rate, between = q / (k * length);
     for (int64_t e = 0; e < step->count; e++) {
         int64_t distance = e / step_q % as->rate - e / step_k % dims[as->keys] + s->before;
-        if (distance <= -length || distance >= length) {
-            if (!as->outside_known) return NULL;
-            constant_copy(far, 0, c->elem, (void *)step->data, e);
-            continue;
-        }
+        if (distance >= length) distance = length - 1;
+        if (distance <= -length) distance = 1 - length;
         int64_t row = distance > 0 ? distance : 0, middle = e % step_q / (step_k * dims[as->keys]) % between;
         int64_t at =
             e / step_outer * outer + row * q + middle * k * length + (row - distance) * k + e % step_k;
@@ -209,6 +214,7 @@ static known outside_of(streaming *s, const plan *p, int keys, int rank) {
         bool over_keys = (axis < 0 ? axis + rank : axis) == keys;
         return over_keys && a.is && a.value <= -LARGE ? (known){true, 0} : none;
     }
+    if (is(n, "IsNaN")) return (known){a.is, isnan(a.value)};
     if (n->op->is_view || is(n, "Cast") || is(n, "Identity") || is(n, "Dropout")) return a;
     return none;
 }

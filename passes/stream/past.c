@@ -26,7 +26,7 @@ value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to) {
     return make(s, "Slice", 4, in, NULL);
 }
 
-static value *concat(streaming *s, value *a, value *b, int axis) {
+value *join(streaming *s, value *a, value *b, int axis) {
     attr at = {.name = "axis", .kind = ATTR_INT, .i = axis};
     return make(s, "Concat", 2, (value *[]){a, b}, &at);
 }
@@ -53,9 +53,8 @@ value *step_number(streaming *s) {
     return s->step;
 }
 
-value *state_or_first(streaming *s, value *state, value *first) {
-    int64_t zero = 0;
-    value *is_first = make(s, "Equal", 2, (value *[]){step_number(s), ints(s, &zero, 1)}, NULL);
+value *state_or_first(streaming *s, value *state, value *first, int64_t until) {
+    value *is_first = make(s, "LessOrEqual", 2, (value *[]){step_number(s), ints(s, &until, 1)}, NULL);
     return make(s, "Where", 3, (value *[]){is_first, first, state}, NULL);
 }
 
@@ -114,15 +113,33 @@ static void copy_samples(const constant *from, int64_t from_at, constant *to, in
     }
 }
 
+// The length of a signal of which the node's input has the samples before the first step, and `more`.
+static int64_t length_before(const streaming *s, const plan *p, int64_t more) {
+    int64_t samples = s->module->streams.at[0].samples;
+    for (int i = 0; i < p->node->nin; i++) {
+        const signal *in = signal_of(s, p->in[i]);
+        if (in && !in->still && in->rate) return ((in->lead > 0 ? in->lead : 0) + more) * samples / in->rate;
+    }
+    return 0;
+}
+
+// Sizes of a signal of that length, or sizes of other axes.
+static constant *size_before(streaming *s, const value *v, int64_t length) {
+    const sizes *z = map_get_number(&s->sized, (uint64_t)v->id);
+    return sizes_at(s, z ? z : sizes_of(s, v), length);
+}
+
 // The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
 // False: they are not known.
 static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
+    int64_t length = length_before(s, p, more);
     for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
         if (!p->in[i] || p->in[i]->constant) continue;
         int64_t head = in && in->lead > 0 ? in->lead : 0;
         bool known = in && !in->still && (in->head || !head);
         constant *c = known ? shaped(s, &in->now->type, in->axis, head + more, open) : NULL;
+        if (!in) c = size_before(s, p->in[i], length);
         if (!c) return false;
         if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
         map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));
@@ -130,13 +147,21 @@ static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t ope
     return true;
 }
 
+static void infer_copy(void *copy) { infer_node(copy); }
+
+constant **evaluate_copy(streaming *s, const node *n, map *as) {
+    const diag_message *why;
+    node *copy = node_copy(n, s->graph, as);
+    bool valid = infer_attempt(copy, infer_copy, copy, &why);
+    constant **all = valid ? evaluate_node(copy, s->context) : NULL;
+    node_delete(copy);
+    return all;
+}
+
 static constant *outputs_before(streaming *s, const plan *p, int out, int64_t more, int64_t open) {
     map as = {.arena = s->arena};
     if (!inputs_before(s, p, more, open, &as)) return NULL;
-    node *copy = node_copy(p->node, s->graph, &as);
-    infer_node(copy);
-    constant **all = evaluate_node(copy, s->context);
-    node_delete(copy);
+    constant **all = evaluate_copy(s, p->node, &as);
     return all ? all[out] : NULL;
 }
 
@@ -209,8 +234,8 @@ static void make_past(streaming *s, const value *v, signal *of, past *p) {
     t = type_tensor(s->arena, t.elem, t.rank, dims);
     value *state = state_new(s, v->name, &t), *before = state;
     constant *first = first_past(s, of, p);
-    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first));
-    p->all = concat(s, before, of->now, of->axis);
+    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first), 0);
+    p->all = join(s, before, of->now, of->axis);
     state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
 }
 

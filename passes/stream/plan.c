@@ -16,6 +16,34 @@ bool has_length(const streaming *s, const value *v) {
     return false;
 }
 
+sizes *sizes_of(const streaming *s, const value *v) {
+    sizes *z = ARENA_NEW(s->arena, sizes);
+    *z = (sizes){.type = v->type, .contents = v->contents, .count = v->ncontents};
+    return z;
+}
+
+typedef struct assumed {
+    const dim *symbol;
+    int64_t value;
+} assumed;
+
+static bool assume(void *user, const dim *atom, int64_t *value) {
+    const assumed *a = user;
+    *value = a->value;
+    return atom == a->symbol;
+}
+
+constant *sizes_at(const streaming *s, const sizes *z, int64_t length) {
+    if (!z->contents || z->type.rank < 0 || z->type.rank > 1) return NULL;
+    int64_t count = z->count, at;
+    constant *c = constant_new(s->arena, z->type.elem, z->type.rank, &count);
+    for (int j = 0; j < z->count; j++) {
+        if (!dim_eval(z->contents[j], assume, &(assumed){s->length, length}, &at)) return NULL;
+        dtype_store_int(z->type.elem, (void *)c->data, j, at);
+    }
+    return c;
+}
+
 // Whether n computes sizes: small integers that inference knows as dims.
 static bool computes_sizes(const node *n) {
     for (int j = 0; j < n->nout; j++)
@@ -26,7 +54,7 @@ static bool computes_sizes(const node *n) {
 static void mark_sized(streaming *s, const node *n) {
     for (int j = 0; j < n->nout; j++)
         if (n->out[j] && has_length(s, n->out[j]))
-            map_put_number(&s->sized, (uint64_t)n->out[j]->id, n->out[j]);
+            map_put_number(&s->sized, (uint64_t)n->out[j]->id, sizes_of(s, n->out[j]));
 }
 
 // ---------------------------------------------------------------- windows
@@ -189,18 +217,30 @@ static void plan_windows(streaming *s, plan *p) {
 // Whether n hands states from sample to sample; its outputs are then at the places of its input.
 static bool plan_sequence(streaming *s, plan *p) {
     const node *n = p->node;
-    const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
+    signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
     if (!in || in->still || !n->op->sequence) return false;
-    if (!n->op->sequence(n, &p->sequence))
-        refuse(s, n, "reads the signal backwards, or lengths of sequences");
+    bool forward = n->op->sequence(n, &p->sequence);
     if (in->axis != p->sequence.in_axis) return false;
+    if (!forward) refuse(s, n, "reads the signal backwards, or lengths of sequences");
     for (int i = 1; i < n->nin; i++)
         if (signal_of(s, n->in[i])) refuse(s, n, "has weights or states that are signals");
-    if (in->lead < 0) refuse(s, n, "begins before the first sample, since an earlier node reads ahead");
+    for (int j = 0; in->lead < 0 && j < p->sequence.nstates; j++) {
+        const value *first = node_in(n, p->sequence.first[j]);
+        if (first && !first->def && !first->constant)
+            refuse(s, n,
+                   "takes its first state from the caller, but begins before the first sample, since an "
+                   "earlier node reads ahead");
+    }
     p->carries = true;
     p->inputs[0] = (span){.used = true, .from = in->lead, .to = in->lead + in->rate, .past = -1};
     signal out = {.axis = p->sequence.out_axis, .rate = in->rate, .lead = in->lead, .late = in->late};
     if (n->out[0]) add_signal(s, n->out[0], &out);
+    if (p->sequence.is_running && in->lead < 0) {
+        p->inputs[0].masked = true; // samples before the first one are neutral
+        const constant *neutral = numbers(s, in->elem, -1, p->sequence.neutral, 0);
+        VEC_PUSH(s->arena, &in->pasts, ((past){.fill = neutral}));
+        p->inputs[0].past = in->pasts.n - 1;
+    }
     return true;
 }
 
@@ -245,8 +285,10 @@ static void check_sums(streaming *s, const plan *p, const signal *out) {
         if (in && in->pair) zero &= in->outside_known && in->outside == 0;
     }
     if (out->pair ? out->outside_known : zero) return;
-    diag_hint(s->module->diag, "attention needs a mask that is computed from positions and hides all but the "
-                               "last few hundred samples");
+    diag_hint(
+        s->module->diag,
+        "a mask must hide all but the last few hundred samples, or all later ones: then --stream-capacity=N "
+        "lets attention see the last N samples");
     refuse(s, p->node, "reads the whole signal");
 }
 
@@ -305,7 +347,7 @@ static bool plan_constant_pairs(streaming *s, plan *p) {
         signal out = {.pair = true, .constant = true};
         is_pair(s, &n->out[j]->type, &out.axis, &out.keys);
         out.rate = rate_of_positions(s, n->out[j], out.axis);
-        if (!out.rate) return false;
+        if (!out.rate || !extends_to(s, n->out[j], s->before + out.rate + s->ahead)) return false;
         out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
         add_signal(s, n->out[j], &out);
     }

@@ -99,7 +99,8 @@ static bool view_window(reader *r, const buffer *b, int axis, const buffer *of, 
         *of_inner = product_of(t, of->dims, of_axis + 1, of->rank);
     dim *outer = product_of(t, b->dims, 0, axis), *of_outer = product_of(t, of->dims, 0, of_axis);
     *w = (window){.used = true, .up = 1, .down = 1};
-    if (outer != of_outer) return refuse(r, "merges time with another axis");
+    if (outer != of_outer)
+        return refuse(r, "merges time with another axis, as a mean over the whole signal does");
     if (inner == of_inner) return true;
     if (!dim_is_const(inner) || !dim_is_const(of_inner))
         return refuse(r, "reshapes time by a size that is not constant");

@@ -83,7 +83,8 @@ static void take_outputs(streaming *s, const plan *p) {
         signal *out = signal_of(s, n->out[j]);
         if (!out) continue;
         out->now = n->out[j];
-        if (out->still) continue;
+        if (p->joined) out->now = p->joined;
+        if (out->still || p->joined) continue;
         if (length_of(out->now, out->axis) < p->start + out->rate)
             diag_defect(s->module->diag, n->loc,
                         "a step of the stream computes %lld samples of '%s', not %lld",
@@ -118,21 +119,94 @@ static value *first_state(streaming *s, const plan *p, int j) {
 // Callers who pass the first state and take the last one keep it themselves.
 static bool is_input(const value *v) { return v && !v->def && !v->constant; }
 
+// The number of the first step with samples that count.
+static int64_t first_step(const signal *in) { return in->lead < 0 ? -in->lead / in->rate : 0; }
+
+// A scalar 0, for states of any size.
+static value *zero_like(streaming *s, const value *v) {
+    return value_constant(s->graph, NULL, numbers(s, v->type.elem, -1, 0, 0));
+}
+
+// n runs over the first `count` samples alone, which are before the signal until its first step, and then over the others: so
+// states can begin in between. Returns the node over the former; NULL: there are none.
+static node *split_sequence(streaming *s, plan *p, int64_t count) {
+    node *n = p->node;
+    map as = {.arena = s->arena};
+    if (!count) return NULL;
+    value *x = n->in[0];
+    int axis = p->sequence.in_axis;
+    node *early = node_copy(n, s->graph, &as);
+    node_move(early, s->graph, n);
+    s->at = early;
+    node_set_in(early, 0, slice_of(s, x, axis, 0, count));
+    s->at = n;
+    node_set_in(n, 0, slice_of(s, x, axis, count, length_of(x, axis)));
+    infer_node(early), infer_node(n);
+    return early;
+}
+
 static void carry_states(streaming *s, plan *p) {
     node *n = p->node;
+    const signal *in = signal_of(s, p->in[0]);
+    bool late = in->lead < 0;
+    node *early = split_sequence(s, p, late ? -in->lead % in->rate : 0);
     for (int j = 0; j < p->sequence.nstates; j++) {
-        int in = p->sequence.first[j], out = p->sequence.last[j];
-        if (is_input(node_in(n, in))) continue;
+        int at = p->sequence.first[j], out = p->sequence.last[j];
+        if (is_input(node_in(n, at))) continue;
         if (!node_out(n, out)) node_output(n, out, NULL), infer_node(n);
         s->at = n;
         value *state =
             state_new(s, arena_printf(s->arena, "%s_%d", n->out[out]->name, j), &n->out[out]->type);
-        value *first = first_state(s, p, j);
-        node_set_in(n, in, first ? state_or_first(s, state, first) : state);
+        value *first = first_state(s, p, j), *before = state;
+        if (late && !first) first = zero_like(s, state);
+        if (early) {
+            if (!node_out(early, out)) node_output(early, out, NULL);
+            node_set_in(early, at, state);
+            infer_node(early);
+            before = early->out[out];
+        }
+        node_set_in(n, at, first ? state_or_first(s, before, first, first_step(in)) : before);
         infer_node(n);
         s->at = node_next(n);
         state_next(s, state, n->out[out]);
     }
+    signal *y = n->out[0] ? signal_of(s, n->out[0]) : NULL;
+    if (early && y) p->joined = join(s, early->out[0], n->out[0], y->axis);
+}
+
+// The sum of the samples before the first step.
+static value *last_of_head(streaming *s, const plan *p, int64_t lead) {
+    const constant *c = head_of(s, p, 0, lead);
+    if (!c)
+        diag_fatal(s->module->diag, p->node->loc,
+                   "--stream: the state of this node before the first step is not known");
+    value *all = value_constant(s->graph, NULL, (constant *)c);
+    return slice_of(s, all, p->sequence.out_axis, lead - 1, lead);
+}
+
+// The sum so far goes before the samples of the step.
+static void carry_running(streaming *s, plan *p) {
+    node *n = p->node;
+    const op_sequence *q = &p->sequence;
+    const signal *x = signal_of(s, p->in[0]);
+    int axis = q->in_axis;
+    s->at = n;
+    type t = n->in[0]->type;
+    dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);
+    memcpy(dims, t.dims, (size_t)t.rank * sizeof *dims);
+    dims[axis] = dim_const(s->module->dims, 1);
+    t = type_tensor(s->arena, t.elem, t.rank, dims);
+    value *state = state_new(s, n->out[0]->name, &t), *before = state, *first = NULL;
+    if (q->neutral != 0) first = value_constant(s->graph, NULL, numbers(s, t.elem, -1, q->neutral, 0));
+    if (q->exclusive) node_set_attr(n, (attr){.name = "exclusive", .kind = ATTR_INT});
+    if (x->lead > 0) first = last_of_head(s, p, x->lead);
+    if (first) before = state_or_first(s, state, first, 0);
+    node_set_in(n, 0, join(s, before, n->in[0], axis));
+    infer_node(n);
+    s->at = node_next(n);
+    state_next(s, state, slice_of(s, n->out[0], axis, x->rate, x->rate + 1));
+    int64_t from = q->exclusive ? 0 : 1;
+    p->joined = slice_of(s, n->out[0], axis, from, from + x->rate);
 }
 
 static void make_constant_pair(streaming *s, value *v) {
@@ -175,7 +249,8 @@ static void step_node(streaming *s, plan *p) {
         take_moved(s, p);
         return;
     }
-    if (p->carries) carry_states(s, p);
+    if (p->carries && p->sequence.is_running) carry_running(s, p);
+    else if (p->carries) carry_states(s, p);
     int64_t missing = p->carries ? 0 : missing_samples(s, p);
     if (missing > 0) lengthen(s, p, missing * p->every);
     take_outputs(s, p);

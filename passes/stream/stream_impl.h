@@ -1,4 +1,5 @@
 // Shared by the files of the pass that makes a stream of a model.
+//   sizes.c    sizes of the signal that the export made constants
 //   reach.c    which samples of its inputs a node reads for each sample of its outputs
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
@@ -44,6 +45,13 @@ typedef struct span {
     bool masked; // samples before the first one were computed, and count as the fill
 } span;
 
+// A small tensor of sizes of the signal, as inference knows it for the whole signal.
+typedef struct sizes {
+    type type;
+    dim **contents;
+    int count;
+} sizes;
+
 // What an axis of time stands for in a node with two of them.
 typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 
@@ -65,6 +73,7 @@ typedef struct plan {
     pair_role *roles; // of inputs with one
     bool sums_keys;
     op_sequence sequence;
+    value *joined; // the samples of output 0 of the step, where they are not those of the node itself
 } plan;
 
 typedef struct streaming {
@@ -74,7 +83,7 @@ typedef struct streaming {
     graph *graph;
     const dim *length; // of the signal
     map signals;       // id of value -> signal
-    map sized;         // id of value that depends on the length without being a signal
+    map sized;         // id of value that depends on the length without being a signal -> sizes
     VEC(plan) plans;
     int64_t delay; // that callers accept
     map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
@@ -90,6 +99,9 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 // plan.c
 void plan_graph(streaming *s);
 bool has_length(const streaming *s, const value *v); // among the contents of a small tensor
+sizes *sizes_of(const streaming *s, const value *v);
+// The sizes for a signal of `length` samples; NULL: they depend on more.
+constant *sizes_at(const streaming *s, const sizes *z, int64_t length);
 
 // pairs.c
 void find_bands(streaming *s);
@@ -97,6 +109,8 @@ bool of_positions(const streaming *s, const value *v); // it depends on position
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
 bool of_distance(const streaming *s,
                  const value *v); // a pair that depends on the distance of query and key alone
+// Whether it is known for distances up to that one.
+bool extends_to(streaming *s, const value *v, int64_t distance);
 const constant *pair_of_step(streaming *s, const value *v, const signal *as); // its elements; NULL: too many
 // The value of a mask outside of its band; false: it has none.
 bool outside_of_mask(streaming *s, const value *v, double *outside);
@@ -105,12 +119,15 @@ void set_outside(streaming *s, const plan *p, signal *out, int rank);
 
 // past.c: nodes are inserted before s->at, and inferred.
 value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a);
+value *join(streaming *s, value *a, value *b, int axis);
+// The outputs of n with the inputs that `as` has for its own, by index; NULL: not known at compile time.
+constant **evaluate_copy(streaming *s, const node *n, map *as);
 value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to);
 // A state of the stream: an input of the graph; state_next makes v the output that updates it.
 value *state_new(streaming *s, const char *name, const type *t);
 void state_next(streaming *s, value *state, value *v);
-// state in all steps but the first, in which it is `first`.
-value *state_or_first(streaming *s, value *state, value *first);
+// `first` in steps 0 to `until`, state in later ones.
+value *state_or_first(streaming *s, value *state, value *first, int64_t until);
 value *step_number(streaming *s);
 // v with samples before the first of the signal replaced by the fill; v begins with sample number `from` of its step.
 value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill);

@@ -36,7 +36,25 @@ static void lower_cumulative(lowering *l, node *n, reduce_op neutral, expr_op op
     stage_write(k, s, out, index, sum)->when = node_int(n, "exclusive", 0) ? WRITE_BEFORE : WRITE_AFTER;
 }
 
+static bool cumulative_sequence(const node *n, op_sequence *s, double neutral) {
+    int count;
+    dim **axis = infer_contents(n, 1, &count);
+    *s = (op_sequence){.in_axis = -1};
+    if (!axis || !dim_is_const(axis[0])) return false;
+    int64_t at = dim_value(axis[0]);
+    int along = (int)(at < 0 ? at + n->in[0]->type.rank : at);
+    *s = (op_sequence){.in_axis = along,
+                       .out_axis = along,
+                       .is_running = true,
+                       .neutral = neutral,
+                       .exclusive = node_int(n, "exclusive", 0)};
+    return !node_int(n, "reverse", 0);
+}
+
+static bool cumsum_sequence(const node *n, op_sequence *s) { return cumulative_sequence(n, s, 0); }
+static bool cumprod_sequence(const node *n, op_sequence *s) { return cumulative_sequence(n, s, 1); }
+
 static void lower_cumsum(lowering *l, node *n) { lower_cumulative(l, n, RED_SUM, X_ADD); }
 static void lower_cumprod(lowering *l, node *n) { lower_cumulative(l, n, RED_PROD, X_MUL); }
-OPERATOR(CumSum, .infer = infer_cumulative, .lower = lower_cumsum);
-OPERATOR(CumProd, .infer = infer_cumulative, .lower = lower_cumprod);
+OPERATOR(CumSum, .infer = infer_cumulative, .sequence = cumsum_sequence, .lower = lower_cumsum);
+OPERATOR(CumProd, .infer = infer_cumulative, .sequence = cumprod_sequence, .lower = lower_cumprod);

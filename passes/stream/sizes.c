@@ -1,0 +1,443 @@
+// In: a graph whose signals have a symbolic length, before inference. Out: the graph, inferred, in which nothing depends on the
+// length that the signal had at the export:
+//   Reshape(x, [1, 100, 4, 16])    of a signal of 100 samples: the place of time gets -1, or the size of x
+//   Slice(x, 0, 98)                up to 2 samples before the end
+//   Expand(x, [1, 100, 8]), Resize(x, sizes = [1, 8, 200])
+//   Add(x, table[100, 8])          Gather(table, Range(0, length)); so too Slice(table[500, 8], 0, length)
+//   Add(scores, mask[100, 100])    Gather(the mask by distance, Range - Range), if the mask depends on distance alone, or repeats
+#include "passes/stream/stream_impl.h"
+#include <string.h>
+
+enum { MOST = 64 }; // elements of a shape
+
+static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
+
+static bool over_time(const streaming *s, const dim *d) { return dim_has_atom(d, s->length); }
+
+// ---------------------------------------------------------------- sizes of the export
+static bool at_export(void *user, const dim *atom, int64_t *value) {
+    const streaming *s = user;
+    *value = s->module->streams.at[0].exported;
+    return atom == s->length && *value > 0;
+}
+
+// The size that d had at the export; -1: not known.
+static int64_t exported(streaming *s, const dim *d) {
+    int64_t v;
+    return dim_eval(d, at_export, s, &v) ? v : -1;
+}
+
+// ---------------------------------------------------------------- values
+static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
+
+static value *picked(streaming *s, value *list, int64_t first, int64_t end) {
+    value *in[] = {list, ints(s, &first, 1), ints(s, &end, 1)};
+    return make(s, "Slice", 3, in, NULL);
+}
+
+// The size of v along an axis, of rank 1.
+static value *size_of(streaming *s, value *v, int axis) {
+    return picked(s, make(s, "Shape", 1, &v, NULL), axis, axis + 1);
+}
+
+// 0, 1 ... up to a size of rank 1.
+static value *places(streaming *s, value *size) {
+    value *scalar = make(s, "Squeeze", 1, &size, NULL);
+    return make(s, "Range", 3, (value *[]){value_int64(s->graph, 0), scalar, value_int64(s->graph, 1)}, NULL);
+}
+
+// Element i of a shape becomes `to`, of rank 1.
+static value *with_element(streaming *s, value *shape, int count, int i, value *to) {
+    value *parts[3];
+    int n = 0;
+    if (i > 0) parts[n++] = picked(s, shape, 0, i);
+    parts[n++] = to;
+    if (i + 1 < count) parts[n++] = picked(s, shape, i + 1, count);
+    attr axis = {.name = "axis", .kind = ATTR_INT};
+    return make(s, "Concat", n, parts, &axis);
+}
+
+// size * times / by
+static value *scaled(streaming *s, value *size, int64_t times, int64_t by) {
+    if (times != 1) size = make(s, "Mul", 2, (value *[]){size, ints(s, &times, 1)}, NULL);
+    return by == 1 ? size : make(s, "Div", 2, (value *[]){size, ints(s, &by, 1)}, NULL);
+}
+
+// The elements of a value that depends on constants alone; NULL: it depends on more.
+static const constant *known(streaming *s, value *v, int depth) {
+    enum { DEPTH = 64 };
+    if (v->constant) return v->constant;
+    const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
+    if (c || !v->def || depth > DEPTH || v->def->graph != s->graph) return c;
+    map as = {.arena = s->arena};
+    for (int i = 0; i < v->def->nin; i++) {
+        value *in = v->def->in[i];
+        const constant *k = in ? known(s, in, depth + 1) : NULL;
+        if (in && !k) return NULL;
+        if (in && !in->constant)
+            map_put_number(&as, (uint64_t)in->id, value_constant(s->graph, NULL, (constant *)k));
+    }
+    constant **all = evaluate_copy(s, v->def, &as);
+    if (!all) return NULL;
+    map_put_number(&s->probes, (uint64_t)v->id, all[v->def_index]);
+    return all[v->def_index];
+}
+
+// ---------------------------------------------------------------- Reshape
+typedef struct shape_list {
+    int n;
+    dim *at[MOST]; // NULL: -1
+} shape_list;
+
+static bool target_of(const node *n, shape_list *t) {
+    const type *x = &n->in[0]->type;
+    int count;
+    dim **to = infer_contents(n, 1, &count);
+    if (!to || count > MOST) return false;
+    t->n = count;
+    for (int i = 0; i < count; i++) {
+        bool copied = dim_is(to[i], 0) && !node_int(n, "allowzero", 0) && i < x->rank;
+        t->at[i] = copied ? x->dims[i] : dim_is(to[i], -1) ? NULL : to[i];
+    }
+    return true;
+}
+
+static dim *product(streaming *s, const shape_list *t, int from, int to) {
+    dim *p = dim_const(s->module->dims, 1);
+    for (int i = from; p && i < to; i++) p = t->at[i] ? dim_mul(p, t->at[i]) : NULL;
+    return p;
+}
+
+// Whether element i of the target is the time of x along `axis`. Elements behind it are inner / *by.
+static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, int i, int64_t *times,
+                    int64_t *by) {
+    dims *table = s->module->dims;
+    dim *outer = dim_product(table, x->dims, axis),
+        *inner = dim_product(table, x->dims + axis + 1, x->rank - axis - 1);
+    dim *before = product(s, t, 0, i), *behind = product(s, t, i + 1, t->n);
+    int64_t was = exported(s, x->dims[axis]);
+    if (!t->at[i] || !dim_is_const(t->at[i]) || !behind) return false;
+    if (before ? before != outer : was < 0) return false;
+    *times = *by = 1;
+    if (behind != inner) {
+        if (!dim_is_const(behind) || !dim_is_const(inner) || dim_value(behind) <= 0) return false;
+        *times = dim_value(inner), *by = dim_value(behind);
+        if (*times % *by && *by % *times) return false;
+    }
+    return was < 0 ? dim_value(t->at[i]) > 1 : was * *times == dim_value(t->at[i]) * *by;
+}
+
+static int64_t factor(int64_t times, int64_t by) { return times > by ? times / by : by / times; }
+
+static void mend_reshape(streaming *s, node *n) {
+    const type *x = &n->in[0]->type;
+    shape_list t;
+    bool several, open = false;
+    if (x->rank < 0 || !target_of(n, &t)) return;
+    int axis = time_axis(x, s->length, &several), times_over = 0;
+    for (int i = 0; i < t.n; i++) open |= !t.at[i], times_over += t.at[i] && over_time(s, t.at[i]);
+    if (axis == NO_TIME || several || times_over) return;
+    int64_t times, by, best_times = 0, best_by = 0;
+    int best = -1;
+    for (int i = 0; i < t.n; i++) {
+        if (!is_time(s, x, axis, &t, i, &times, &by)) continue;
+        if (best >= 0 && factor(times, by) >= factor(best_times, best_by)) continue;
+        best = i, best_times = times, best_by = by;
+    }
+    if (best < 0 || (open && exported(s, x->dims[axis]) < 0)) return;
+    int64_t rest = -1;
+    value *size = open ? scaled(s, size_of(s, n->in[0], axis), best_times, best_by) : ints(s, &rest, 1);
+    node_set_in(n, 1, with_element(s, n->in[1], t.n, best, size));
+}
+
+// x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and behind them.
+static void mend_pair_reshape(streaming *s, node *n) {
+    const type *x = &n->in[0]->type;
+    shape_list t;
+    int query, keys;
+    if (x->rank < 0 || !is_pair(s, x, &query, &keys) || !target_of(n, &t)) return;
+    dims *table = s->module->dims;
+    dim *outer = dim_product(table, x->dims, query),
+        *inner = dim_product(table, x->dims + keys + 1, x->rank - keys - 1),
+        *between = dim_product(table, x->dims + query + 1, keys - query - 1);
+    for (int i = 0; i < t.n; i++)
+        for (int j = i + 1; j < t.n; j++) {
+            if (!t.at[i] || !dim_is_const(t.at[i]) || t.at[i] != t.at[j] || dim_is(t.at[i], 1)) continue;
+            if (product(s, &t, 0, i) != outer || product(s, &t, i + 1, j) != between ||
+                product(s, &t, j + 1, t.n) != inner)
+                continue;
+            value *shape = with_element(s, n->in[1], t.n, i, size_of(s, n->in[0], query));
+            node_set_in(n, 1, with_element(s, shape, t.n, j, size_of(s, n->in[0], keys)));
+            return;
+        }
+}
+
+// ---------------------------------------------------------------- Expand, Resize
+// Elements of Expand's shape that are those of time: 1 keeps them.
+static void mend_expand(streaming *s, node *n) {
+    const type *x = &n->in[0]->type;
+    int count;
+    dim **to = infer_contents(n, 1, &count);
+    if (!to || x->rank < 0 || count > MOST) return;
+    for (int i = 0; i < count; i++) {
+        int axis = i - count + x->rank;
+        int64_t one = 1;
+        if (axis < 0 || !over_time(s, x->dims[axis]) || !dim_is_const(to[i]) || dim_is(to[i], 1)) continue;
+        node_set_in(n, 1, with_element(s, n->in[1], count, i, ints(s, &one, 1)));
+    }
+}
+
+// How often `now` contains `was`, a whole number or the inverse of one; 0: it is neither.
+static double ratio(streaming *s, dim *was, dim *now) {
+    enum { RATIO_MOST = 64 };
+    if (was == now) return 1;
+    for (int64_t k = 2; k <= RATIO_MOST; k++) {
+        if (now == dim_mulk(was, k)) return (double)k;
+        if (was == dim_mulk(now, k)) return 1 / (double)k;
+    }
+    int64_t from = exported(s, was), to = exported(s, now);
+    if (from <= 0 || to <= 0 || (to % from && from % to)) return 0;
+    return (double)to / (double)from;
+}
+
+// Sizes become the scales of which they are the result.
+static void mend_resize(streaming *s, node *n) {
+    enum { SCALES = 2, SIZES = 3 };
+    const type *x = &n->in[0]->type;
+    int count;
+    bool times = false;
+    dim **to = node_in(n, SIZES) && !node_attr(n, "axes") ? infer_contents(n, SIZES, &count) : NULL;
+    if (!to || x->rank != count) return;
+    int64_t rank = count;
+    constant *scales = constant_new(s->arena, DT_F32, 1, &rank);
+    for (int i = 0; i < count; i++) {
+        float scale = (float)ratio(s, x->dims[i], to[i]);
+        if (scale == 0) return;
+        memcpy((float *)scales->data + i, &scale, sizeof scale);
+        times |= over_time(s, x->dims[i]);
+    }
+    if (!times) return;
+    node_set_in(n, SIZES, NULL);
+    node_set_in(n, SCALES, value_constant(s->graph, NULL, scales));
+}
+
+// ---------------------------------------------------------------- tables of positions
+// One table of distances q - k for each of `period` places of q; a distance that a place does not have has the value of the
+// next one that it has.
+static constant *by_distance(streaming *s, const constant *c, int axis, int64_t period) {
+    int64_t n = c->dims[axis], wide = 2 * n - 1, dims[MAX_RANK], inner = 1, outer = 1;
+    for (int j = 0; j < axis; j++) outer *= dims[j] = c->dims[j];
+    dims[axis] = period * wide;
+    for (int j = axis + 2; j < c->rank; j++) inner *= dims[j - 1] = c->dims[j];
+    constant *table = new_constant(s, c->elem, c->rank - 1, dims);
+    for (int64_t e = 0; table && e < table->count; e++) {
+        int64_t in = e % inner, d = e / inner % wide - (n - 1), place = e / inner / wide % period;
+        int64_t out = e / inner / wide / period;
+        int64_t q = d > place ? d + (period - (d - place) % period) % period : place;
+        while (q >= n) q -= period;
+        int64_t k = q - d;
+        if (k < 0) k = 0;
+        if (k >= n) k = n - 1;
+        constant_copy(c, ((out * n + q) * n + k) * inner + in, c->elem, (void *)table->data, e);
+    }
+    return outer ? table : NULL;
+}
+
+static bool same(const constant *c, int64_t a, int64_t b) {
+    double x = constant_float(c, a), y = constant_float(c, b);
+    return x == y || (x != x && y != y);
+}
+
+// The shortest step along both axes that changes nothing, with at least two of them in c; 0: there is none.
+static int64_t period_of(const constant *c, int axis) {
+    int64_t n = c->dims[axis], inner = 1;
+    for (int j = axis + 2; j < c->rank; j++) inner *= c->dims[j];
+    for (int64_t p = 1; 2 * p <= n; p++) {
+        bool repeats = true;
+        for (int64_t e = 0; repeats && e < c->count; e++) {
+            int64_t q = e / inner / n % n, k = e / inner % n;
+            repeats = q < p || k < p || same(c, e, e - p * (n + 1) * inner);
+        }
+        if (repeats) return p;
+    }
+    return 0;
+}
+
+// The function of positions of which a square has the first ones. NULL: it is none.
+static value *extended(streaming *s, const constant *c, int axis, value *length) {
+    int64_t period = period_of(c, axis), n = c->dims[axis], wide = 2 * n - 1, zero = 0, last = wide - 1,
+            middle = n - 1;
+    constant *table = period ? by_distance(s, c, axis, period) : NULL;
+    if (!table) return NULL;
+    value *all = places(s, length), *at[2];
+    for (int64_t j = 0; j < 2; j++) {
+        int64_t other = 1 - j;
+        at[j] = make(s, "Unsqueeze", 2, (value *[]){all, ints(s, &other, 1)}, NULL);
+    }
+    value *d = make(s, "Add", 2, (value *[]){make(s, "Sub", 2, at, NULL), ints(s, &middle, 1)}, NULL);
+    d = make(s, "Max", 2, (value *[]){d, ints(s, &zero, 1)}, NULL);
+    d = make(s, "Min", 2, (value *[]){d, ints(s, &last, 1)}, NULL);
+    if (period > 1) {
+        value *place = make(s, "Mod", 2, (value *[]){at[0], ints(s, &period, 1)}, NULL);
+        d = make(s, "Add", 2, (value *[]){d, scaled(s, place, wide, 1)}, NULL);
+    }
+    attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    return make(s, "Gather", 2, (value *[]){value_constant(s->graph, NULL, table), d}, &along);
+}
+
+// first + step * i, if these are the elements of c. NULL: they are not.
+static value *counted(streaming *s, const constant *c, int axis, value *length) {
+    int64_t n = c->dims[axis], dims[MAX_RANK];
+    if (c->count != n || n < 2 || c->elem == DT_BOOL) return NULL;
+    double first = constant_float(c, 0), step = constant_float(c, 1) - first;
+    for (int64_t i = 0; i < n; i++)
+        if (constant_float(c, i) != first + step * (double)i) return NULL;
+    for (int j = 0; j < c->rank; j++) dims[j] = j == axis ? -1 : 1;
+    attr to = {.name = "to", .kind = ATTR_INT, .i = (int)c->elem};
+    value *at = make(s, "Cast", 1, (value *[]){places(s, length)}, &to);
+    at = make(s, "Mul", 2, (value *[]){at, value_constant(s->graph, NULL, numbers(s, c->elem, -1, step, 0))},
+              NULL);
+    at = make(s, "Add", 2, (value *[]){at, value_constant(s->graph, NULL, numbers(s, c->elem, -1, first, 0))},
+              NULL);
+    return make(s, "Reshape", 2, (value *[]){at, ints(s, dims, c->rank)}, NULL);
+}
+
+// Rows of a table by position, or its one row if all are equal.
+static value *rows_of(streaming *s, const constant *c, int axis, value *length) {
+    int64_t inner = 1, n = c->dims[axis], zero = 0;
+    bool equal = true;
+    for (int j = axis + 1; j < c->rank; j++) inner *= c->dims[j];
+    for (int64_t e = 0; equal && e < c->count; e++) equal = e / inner % n == 0 || same(c, e, e - inner);
+    value *v = value_constant(s->graph, NULL, (constant *)c);
+    attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    value *count = equal ? NULL : counted(s, c, axis, length);
+    if (count) return count;
+    value *at = equal ? ints(s, &zero, 1) : places(s, length);
+    return make(s, "Gather", 2, (value *[]){v, at}, &along);
+}
+
+static bool is_square(const constant *c, int axis) {
+    return axis >= 0 && axis + 1 < c->rank && c->dims[axis] == c->dims[axis + 1];
+}
+
+// ---------------------------------------------------------------- Slice
+static int64_t only_axis(const node *n) {
+    int count;
+    dim **starts = infer_contents(n, 1, &count);
+    if (!starts || count != 1 || !dim_is(starts[0], 0)) return -1;
+    if (node_in(n, 4)) {
+        dim **steps = infer_contents(n, 4, &count);
+        if (!steps || !dim_is(steps[0], 1)) return -1;
+    }
+    dim **axes = node_in(n, 3) ? infer_contents(n, 3, &count) : NULL;
+    if (node_in(n, 3) && (!axes || !dim_is_const(axes[0]))) return -1;
+    int64_t axis = axes ? dim_value(axes[0]) : 0;
+    return axis < 0 ? axis + n->in[0]->type.rank : axis;
+}
+
+// The first positions of a table, as many as there are samples.
+static void mend_table_slice(streaming *s, node *n) {
+    int count;
+    const constant *c = known(s, n->in[0], 0);
+    int axis = (int)only_axis(n);
+    dim **ends = infer_contents(n, 2, &count);
+    if (!c || axis < 0 || axis >= c->rank || !ends || !over_time(s, ends[0])) return;
+    int square = is_square(c, axis) ? axis : is_square(c, axis - 1) ? axis - 1 : -1;
+    value *v = square >= 0 ? extended(s, c, square, n->in[2]) : NULL;
+    value_replace(n->out[0], v ? v : rows_of(s, c, axis, n->in[2]));
+}
+
+static void mend_slice(streaming *s, node *n) {
+    const type *x = &n->in[0]->type;
+    int count, axes_count;
+    if (known(s, n->in[0], 0)) {
+        mend_table_slice(s, n);
+        return;
+    }
+    dim **ends = infer_contents(n, 2, &count),
+        **axes = node_in(n, 3) ? infer_contents(n, 3, &axes_count) : NULL;
+    if (!ends || x->rank < 0 || count > MOST || (node_in(n, 3) && (!axes || axes_count != count))) return;
+    for (int i = 0; i < count; i++) {
+        if ((axes && !dim_is_const(axes[i])) || !dim_is_const(ends[i])) continue;
+        int64_t axis = axes ? dim_value(axes[i]) : i, end = dim_value(ends[i]);
+        if (axis < 0) axis += x->rank;
+        if (axis < 0 || axis >= x->rank || !over_time(s, x->dims[axis])) continue;
+        int64_t was = exported(s, x->dims[axis]), last = INT64_MAX;
+        if (was <= 0 || end <= was / 2 || end == last)
+            continue; // the beginning of the signal, or from its end
+        int64_t to = end >= was ? last : end - was;
+        node_set_in(n, 2, with_element(s, n->in[2], count, i, ints(s, &to, 1)));
+    }
+}
+
+// ---------------------------------------------------------------- inputs that are broadcast
+static bool broadcasts(const node *n) {
+    static const char *const names[] = {"Add",  "Sub",     "Mul", "Div",   "Where",       "And",
+                                        "Or",   "Xor",     "Max", "Min",   "Pow",         "Equal",
+                                        "Less", "Greater", "Mod", "PRelu", "LessOrEqual", "GreaterOrEqual"};
+    for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+        if (is(n, names[j])) return true;
+    return false;
+}
+
+// The size over time of another input at the j-th axis from the end; NULL: none has one.
+static value *time_beside(streaming *s, const node *n, int i, int from_end) {
+    for (int other = 0; other < n->nin; other++) {
+        value *v = n->in[other];
+        int axis = v && other != i ? v->type.rank - 1 - from_end : -1;
+        if (axis >= 0 && over_time(s, v->type.dims[axis])) return size_of(s, v, axis);
+    }
+    return NULL;
+}
+
+static void mend_table(streaming *s, node *n, int i) {
+    const type *t = &n->in[i]->type;
+    value *length = NULL;
+    int axis = -1, count = 0;
+    for (int j = 0; t->kind == TYPE_TENSOR && j < t->rank; j++) {
+        if (!dim_is_const(t->dims[j]) || dim_is(t->dims[j], 1)) continue;
+        value *beside = time_beside(s, n, i, t->rank - 1 - j);
+        if (!beside) continue;
+        if (!count++) length = beside, axis = j;
+    }
+    const constant *c = count ? known(s, n->in[i], 0) : NULL;
+    if (!c) return;
+    value *v = count == 1                         ? rows_of(s, c, axis, length)
+               : count == 2 && is_square(c, axis) ? extended(s, c, axis, length)
+                                                  : NULL;
+    if (!v)
+        diag_fatal(s->module->diag, n->loc,
+                   "--stream: input %d of this node is a constant over %lld by %lld samples, which depends "
+                   "on more than their distance",
+                   i, (long long)c->dims[axis], (long long)c->dims[axis]);
+    node_set_in(n, i, v);
+}
+
+// ---------------------------------------------------------------- nodes
+static void mend_node(streaming *s, node *n) {
+    s->at = n;
+    bool standard = !*n->op->domain;
+    if (!standard || !n->nin || !n->in[0] || n->in[0]->type.kind != TYPE_TENSOR) return;
+    if (is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
+    else if (is(n, "Expand")) mend_expand(s, n);
+    else if (is(n, "Resize")) mend_resize(s, n);
+    else if (is(n, "Slice")) mend_slice(s, n);
+    else if (broadcasts(n))
+        for (int i = 0; i < n->nin; i++)
+            if (n->in[i]) mend_table(s, n, i);
+}
+
+void pass_stream_sizes(pass_context *c) {
+    module *m = c->module;
+    if (!m->streams.n) return;
+    const stream_input *first = &m->streams.at[0];
+    streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main};
+    s.probes.arena = m->arena;
+    s.length = first->input->type.dims[first->axis];
+    for (int j = 0; j < m->main->nodes.n;) {
+        node *n = m->main->nodes.at[j], *next = node_next(n);
+        mend_node(&s, n);
+        infer_until(m->main, node_place(n), next);
+        j = next ? node_place(next) : m->main->nodes.n;
+    }
+}
