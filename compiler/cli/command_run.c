@@ -2,6 +2,7 @@
 // the outputs.
 #include "compiler/cli/divergence.h"
 #include "compiler/cli/inner.h"
+#include "compiler/cli/run_stream.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,7 +47,7 @@ static runnable *open_model(session *s, const source *from, const char *interpre
 static tensor *run_once(session *s, runnable *r, const tensor *in, inner *x) {
     tensor *out = ARENA_ARRAY(s->arena, tensor, r->nout + 1);
     const char *message = NULL;
-    bool done = r->run(r, s->arena, in, out, &message);
+    bool done = run_signal(s, r, in, out, &message);
     inner_end(x);
     if (!done) diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
     return out;
@@ -63,7 +64,8 @@ static bool report(session *s, const char *name, const import_value *got, const 
 
 // Reports the first value that differs from the interpreter. fused: an output differs.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t, bool fused) {
-    if (source_is_program(from) || s->options.runner) return; // without nodes; in another process
+    if (source_is_program(from) || s->options.runner || s->options.stream.n)
+        return; // without nodes; in another process; in one of many steps
     divergence d = {.arena = s->arena, .tolerance = t};
     run_once(s, open_model(s, from, "", divergence_wanted(&d)), in, NULL);
     run_once(s, open_model(s, from, NULL, divergence_got(&d)), in, NULL);
@@ -98,8 +100,9 @@ static bool compare_with(session *s, const char *with, const source *from, const
         for (int j = 0; j < r->nout; j++) {
             size_t n = strlen(r->out[j].name);
             if (strncmp(with, r->out[j].name, n) != 0 || with[n] != '=') continue;
+            port whole = whole_signal(&r->out[j]);
             return report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
-                          value_read(a, &s->diag, &r->out[j], with + n + 1), t);
+                          value_read(a, &s->diag, &whole, with + n + 1), t);
         }
         diag_fatal(&s->diag, NULL,
                    "--compare %s: expected 'interpret', a folder, or NAME=FILE with the name of an output",
@@ -146,7 +149,8 @@ static int run(session *s, void *own) {
     return same ? DIAG_OK : DIAG_DIFFERS;
 }
 
-static const run_options run_defaults = {.tolerance = {1e-3, 1e-5}, .inner.dump_limit = 100};
+static const run_options run_defaults = {
+    .io.signals = true, .tolerance = {1e-3, 1e-5}, .inner.dump_limit = 100};
 const verb verb_run = {
     .name = "run",
     .usage = "onnxc run MODEL|LIB [options]",

@@ -1,6 +1,7 @@
 // Reads and generates inputs; writes and prints outputs.
 #include "compiler/cli/run_io.h"
 #include "compiler/base/fs.h"
+#include "compiler/cli/run_stream.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,10 +35,15 @@ static tensor random_input(session *s, const io_options *o, const port *p, const
     return value_random(s->arena, &s->diag, p, sizes, range, (uint64_t)o->seed);
 }
 
+static tensor read_input(session *s, const io_options *o, const port *p, const char *path) {
+    port open = o->signals ? whole_signal(p) : *p;
+    return tensor_of_value(s->arena, p, value_read(s->arena, &s->diag, &open, path));
+}
+
 static tensor named_input(session *s, const io_options *o, const port *p, const char *from) {
     if (strcmp(from, "random") == 0) return random_input(s, o, p, "");
     if (strncmp(from, "random:", 7) == 0) return random_input(s, o, p, from + 7);
-    return tensor_of_value(s->arena, p, value_read(s->arena, &s->diag, p, from));
+    return read_input(s, o, p, from);
 }
 
 void expect_inputs(session *s, const io_options *o) {
@@ -51,7 +57,7 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     for (int j = 0; o->input_dir && j < r->nin; j++) {
         int number = j < s->files.number.n ? s->files.number.at[j] : j;
         const char *path = input_file(s->arena, o->input_dir, number);
-        in[j] = tensor_of_value(s->arena, &r->in[j], value_read(s->arena, &s->diag, &r->in[j], path));
+        in[j] = read_input(s, o, &r->in[j], path);
         given[j] = true;
     }
     for (int i = 0; i < o->inputs.n; i++) {

@@ -9,7 +9,8 @@ typedef struct io_options {
     const char *input_dir, *output_dir;
     int64_t seed;
     bool all;
-    bool quiet; // prints no outputs
+    bool quiet;   // prints no outputs
+    bool signals; // inputs of streams may have more samples than a step
 } io_options;
 
 // clang-format off

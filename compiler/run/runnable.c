@@ -164,10 +164,29 @@ static runnable *interpreted(pipeline *p, const source *s, goal g) {
     return r;
 }
 
-static void mark_pasts(runnable *r, const module *m) {
-    for (int j = 0; j < r->nin; j++)
-        for (int i = 0; i < m->states.n; i++)
-            r->in[j].begins_zero |= strcmp(r->in[j].name, m->states.at[i].input) == 0;
+static void mark_stream(port *p, int axis, int64_t samples) {
+    p->streamed = true, p->stream_axis = axis, p->stream_samples = samples;
+}
+
+// What --stream says of inputs and outputs.
+static void mark_streams(runnable *r, const module *m) {
+    for (int j = 0; j < r->nin; j++) {
+        port *p = &r->in[j];
+        for (int i = 0; i < m->streams.n; i++) {
+            const stream_input *in = &m->streams.at[i];
+            if (strcmp(p->name, in->input->name) == 0) mark_stream(p, in->axis, in->samples);
+        }
+        for (int i = 0; i < m->states.n; i++) {
+            if (strcmp(p->name, m->states.at[i].input) != 0) continue;
+            p->begins_zero = true;
+            for (int out = 0; out < r->nout; out++)
+                if (strcmp(r->out[out].name, m->states.at[i].output) == 0) r->out[out].next_of = j + 1;
+        }
+    }
+    for (int i = 0; i < m->stream_outputs.n; i++) {
+        const stream_output *out = &m->stream_outputs.at[i];
+        mark_stream(&r->out[out->index], out->axis, out->samples);
+    }
 }
 
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
@@ -179,7 +198,7 @@ runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
     if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
     r->probes = p->probes;
-    mark_pasts(r, p->module);
+    mark_streams(r, p->module);
     return r;
 }
 

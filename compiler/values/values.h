@@ -16,7 +16,11 @@ typedef struct port {
     const char *type;            // if boxed or with labels: "sequence(float[...])"
     bool has_default;            // an optional input: data NULL
     bool begins_zero;            // the past of a stream: zeros before its first sample
-    const constant *labels;      // an output that is a sequence of maps (type): keys of its columns
+    bool streamed;               // a run has `stream_samples` samples of a signal along stream_axis
+    int stream_axis;
+    int64_t stream_samples;
+    int next_of;            // an output that is this input of the next run, counted from 1; 0: it is none
+    const constant *labels; // an output that is a sequence of maps (type): keys of its columns
 } port;
 const char *port_text(arena *a, const port *p);     // "float[N, 3]"
 const char *tensor_text(arena *a, const tensor *t); // "float[2, 3]"

@@ -168,6 +168,12 @@ typedef struct stream_input {
     int64_t samples, exported; // exported: the size of the axis in the model; 0: it is symbolic
 } stream_input;
 
+// An output with as many samples of a stream along an axis.
+typedef struct stream_output {
+    int index, axis;
+    int64_t samples;
+} stream_output;
+
 // An output that is the input of the next run, in its memory.
 typedef struct io_state {
     const char *output, *input;
@@ -194,6 +200,7 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;
+    VEC(stream_output) stream_outputs; // set by the pass
     int64_t stream_capacity;   // samples of the signal that attention to all earlier ones sees; 0: not given
     int64_t stream_delay;      // samples that outputs of a stream may come later than those of the model
     VEC(io_state) states;      // made by passes

@@ -263,6 +263,8 @@ static void step_outputs(streaming *s) {
         value *v = s->graph->outputs.at[j];
         const signal *out = signal_of(s, v);
         if (!out) continue;
+        if (!out->still)
+            VEC_PUSH(s->arena, &s->module->stream_outputs, ((stream_output){j, out->axis, out->rate}));
         span all = {.used = true, .to = out->rate};
         graph_set_output(s->graph, j, !out->still && out->lead > 0 ? samples_of(s, v, &all) : out->now);
     }
