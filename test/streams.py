@@ -267,6 +267,12 @@ def triangles(n, scores, queries, keys):
     return n.add("Where", n.add("Equal", band, n.ints(0)), n.constant(np.float32(-1e9)), scores)
 
 
+def late_change(n, scores, queries, keys):
+    """Other keys from sample 2,000 on."""
+    late = n.add("And", n.add("GreaterOrEqual", queries, n.ints(2000)), n.add("Less", keys, queries))
+    return last_samples(n, n.add("Where", late, n.constant(np.float32(-np.inf)), scores), queries, keys)
+
+
 def biased_mask(n, scores, queries, keys):
     """A bias by distance for each head, then a mask."""
     distance = n.add("Sub", queries, keys)
@@ -309,6 +315,9 @@ def attentions(checks):
         n = Network(4, np.random.default_rng(4))
         attention(n, causal_mask), attention(n, last_samples), attention(n, causal_mask)
         agree(checks, f"attention to {capacity} samples", n.model(), [1, 4, 12], exact=False, more=[f"--stream-capacity={capacity}"])
+    n = Network(4, np.random.default_rng(4))
+    attention(n, late_change)
+    checks.refused("mask that changes", n.model(), ["Where", "depends on positions behind the first 1024"], options=["--stream=x:2=4"])
     for mask in causal_mask, lambda n, scores, queries, keys: scores:
         n = Network(4, np.random.default_rng(4))
         attention(n, mask)

@@ -20,6 +20,35 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
+static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
+
+// Whether n compares positions with one behind the probe: its results change where the probe has ended. Distances are
+// compared in vain, unless --stream-capacity lets attention see that far.
+static bool changes_later(const streaming *s, const node *n) {
+    static const char *const names[] = {
+        "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip", "Div", "Mod"};
+    enum { POSITIONS = 1 << 24 }; // larger numbers are no positions
+    bool compares = false, later = false, distances = false;
+    for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= is(n, names[j]);
+    for (int i = 0; compares && i < n->nin; i++) {
+        if (!n->in[i]) continue;
+        const constant *c = n->in[i]->constant;
+        if (!c) distances |= of_distance(s, n->in[i]);
+        if (!c || c->count != 1) continue;
+        double at = fabs(constant_float(c, 0));
+        later |= at >= PROBE - 1 && at < POSITIONS;
+    }
+    return later && (!distances || s->module->stream_capacity);
+}
+
+static void find_doubt(streaming *s, node *n) {
+    bool doubt = changes_later(s, n);
+    for (int i = 0; i < n->nin; i++)
+        doubt |= n->in[i] && map_get_number(&s->doubtful, (uint64_t)n->in[i]->id);
+    for (int j = 0; doubt && j < n->nout; j++)
+        if (n->out[j]) map_put_number(&s->doubtful, (uint64_t)n->out[j]->id, n->out[j]);
+}
+
 // Computes n for that length if it depends on nothing else.
 static void probe_node(streaming *s, node *n) {
     map as = {.arena = s->arena};
@@ -34,6 +63,7 @@ static void probe_node(streaming *s, node *n) {
     for (int j = 0; j < n->nout; j++)
         if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank < 0)) return;
     if (!depends) return;
+    find_doubt(s, n);
     constant **all = evaluate_copy(s, n, &as);
     for (int j = 0; all && j < n->nout; j++)
         if (n->out[j]) map_put_number(&s->probes, (uint64_t)n->out[j]->id, all[j]);
@@ -110,6 +140,9 @@ void find_bands(streaming *s) {
             if (!n->in[i] || !n->nout || !n->out[0] || of_positions(s, n->out[0]) ||
                 !band_of(s, n->in[i], &outside, &before, &ahead))
                 continue;
+            if (map_get_number(&s->doubtful, (uint64_t)n->in[i]->id))
+                diag_fatal(s->module->diag, n->loc,
+                           "--stream: the mask of this node depends on positions behind the first %d", PROBE);
             if (before > s->before) s->before = before;
             if (ahead > s->ahead) s->ahead = ahead;
         }
@@ -191,8 +224,6 @@ static known known_input(streaming *s, const plan *p, int i) {
     const signal *x = signal_of(s, v);
     return x && x->pair ? (known){x->outside_known, x->outside} : (known){0};
 }
-
-static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 
 static known outside_of(streaming *s, const plan *p, int keys, int rank) {
     const node *n = p->node;

@@ -249,12 +249,12 @@ static bool same(const constant *c, int64_t a, int64_t b) {
 }
 
 // The shortest step along both axes that changes nothing, with at least two of them in c; 0: there is none.
-static int64_t period_of(const constant *c, int axis) {
-    int64_t n = c->dims[axis], inner = 1;
+static int64_t period_of(const streaming *s, const constant *c, int axis) {
+    int64_t n = c->dims[axis], inner = 1, work = s->context->fold_work;
     for (int j = axis + 2; j < c->rank; j++) inner *= c->dims[j];
-    for (int64_t p = 1; 2 * p <= n; p++) {
+    for (int64_t p = 1; 2 * p <= n && work > 0; p++) {
         bool repeats = true;
-        for (int64_t e = 0; repeats && e < c->count; e++) {
+        for (int64_t e = 0; repeats && e < c->count; e++, work--) {
             int64_t q = e / inner / n % n, k = e / inner % n;
             repeats = q < p || k < p || same(c, e, e - p * (n + 1) * inner);
         }
@@ -265,7 +265,7 @@ static int64_t period_of(const constant *c, int axis) {
 
 // The function of positions of which a square has the first ones. NULL: it is none.
 static value *extended(streaming *s, const constant *c, int axis, value *length) {
-    int64_t period = period_of(c, axis), n = c->dims[axis], wide = 2 * n - 1, zero = 0, last = wide - 1,
+    int64_t period = period_of(s, c, axis), n = c->dims[axis], wide = 2 * n - 1, zero = 0, last = wide - 1,
             middle = n - 1;
     constant *table = period ? by_distance(s, c, axis, period) : NULL;
     if (!table) return NULL;

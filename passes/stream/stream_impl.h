@@ -87,6 +87,7 @@ typedef struct streaming {
     VEC(plan) plans;
     int64_t delay; // that callers accept
     map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
+    map doubtful;  // id of value of positions that may change where the probe has ended
     int64_t before, ahead; // keys that masks let a query see
     value *step;           // number of the step, a state; NULL: not needed so far
     node *at;              // new nodes are inserted before it
