@@ -37,6 +37,7 @@ typedef struct arch {
     int stack_align;         // of the stack pointer at calls; 0: frames are not known
     int red_zone;            // bytes below the stack pointer that hosted functions without calls use
     int pushes_after;        // calls may push arguments after so many; 0: these are in the caller's frame
+    bool shifts_call;        // 32-bit code for the least size calls a support library for shifts of 64 bits
     bool vectors_vary;       // frames with vectors have a size that is known at run time only
     bool scalar_operands;    // vector instructions take a scalar operand for all lanes
     bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
@@ -66,6 +67,7 @@ typedef struct target {
     int ptr_bits;
     int vector_bits;     // 0: scalars only (C text, M4, CUDA)
     int vector_regs;     // SIMD registers of so many bits
+    int tile_regs;       // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)

@@ -11,8 +11,10 @@
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
-// Vectors and dot products profit from layouts; scalar code is as fast without the copies.
-static bool wants_layouts(const pass_context *c) { return c->target->vector_bits || c->target->dsp; }
+// Vectors, dot products and tiles of sums profit from layouts; other scalar code is as fast without the copies.
+static bool wants_layouts(const pass_context *c) {
+    return c->target->vector_bits || c->target->dsp || c->target->tile_regs;
+}
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program);
 }

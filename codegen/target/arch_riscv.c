@@ -65,6 +65,7 @@ static void fill_riscv(target *t, arena *a, diag *d) {
     t->f64 = isa_has(isa, "d");
     t->f16_convert = isa_has(isa, "zfhmin");
     if (t->f32 && isa_has(isa, "zve32f")) fill_vectors(t, a, isa);
+    if (!t->vector_bits && !e && t->size_level < 2) t->tile_regs = 24;
     t->folder = wide ? "riscv64-linux-gnu" : "riscv32-linux-gnu";
     t->loader = wide ? "/lib/ld-linux-riscv64-lp64d.so.1" : "/lib/ld-linux-riscv32-ilp32d.so.1";
     if (t->abi) return;
@@ -78,6 +79,7 @@ const arch_row arch_riscv = {
               .sign_extends_words = true,
               .medium_code = true,
               .stack_align = 16,
+              .shifts_call = true,
               .vectors_vary = true,
               .scalar_operands = true,
               .widens_products = true,

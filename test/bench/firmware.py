@@ -23,13 +23,16 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+import firmware_riscv
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # cpu: (triple, machine flags, qemu's board). A Cortex-M0+ runs ARMv6-M, which the M3 of the board executes too.
 CPUS = {"cortex-m0plus": ("thumbv6m-none-eabi", "-mcpu=cortex-m0plus", "mps2-an385"),
         "cortex-m3": ("thumbv7m-none-eabi", "-mcpu=cortex-m3", "mps2-an385"),
         "cortex-m4": ("thumbv7em-none-eabihf", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386"),
         "cortex-m7": ("thumbv7em-none-eabihf", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
-        "cortex-m55": ("thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547")}
+        "cortex-m55": ("thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547"),
+        **firmware_riscv.CPUS}
 LAYOUT = """ENTRY(reset)
 MEMORY { code (rx) : ORIGIN = 0x00000000, LENGTH = 512K  more (rx) : ORIGIN = %(more)s, LENGTH = 2M  data (rwx) : ORIGIN = 0x20000000, LENGTH = %(ram)s }
 __stack = ORIGIN(data) + LENGTH(data);
@@ -235,9 +238,10 @@ def row(arguments, cpu, path):
     name = os.path.basename(path).replace(".onnx", "")
     with tempfile.TemporaryDirectory() as folder:
         case = Case(arguments.onnxc, model, place, folder)
-        for engine in [Onnxc] + [Onnx2c] * bool(arguments.onnx2c):
+        riscv = cpu in firmware_riscv.CPUS
+        for engine in [Onnxc] + [Onnx2c] * (bool(arguments.onnx2c) and not riscv):
             try:
-                flash, ram, stack, count, got = measure(engine(arguments, cpu, case, folder), cpu, case.sizes, folder)
+                flash, ram, stack, count, got = (firmware_riscv.measure if riscv else measure)(engine(arguments, cpu, case, folder), cpu, case.sizes, folder)
             except (RuntimeError, subprocess.CalledProcessError) as why:
                 print(f"| {name} | {cpu} | {engine.__name__} | {str(why)[:1500]} |", flush=True)
                 continue

@@ -110,7 +110,7 @@ void choose_lanes(tiling *t) {
     int bits = dtype_bits(t->c->s->states.at[0].dtype), wide = MOST_REGISTERS * of->register_bits;
     t->widens = t->group_axis < 0 && widens_bytes(of, t->c);
     t->lanes = target_lanes(of, bits);
-    t->registers = of->vector_regs;
+    t->registers = of->vector_bits ? of->vector_regs : of->tile_regs;
     if (!of->register_bits || of->vector_bits == of->register_bits || t->group_axis >= 0) return;
     if (wide > PANEL * bits) wide = PANEL * bits;
     t->lanes = wide / bits;
@@ -133,7 +133,8 @@ static int registers_taken(const tiling *t) {
 static int rows_beside(const tiling *t, int vectors) {
     int taken = registers_taken(t), all = t->registers * taken;
     int of_b = t->widens ? vectors * (taken > 1 ? taken / 2 : 1) + 1 : vectors * taken;
-    return (all - of_b - !t->e->t->arch.scalar_operands) / (vectors * taken);
+    bool broadcast = !t->e->t->arch.scalar_operands || !t->e->t->vector_bits;
+    return (all - of_b - broadcast) / (vectors * taken);
 }
 
 static int max_rows(const tiling *t, int vectors) {
@@ -159,6 +160,7 @@ static int rows_in_a_set(const tiling *t, int rows) {
 // Cycles of a step of k where vector instructions take scalar operands. They take time for each register, as do loads of
 // B, and all instructions take issue slots: two for an element of A and its address, three for a vector of B.
 static double issue_cost(const tiling *t, double rows, int vectors) {
+    if (!t->e->t->vector_bits) return 2 * rows * vectors + 1.3 * rows + vectors + 1;
     double work = (rows + 1) * vectors * registers_taken(t) / 2;
     return work + (rows * vectors + 2 * rows + 3 * vectors) / 2;
 }
@@ -170,7 +172,7 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     bool wide = t->unpacks || (half && t->wide);
     double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
-    if (t->e->t->arch.scalar_operands) return issue_cost(t, rows, vectors) + unpacked;
+    if (t->e->t->arch.scalar_operands || t->lanes == 1) return issue_cost(t, rows, vectors) + unpacked;
     double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
            hidden = work > loads ? work : loads;
     double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
@@ -198,7 +200,10 @@ static double columns_cost(const tiling *t, int vectors) {
     return tiles * step_cost(t, (double)m / tiles, vectors);
 }
 
-static int most_vectors(const tiling *t) { return t->registers >= 32 ? MAX_VECTORS : 2; }
+static int most_vectors(const tiling *t) {
+    bool scalars = t->lanes == 1 && t->group_axis < 0;
+    return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
+}
 static bool can_be_so_wide(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
@@ -230,12 +235,13 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
     return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
 }
 
-// Sums of groups, if few rows are computed twice: tiles of another height would be as much code again. Not where the
+// Sums of integers, if few rows are computed twice: tiles of another height would be as much code again. Not where the
 // epilogue reads its row, whose memory the result may have.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m) {
     enum { MOST = 32 };
     int64_t twice = k->tiles * k->rows - m;
-    return t->group > 1 && twice > 0 && twice * MOST <= m && !epilogue_reads_rows(t->e->scratch, t->c);
+    return (t->group > 1 || t->widens) && twice > 0 && twice * MOST <= m &&
+           !epilogue_reads_rows(t->e->scratch, t->c);
 }
 
 // ---------------------------------------------------------------- blocks

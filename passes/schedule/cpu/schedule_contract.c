@@ -663,7 +663,7 @@ static bool prepare(tiling *t) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(t)) return false;
     choose_lanes(t);
-    if (t->lanes > PANEL || (t->lanes < 2 && t->group_axis < 0) ||
+    if (t->lanes > PANEL || (t->lanes < 2 && t->group_axis < 0 && !(t->widens && t->registers)) ||
         t->lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;
     choose_axes(t);

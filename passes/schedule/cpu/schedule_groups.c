@@ -17,7 +17,9 @@ static bool are_bytes(const contraction *c) {
            is_plain_byte(c->term_b, c->b);
 }
 
-bool widens_bytes(const target *t, const contraction *c) { return t->arch.widens_products && are_bytes(c); }
+bool widens_bytes(const target *t, const contraction *c) {
+    return (t->arch.widens_products || t->tile_regs) && are_bytes(c);
+}
 
 static bool are_pairs(const contraction *c) {
     const buffer *a = c->a->buffer, *b = c->b->buffer;
