@@ -250,9 +250,19 @@ LLVMValueRef emit_dot(emit *e, const ins *x) {
 }
 
 // ---------------------------------------------------------------- RISC-V
-// The lanes of 16 bits that x widens; NULL: it has another form.
-static const ins *widened_halves(const ins *x) {
-    return x->op == L_SEXT && x->type.lanes > 1 && x->args[0]->type.kind == LK_I16 ? x->args[0] : NULL;
+// Whether x widens lanes of at most 16 bits to 32, as signed 16 bits hold them.
+static bool widens_halves(const ins *x) {
+    if (x->op != L_SEXT && x->op != L_ZEXT) return false;
+    lkind from = (lkind)x->args[0]->type.kind;
+    return x->type.lanes > 1 && (from == LK_I8 || (from == LK_I16 && x->op == L_SEXT));
+}
+
+// Its lanes as 16 bits.
+static LLVMValueRef halves_of(emit *e, const ins *x) {
+    LLVMValueRef from = value_of(e, x->args[0]);
+    if (x->args[0]->type.kind == LK_I16) return from;
+    LLVMOpcode op = x->op == L_SEXT ? LLVMSExt : LLVMZExt;
+    return LLVMBuildCast(e->b, op, from, type_of(e, lt(LK_I16, x->type.lanes)), "");
 }
 
 // A vector whose length is a multiple of the shortest register's.
@@ -270,11 +280,12 @@ static LLVMValueRef as_scalable(emit *e, LLVMValueRef v, lkind k, int lanes) {
 // LLVM finds vwmacc itself, but not in loops with many products.
 static LLVMValueRef vwmacc(emit *e, LLVMValueRef acc, const ins *a, const ins *b, int lanes) {
     enum { TAIL_AGNOSTIC = 1 };
-    bool one = a->op == L_SPLAT;
+    const ins *from = a->args[0];
+    bool one = from->op == L_SPLAT && from->type.kind == LK_I16;
     ltype index = lt(e->t->ptr_bits == 64 ? LK_I64 : LK_I32, 1);
-    LLVMValueRef x = one ? value_of(e, a->args[0]) : as_scalable(e, value_of(e, a), LK_I16, lanes);
+    LLVMValueRef x = one ? value_of(e, from->args[0]) : as_scalable(e, halves_of(e, a), LK_I16, lanes);
     LLVMValueRef args[5] = {as_scalable(e, acc, LK_I32, lanes), x,
-                            as_scalable(e, value_of(e, b), LK_I16, lanes), const_int(e, index, lanes),
+                            as_scalable(e, halves_of(e, b), LK_I16, lanes), const_int(e, index, lanes),
                             const_int(e, index, TAIL_AGNOSTIC)};
     LLVMTypeRef types[4] = {LLVMTypeOf(args[0]), LLVMTypeOf(x), LLVMTypeOf(args[2]), type_of(e, index)};
     LLVMValueRef sum = call_intrinsic(e, "llvm.riscv.vwmacc", types, 4, args, 5);
@@ -284,14 +295,15 @@ static LLVMValueRef vwmacc(emit *e, LLVMValueRef acc, const ins *a, const ins *b
 }
 
 LLVMValueRef emit_widened_product(emit *e, const ins *x) {
+    enum { MOST_REGISTERS = 8 };
     const target *t = e->t;
-    if (!t->arch.widens_products || !t->vector_bits || x->op != L_ADD || x->type.kind != LK_I32) return NULL;
+    int lanes = x->type.lanes;
+    bool fits = lanes * 32 <= MOST_REGISTERS * t->register_bits && !(lanes & (lanes - 1));
+    if (!t->arch.widens_products || !fits || x->op != L_ADD || x->type.kind != LK_I32) return NULL;
     for (int j = 0; j < 2; j++) {
-        const ins *product = x->args[j], *a, *b;
-        if (product->op != L_MUL || !(a = widened_halves(product->args[0])) ||
-            !(b = widened_halves(product->args[1])))
-            continue;
-        return vwmacc(e, value_of(e, x->args[1 - j]), a, b, x->type.lanes);
+        const ins *product = x->args[j];
+        if (product->op == L_MUL && widens_halves(product->args[0]) && widens_halves(product->args[1]))
+            return vwmacc(e, value_of(e, x->args[1 - j]), product->args[0], product->args[1], lanes);
     }
     return NULL;
 }
