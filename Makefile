@@ -157,6 +157,10 @@ bench-gpu: all
 # Flash, RAM and instructions of models on a Cortex-M in qemu.
 bench-firmware: all
 	$(firstword $(wildcard build/venv/bin/python) python3) test/bench/firmware.py $(B)/onnxc $(ARGS)
+# Instructions with RISC-V's vectors in qemu.
+bench-riscv: all
+	$(MAKE) -s runtime B=build/riscv64 CC=riscv64-linux-gnu-gcc AR=riscv64-linux-gnu-ar
+	$(firstword $(wildcard build/venv/bin/python) python3) test/bench/riscv.py $(B)/onnxc build/riscv64/libonnxc-rt.a $(ARGS)
 # Models as ES modules in Node.js, against the roofline of its SIMD.
 bench-wasm: all
 	$(MAKE) -s runtime B=build/wasm CC="clang-19 --target=wasm32-wasi -nostdlibinc -isystem /usr/include/wasm32-wasi" AR=llvm-ar-19
@@ -178,6 +182,6 @@ random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware bench-wasm exports tools decoders wild accept fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware bench-riscv bench-wasm exports tools decoders wild accept fuzz random clean
 include tools/dist/dist.mk
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

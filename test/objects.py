@@ -30,7 +30,7 @@ def varied_models():
     """(identifier, path) of models to compile."""
     cases = os.path.join(BUILD, "cases")
     found = [("digits", MODEL), ("mlp", os.path.join(ROOT, "test", "cli", "mlp.onnx")),
-             ("product", os.path.join(ROOT, "test", "cross", "product.onnxtxt"))]
+             *((name, os.path.join(ROOT, "test", "cross", name + ".onnxtxt")) for name in ("product", "integers"))]
     for name in VARIED:
         path = os.path.join(cases, name, "model.onnx")
         if os.path.exists(path):

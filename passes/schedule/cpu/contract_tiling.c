@@ -172,7 +172,7 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     bool wide = t->unpacks || (half && t->wide);
     double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
-    if (t->e->t->arch.scalar_operands || t->lanes == 1) return issue_cost(t, rows, vectors) + unpacked;
+    if (t->e->t->arch.scalar_operands || t->widens) return issue_cost(t, rows, vectors) + unpacked;
     double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
            hidden = work > loads ? work : loads;
     double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,
@@ -201,7 +201,7 @@ static double columns_cost(const tiling *t, int vectors) {
 }
 
 static int most_vectors(const tiling *t) {
-    bool scalars = t->lanes == 1 && t->group_axis < 0;
+    bool scalars = t->lanes == 1 && t->widens;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
 static bool can_be_so_wide(const tiling *t, int vectors) {
