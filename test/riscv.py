@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
 import foreign
-from harness import BUILD, ONNXC, Results, parallel, run
+from harness import BUILD, ONNXC, ROOT, Results, parallel, run
 
 TRIPLE = "riscv64-linux-gnu"
 FOLDER = os.path.join(BUILD, "test-riscv")
@@ -144,6 +144,23 @@ def answers(results, runtime, model, path, extensions, near, length, own):
     results.check(ran.code == 0, f"{model.name}{extensions} for {length} bits on {own}", ran.out[-600:] + ran.why())
 
 
+def level(results, runtime, plugin, path, own, vectors):
+    """The default object on a CPU with registers of so many bits, 0: without vectors: which of its variants runs."""
+    cpu = f"rv64,v=true,vext_spec=v1.0,vlen={own}" if own else "rv64"
+    ran = run([ONNXC, "run", path, f"--target={TRIPLE}", "--threads=1", f"--runtime={runtime}", f"--linker={TRIPLE}-gcc",
+               f"--runner=qemu-riscv64 -L /usr/{TRIPLE} -plugin {plugin} -cpu {cpu}", "--dim=N=9", "--input", "a=random",
+               "--input", "b=random", "--compare=interpret"], timeout=240)
+    count = re.search(r"^multiply-adds (\d+)", ran.text, re.MULTILINE)
+    results.check(ran.code == 0 and count and (int(count[1]) > 0) == vectors, f"levels on {own} bits", ran.text[-600:] + ran.why())
+
+
+def levels(results, runtime):
+    plugin, path = os.path.join(FOLDER, "count.so"), os.path.join(ROOT, "test", "cross", "product.onnxtxt")
+    made = run(["cc", "-shared", "-fPIC", "-O1", os.path.join(ROOT, "test", "cross", "count_plugin.c"), "-o", plugin])
+    if results.check(made.code == 0, "the plugin", made.why()):
+        parallel(lambda job: level(results, runtime, plugin, path, *job), [(0, False), (128, True), (256, True)])
+
+
 def instructions(path, march):
     code = path.replace(".onnx", f".{march}.o")
     made = run([ONNXC, path, f"--target={TRIPLE}", f"-march={march}", "--threads=1", "-o", code], timeout=120)
@@ -182,6 +199,7 @@ def riscv(results):
     parallel(lambda job: answers(results, runtime, models[job[0]], paths[models[job[0]].name], *job[1:]),
              [(*row, *lengths) for row in MODELS for lengths in LENGTHS])
     parallel(lambda job: look(results, paths, *job), EXPECTED)
+    levels(results, runtime)
 
 
 def main():

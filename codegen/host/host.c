@@ -131,7 +131,9 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
 static void lower_level(host *h, int first) {
     host_builder *a = h->builder;
     for (int j = 0; a->variants[j] != h->t; j++) {
-        bool can = strcmp(a->variants[j]->cpu, h->t->cpu) == 0 && a->variants[j]->sve_bits == h->t->sve_bits;
+        const target *on = a->variants[j];
+        bool can = strcmp(on->cpu, h->t->cpu) == 0 && on->sve_bits == h->t->sve_bits &&
+                   on->register_bits == h->t->register_bits;
         for (int i = first; i < a->m->funcs.n && can; i++) {
             const lfunc *f = a->m->funcs.at[i];
             can = !f->body || can_run(h->t, a->variants[j], f->body);

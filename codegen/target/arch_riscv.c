@@ -3,11 +3,8 @@
 #include "codegen/target/target_impl.h"
 #include <string.h>
 
-static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
-    if (strncmp(isa, "rv32", 4) && strncmp(isa, "rv64", 4))
-        diag_fatal(d, NULL, "-march=%s: expected rv32... or rv64...", isa);
-    n->triple = triple_with_part(a, n->triple, 0, isa[2] == '3' ? "riscv32" : "riscv64");
-    const char *p = isa + 4;
+// "gcv_zvl256b"
+static void add_extensions(target_names *n, arena *a, const char *p) {
     for (; *p && *p != '_' && *p != 'z' && *p != 'x'; p++) {
         names_add_features(n, *p == 'g' ? "+m,+a,+f,+d,+zicsr,+zifencei" : arena_printf(a, "+%c", *p));
     }
@@ -19,9 +16,19 @@ static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
     }
 }
 
+static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
+    if (strncmp(isa, "rv32", 4) && strncmp(isa, "rv64", 4))
+        diag_fatal(d, NULL, "-march=%s: expected rv32... or rv64...", isa);
+    n->triple = triple_with_part(a, n->triple, 0, isa[2] == '3' ? "riscv32" : "riscv64");
+    add_extensions(n, a, isa + 4);
+}
+
 static void settle_riscv(target_names *n, arena *a) {
-    (void)a;
     bool linux = strstr(n->triple, "linux");
+    if (n->cpu && !strncmp(n->cpu, "rv64", 4) && !strncmp(n->triple, "riscv64", 7)) { // the name of a level
+        add_extensions(n, a, n->cpu + 4);
+        n->cpu = "generic-rv64";
+    }
     if (n->cpu || n->features.n) return;
     names_add_features(n, linux ? "+m,+a,+f,+d,+c,+zicsr,+zifencei" : "+m,+a,+c");
 }
@@ -73,6 +80,13 @@ static void fill_riscv(target *t, arena *a, diag *d) {
     t->abi = arena_printf(a, "%s%s", wide ? "lp64" : "ilp32", suffix);
 }
 
+static const cpu_level levels[] = {
+    {"rv64gc", "v1", .level = 1, .by_default = LEVEL_ELF},
+    {"rv64gcv", "rvv", .level = 1, .vector_bits = 128, .by_default = LEVEL_ELF},
+    {"rv64gcv_zvl256b", "rvv256", .level = 1, .vector_bits = 256, .by_default = LEVEL_ELF},
+    {"rv64gcv_zvl512b", "rvv512", .level = 1, .vector_bits = 512},
+    {NULL}};
+
 const arch_row arch_riscv = {
     .facts = {.name = "riscv",
               .no_roundeven = true,
@@ -83,7 +97,8 @@ const arch_row arch_riscv = {
               .vectors_vary = true,
               .scalar_operands = true,
               .widens_products = true,
-              .vector_lengths = true},
+              .vector_lengths = true,
+              .levels = levels},
     .title = "RISC-V",
     .cpus = riscv_cpus,
     .features = riscv_features,

@@ -121,7 +121,9 @@ void drop_variants_for_units(pipeline *p) {
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {
         const target *v = p->variants.at[j];
-        if (!j || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16) || (bf16 && v->bf16mm))
+        bool vectors = v->level && v->level->vector_bits;
+        if (!j || vectors || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16) ||
+            (bf16 && v->bf16mm))
             p->variants.at[n++] = v;
     }
     p->variants.n = n;

@@ -133,6 +133,45 @@ int onnxc_interface_2(void) { return 1; }
 int onnxc_rt_avx_vnni(void) { return 0; }
 #endif
 
+#if defined(__riscv) && __riscv_xlen == 64 && defined(__linux__)
+#include <stdint.h>
+#include <sys/auxv.h>
+#define HAS_SCALABLE_VECTORS 1
+
+static long system_call(long number, long a, long b) {
+    register long a7 __asm__("a7") = number, a0 __asm__("a0") = a, a1 __asm__("a1") = b;
+    register long a2 __asm__("a2") = 0, a3 __asm__("a3") = 0, a4 __asm__("a4") = 0;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4) : "memory");
+    return a0;
+}
+
+// Whether all CPUs have V 1.0, and the process may use it. Linux before 6.5 tells by AT_HWCAP only, if at all.
+static int has_vectors(void) {
+    enum { HWPROBE = 258, EXTENSIONS = 4, V = 1 << 2, PRCTL = 167, GET_CONTROL = 70, CURRENT = 3, OFF = 1 };
+    struct {
+        int64_t key;
+        uint64_t value;
+    } pair = {EXTENSIONS, 0};
+    long control = system_call(PRCTL, GET_CONTROL, 0);
+    if (control >= 0 && (control & CURRENT) == OFF) return 0;
+    if (system_call(HWPROBE, (long)&pair, 1) == 0 && pair.key == EXTENSIONS) return (pair.value & V) != 0;
+    return (int)(getauxval(AT_HWCAP) >> ('v' - 'a') & 1);
+}
+
+int onnxc_rt_vector_bits(void) {
+    enum { NONE = 1 };
+    static atomic_int known;
+    int bits = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bits) return bits == NONE ? 0 : bits;
+    unsigned long bytes = 0;
+    if (has_vectors()) __asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); // vlenb
+    atomic_store_explicit(&known, bytes ? (int)bytes * 8 : NONE, memory_order_relaxed);
+    return (int)bytes * 8;
+}
+// Before main, so that no run makes a system call.
+__attribute__((constructor)) static void know(void) { (void)onnxc_rt_vector_bits(); }
+#endif
+
 #ifndef HAS_SCALABLE_VECTORS
 int onnxc_rt_vector_bits(void) { return 0; }
 #endif
