@@ -236,6 +236,11 @@ def firmware(results):
     own_program(results, "firmware.py", ONNXC)
 
 
+def names(results):
+    """A model with names of hundreds of characters."""
+    own_program(results, "names.py", ONNXC)
+
+
 def real_time(results):
     """Runs that are called safe in real-time threads: one case of each operator, watched."""
     cases = os.path.join(BUILD, "cases")
@@ -650,6 +655,7 @@ STAGES = {
     "stack": stack,
     "firmware": firmware,
     "overlap": overlap,
+    "names": names,
     "real-time": real_time,
     "page": page,
     "proofs": proofs,

@@ -13,11 +13,16 @@
 #include "ir/loops/weights.h"
 #include <string.h>
 
-enum { NAME_MOST = 80, TEXT_NAME_MOST = 40 }; // with the prefix, 63 characters count in C
 // Buffers of data-dependent size are in the workspace if this bounds their size.
 #define BOUNDED_MOST ((int64_t)16 << 20)
 
 // ---------------------------------------------------------------- symbols
+const char *local_name(host *h, const char *name, const char *fallback) {
+    enum { MOST = 40 };
+    arena *a = h->builder->arena;
+    return fit_identifier(a, c_identifier(a, name, fallback), MOST);
+}
+
 ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
     ins *x = lb_local(b, elem, n, 0, false);
     x->name = name;
@@ -40,13 +45,13 @@ const char *library_function(host_builder *a, const char *name, const char *file
     return name;
 }
 
-static size_t name_most(const host_builder *a) {
-    return a->variants[0]->arch.is_text ? TEXT_NAME_MOST : NAME_MOST;
-}
-
-static const char *short_name(host_builder *a, const char *s) {
-    const char *id = c_identifier(a->arena, s, "x");
-    return strlen(id) > name_most(a) ? arena_strndup(a->arena, id, name_most(a)) : id;
+// PREFIX_NAMESUFFIX, short enough for "_task" at its end.
+static const char *symbol_name(host_builder *a, const char *prefix, const char *name, const char *suffix) {
+    enum { LEAST = 16 };
+    size_t others = strlen(prefix) + strlen(suffix) + strlen("__task");
+    const char *id = c_identifier(a->arena, name, "x");
+    size_t most = others + LEAST < IDENTIFIER_MOST ? IDENTIFIER_MOST - others : LEAST;
+    return arena_printf(a->arena, "%s_%s%s", prefix, fit_identifier(a->arena, id, most), suffix);
 }
 
 static ldata *new_constant(host_builder *a, const buffer *root, const char *name) {
@@ -83,8 +88,8 @@ const char *constant_symbol(host_builder *a, const buffer *root) {
     for (same *s = first; s && !known; s = s->next)
         if (weights_equal(s->b, root)) known = s->name;
     if (!known) {
-        known = arena_printf(a->arena, "%s_data%d_%s%s", a->io->name, root->id, short_name(a, root->name),
-                             a->suffix);
+        const char *prefix = arena_printf(a->arena, "%s_data%d", a->io->name, root->id);
+        known = symbol_name(a, prefix, root->name, a->suffix);
         new_constant(a, root, known);
         same *s = ARENA_NEW(a->arena, same);
         *s = (same){root, known, first};
@@ -183,9 +188,7 @@ static void schedule_step(host *h, const uses *u, const step *s) {
     int first = a->m->funcs.n;
     arena *own = arena_within(a->arena);
     kernel_code *c = schedule_apart(h, own, s->kernel);
-    c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), h->suffix);
-    if (strlen(s->kernel->name) > name_most(a) - 8)
-        c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
+    c->f->name = symbol_name(a, a->io->name, c->f->name, h->suffix);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);
     if (h->t->freestanding) find_overlaps(a, u, c);

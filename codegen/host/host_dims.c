@@ -274,7 +274,7 @@ static void add_variable(void *user, const dim *atom) {
     if (atom->kind != DIM_OPAQUE || map_get_number(&h->atoms, (uint64_t)atom->id)) return;
     const char *name = atom->name[0] == '?' ? atom->name + 1 : atom->name;
     map_put_number(&h->atoms, (uint64_t)atom->id,
-                   lb_var(&h->b, c_identifier(h->builder->arena, name, "n"), lb_int(&h->b, i64(), 0)));
+                   lb_var(&h->b, local_name(h, name, "n"), lb_int(&h->b, i64(), 0)));
 }
 
 void host_variables(host *h) {

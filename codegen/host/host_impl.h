@@ -102,6 +102,7 @@ static inline ltype i64(void) { return lt(LK_I64, 1); }
 static inline ltype i32(void) { return lt(LK_I32, 1); }
 
 // host.c
+const char *local_name(host *h, const char *name, const char *fallback); // of a variable
 ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
 // Declares a runtime function whose source file C text includes.
 const char *library_function(host_builder *a, const char *name, const char *file, ltype result, ltype param);

@@ -315,7 +315,7 @@ void host_steps(host *h) {
         for (int j = 0; j < p->buffers.n; j++) {
             const buffer *o = p->buffers.at[j];
             if (!on_heap(o)) continue;
-            h->heap[o->id] = lb_var(b, c_identifier(h->builder->arena, o->name, "buffer"), lb_null(b));
+            h->heap[o->id] = lb_var(b, local_name(h, o->name, "buffer"), lb_null(b));
         }
         h->status = lb_var(b, "status", lb_int(b, i32(), 0));
         once = lb_loop(b);

@@ -11,6 +11,12 @@ static const char *take_name(arena *a, map *taken, const char *name) {
     return s;
 }
 
+// Names of members, which get endings such as "_capacity".
+static const char *member_name(arena *a, const char *original, const char *fallback) {
+    enum { MOST = 40 };
+    return fit_identifier(a, c_identifier(a, original, fallback), MOST);
+}
+
 static const char *upper(arena *a, const char *s) {
     char *u = arena_strdup(a, s);
     for (char *c = u; *c; c++) *c = (char)toupper((unsigned char)*c);
@@ -31,11 +37,19 @@ typedef struct namer {
     map names, macros; // taken
 } namer;
 
+// After the prefix, and before endings such as "_ZERO_POINT".
+static const char *macro_name(const namer *n, const char *before, const char *name) {
+    enum { ENDING = 14, LEAST = 16 };
+    size_t others = strlen(n->io->name) + strlen(before) + ENDING;
+    return fit_identifier(n->arena, name,
+                          others + LEAST < IDENTIFIER_MOST ? IDENTIFIER_MOST - others : LEAST);
+}
+
 static void name_tensor(namer *n, io_tensor *t, const buffer *b, const char *fallback) {
     t->buffer = b;
     t->original = b->name;
-    t->name = take_name(n->arena, &n->names, c_identifier(n->arena, b->name, fallback));
-    t->macro = take_name(n->arena, &n->macros, upper(n->arena, t->name));
+    t->name = take_name(n->arena, &n->names, member_name(n->arena, b->name, fallback));
+    t->macro = take_name(n->arena, &n->macros, upper(n->arena, macro_name(n, "", t->name)));
     t->first_dim = n->io->ndims;
     n->io->ndims += b->rank;
 }
@@ -73,8 +87,7 @@ static void name_arguments(namer *n) {
     map taken = {.arena = n->arena};
     io->arguments = ARENA_ARRAY(n->arena, const char *, io->symbols.n + 1);
     for (int j = 0; j < io->symbols.n; j++)
-        io->arguments[j] =
-            take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
+        io->arguments[j] = take_name(n->arena, &taken, member_name(n->arena, io->symbols.at[j]->name, "dim"));
 }
 
 static void place_pointers(interface *io, const int *state) {
@@ -109,7 +122,7 @@ static void find_growths(namer *n, const program *p) {
         in->room = io->out[j].room = state_room(p, j);
         if (at < io->growths.n) continue;
         io_growth g = {.output = j, .axis = axis, .pointer_slot = io->in_pointers++};
-        g.name = take_name(n->arena, &n->names, c_identifier(n->arena, size->name, "length"));
+        g.name = take_name(n->arena, &n->names, member_name(n->arena, size->name, "length"));
         VEC_PUSH(n->arena, &io->growths, g);
     }
 }
@@ -128,7 +141,8 @@ static void name_labels(namer *n, io_tensor *t) {
     t->label_macros = ARENA_ARRAY(n->arena, const char *, labels->count);
     for (int64_t j = 0; j < labels->count; j++) {
         const char *label = c_identifier(n->arena, labels->strings[j], "");
-        const char *macro = arena_printf(n->arena, "%s_INDEX_%s", t->macro, *label ? label : "label");
+        label = *label ? macro_name(n, t->macro, label) : "label";
+        const char *macro = arena_printf(n->arena, "%s_INDEX_%s", t->macro, label);
         t->label_macros[j] = take_name(n->arena, &n->macros, macro);
     }
 }

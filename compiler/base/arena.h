@@ -75,6 +75,11 @@ int hex_digit(char c);                                      // -1: not a hex dig
 int text_equals(const char *s, size_t n, const char *word); // the n bytes equal word
 // The most similar of n words, for hints; NULL: none is similar.
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
+// An identifier of at most `most` characters: the beginning and the end of s, in whole words where words end in
+// underscores. C compilers need not distinguish identifiers
+// that differ after IDENTIFIER_MOST characters.
+enum { IDENTIFIER_MOST = 63 };
+const char *fit_identifier(arena *a, const char *s, size_t most);
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
 // The same for a name, shortened in the middle to a column of about 60 characters: names often differ at their ends only.

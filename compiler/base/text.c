@@ -187,3 +187,14 @@ void text_add_short(text *t, const char *name) {
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     text_add_safe(t, arena_printf(t->arena, "%.*s...%s", (int)head, name, name + tail), HEAD + TAIL + 3);
 }
+
+const char *fit_identifier(arena *a, const char *s, size_t most) {
+    size_t n = strlen(s), front = most / 4;
+    if (n <= most) return s;
+    size_t word = front;
+    while (word > 0 && s[word] != '_') word--;
+    if (word) front = word;
+    const char *tail = s + n - (most - front - 1), *next = strchr(tail, '_');
+    if (tail[-1] != '_' && next && (size_t)(s + n - next) > most / 2) tail = next + 1;
+    return arena_printf(a, "%.*s_%s", (int)front, s, tail);
+}

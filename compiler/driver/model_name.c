@@ -11,6 +11,8 @@ bool is_identifier(const char *s) {
     return true;
 }
 
+enum { NAME_MOST = 31 }; // leaves room for names of kernels and tensors
+
 // "my-model.v2.onnx" is my_model_v2, "3d.onnx" is m_3d.
 static const char *identifier_of_file(arena *a, const char *path) {
     const char *base = base_name(path), *dot = strrchr(base, '.');
@@ -19,7 +21,7 @@ static const char *identifier_of_file(arena *a, const char *path) {
     char *s = arena_printf(a, "%s%.*s", prefix ? "m_" : "", (int)n, base);
     for (char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p)) *p = '_';
-    return s;
+    return fit_identifier(a, s, NAME_MOST);
 }
 
 // Outputs that other programs link or load, one file each.

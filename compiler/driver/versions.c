@@ -4,7 +4,7 @@
 #include "codegen/host/interface.h"
 #include <string.h>
 
-enum { VERSIONS_MOST = 32, SUFFIX_MOST = 40 };
+enum { VERSIONS_MOST = 32, SUFFIX_MOST = 12 };
 
 // ---------------------------------------------------------------- parsing
 static bool parse_range(arena *a, const char *s, size_range *r) {
@@ -96,8 +96,8 @@ const char *version_suffix(arena *a, const size_list *lists, int n, const int *c
     for (int j = 0; j < n; j++) {
         const size_range *r = &lists[j].at.at[choice[j]];
         if (lists[j].at.n < 2 || !r->fixed) continue;
-        const char *name = c_identifier(a, lists[j].name, "dim");
-        text_printf(&t, "_%.*s%lld", SUFFIX_MOST, name, (long long)r->lo);
+        const char *name = fit_identifier(a, c_identifier(a, lists[j].name, "dim"), SUFFIX_MOST);
+        text_printf(&t, "_%s%lld", name, (long long)r->lo);
     }
     return text_str(&t);
 }

@@ -670,11 +670,11 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
 // ---------------------------------------------------------------- entry
 // A C identifier from the kernel's name: names of nodes may contain any character.
 static const char *function_name(arena *a, const kernel *k) {
-    enum { LONGEST = 80 };
-    char *s = arena_printf(a, "k_%.*s_%d", LONGEST, k->name, k->id);
+    enum { LONGEST = 44 }; // parts of the kernel have longer names
+    char *s = arena_strdup(a, k->name);
     for (char *c = s; *c; c++)
         if (!isalnum((unsigned char)*c)) *c = '_';
-    return s;
+    return arena_printf(a, "k_%s_%d", fit_identifier(a, s, LONGEST), k->id);
 }
 
 kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
