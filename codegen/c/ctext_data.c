@@ -1,5 +1,6 @@
 // In: a module's data. Out: C arrays whose initializers have exactly the same bits, written in chunks.
 #include "codegen/c/ctext_impl.h"
+#include <ctype.h>
 #include <stdlib.h>
 
 enum { CHUNK = 1 << 16, COLUMNS = 110 };
@@ -118,6 +119,17 @@ static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const si
     arena_destroy(a);
 }
 
+// NAME_CONST, which programs for other compilers define themselves.
+static const char *section_macro(cmod *m, const ldata *d, const sink *out) {
+    if (m->section_macro) return m->section_macro;
+    char *macro = arena_printf(m->arena, "%s_CONST", m->m->name);
+    for (char *c = macro; *c; c++) *c = (char)toupper((unsigned char)*c);
+    sink_add(out,
+             arena_printf(m->arena, "#ifndef %s\n#define %s __attribute__((section(\"%s\")))\n#endif\n\n",
+                          macro, macro, d->section));
+    return m->section_macro = macro;
+}
+
 void cdata_write(cmod *m, const ldata *d, const sink *out) {
     dtype t = element_type(d);
     bool bits = map_get(&m->by_bits, d->name) != NULL, cuda = m->dialect == DIALECT_CUDA;
@@ -127,6 +139,7 @@ void cdata_write(cmod *m, const ldata *d, const sink *out) {
                                                                        : "static ";
     const char *align =
         cuda && d->align > dtype_bits(t) / 8 ? arena_printf(m->arena, "__align__(%d) ", d->align) : "";
+    if (d->section) linkage = arena_printf(m->arena, "%s%s ", linkage, section_macro(m, d, out));
     const char *type = cptr_of_dtype(t, false).type, *word = t == DT_F32 ? "uint32_t" : "uint64_t";
     const char *head =
         bits ? arena_printf(m->arena,

@@ -15,16 +15,17 @@ typedef struct cmod {
     dialect dialect;
     arena *arena; // of the whole text
     diag *d;
-    const char *prefix; // of names in the prelude; no symbol of the module begins with it
-    map symbols;        // names of functions, data and calls -> "": reserved for local names
-    map funcs, data;    // name -> lfunc, ldata
-    map used;           // names that functions refer to
-    map defined, early; // functions written, and those referred to before their definition
-    map helpers;        // names of functions of the prelude in use
-    map warpgroup;      // names of warpgroup products, waits and fences -> gpu_ins
-    map by_bits;        // names of data that is written as bits, since it has infinities or NaNs
-    bool memory;        // string.h is needed
-    locale_t locale;    // "C": with decimal points
+    const char *prefix;        // of names in the prelude; no symbol of the module begins with it
+    map symbols;               // names of functions, data and calls -> "": reserved for local names
+    map funcs, data;           // name -> lfunc, ldata
+    map used;                  // names that functions refer to
+    map defined, early;        // functions written, and those referred to before their definition
+    map helpers;               // names of functions of the prelude in use
+    map warpgroup;             // names of warpgroup products, waits and fences -> gpu_ins
+    map by_bits;               // names of data that is written as bits, since it has infinities or NaNs
+    const char *section_macro; // of constants in a section of their own; NULL: not defined yet
+    bool memory;               // string.h is needed
+    locale_t locale;           // "C": with decimal points
 } cmod;
 
 typedef enum csign { SIGN_SIGNED, SIGN_UNSIGNED, SIGN_LITERAL } csign;

@@ -56,6 +56,7 @@ static const char *symbol_name(host_builder *a, const char *prefix, const char *
 
 static ldata *new_constant(host_builder *a, const buffer *root, const char *name) {
     ldata *d = weights_new(a->arena, root, name, (int)a->align);
+    d->section = a->o->const_section;
     if (!a->o->weights) {
         VEC_PUSH(a->arena, &a->m->data, d);
         return d;

@@ -42,8 +42,9 @@ typedef struct build_options {
     bool real_time; // messages have no numbers, which would be in memory of the thread
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
-    const char *weights; // name of the weights file; NULL: the object contains the constants
-    version *versions;   // run instead of the main program, which then only defines the interface
+    const char *weights;       // name of the weights file; NULL: the object contains the constants
+    const char *const_section; // of the constants; NULL: that of read-only data
+    version *versions;         // run instead of the main program, which then only defines the interface
     int nversions;
     const size_rule *rules;
     int nrules;

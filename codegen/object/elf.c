@@ -189,7 +189,10 @@ static void add_data(elf_object *o, const lmodule *m, text *names, text *section
     for (int i = 0; i < m->data.n; i++) {
         const ldata *d = m->data.at[i];
         intptr_t number = (intptr_t)map_get(&undefined, d->name);
-        const char *name = arena_printf(o->arena, ".%srodata.%s", large ? "l" : "", d->name);
+        const char *in = d->section ? d->section
+                         : large    ? ".lrodata"
+                                    : ".rodata",
+                   *name = arena_printf(o->arena, "%s.%s", in, d->name);
         Elf64_Shdr s = {.sh_name = elf_add_string(o, section_names, name),
                         .sh_type = SHT_PROGBITS,
                         .sh_flags = SHF_ALLOC | (large ? LARGE_FLAG : 0),

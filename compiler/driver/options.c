@@ -16,6 +16,7 @@
 #define MODEL               "Model"
 #define INSIGHT             "Messages and insight"
 #define NAME(id, name, ...) "|" name
+#define SECTION_CHARACTERS  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._$"
 
 const option compile_options[] = {
     {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
@@ -129,6 +130,8 @@ const option compile_options[] = {
      "small"},
     {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
      "store constants in the object or in a separate file", .incidental = true},
+    {"--const-section", NULL, "SECTION", OPT_TEXT, AT(const_section), MODEL,
+     "place constants in sections SECTION.SYMBOL instead of .rodata.SYMBOL (ELF objects, C)"},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
     {"--custom-op", NULL, "DOMAIN::NAME=SYMBOL[,...]", OPT_LIST, AT(custom_op), MODEL,
@@ -368,6 +371,16 @@ void check_symbol(diag *d, const char *option, const char *symbol) {
                    symbol, is_other_function(symbol) ? "emitted code uses" : "C or C++ reserves");
 }
 
+static void check_const_section(diag *d, const options *o) {
+    const char *s = o->const_section;
+    if (!s) return;
+    if (!*s || strspn(s, SECTION_CHARACTERS) != strlen(s))
+        diag_error(d, NULL, "--const-section='%s': expected a name of letters, digits, '.', '_' and '$'", s);
+    if (options_weights(o))
+        diag_error(d, NULL,
+                   "--const-section: with --weights=FILE the constants are in the file, not in the object");
+}
+
 static void check_opsets(diag *d, const options *o) {
     const format *f = format_of_options(o);
     bool model = f && (f->id == FORMAT_ONNX || f->id == FORMAT_TEXTPROTO || f->id == FORMAT_ONNX_JSON ||
@@ -389,6 +402,7 @@ static void check_precision(diag *d, const options *o) {
 
 void options_check(arena *a, diag *d, const options *o) {
     check_opsets(d, o);
+    check_const_section(d, o);
     if (o->hook) check_symbol(d, "--hook", o->hook);
     check_custom_ops(a, d, o);
     check_print(a, d, o->print_after);

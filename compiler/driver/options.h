@@ -21,7 +21,8 @@ typedef struct options {
     int64_t stream_delay, stream_capacity;
     // model
     string_list dims, shapes, io_dtype, io_layout, last, state, stream, override, opsets, custom_op;
-    const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib, *nchwc_block;
+    const char *weights, *const_section, *hook, *external_data_dir, *check_interface, *custom_lib,
+        *nchwc_block;
     // messages and insight
     string_list warnings;
     string_list algorithms; // -f...

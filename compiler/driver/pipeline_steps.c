@@ -166,6 +166,14 @@ static const char *weights_name(const options *o) {
     return slash ? slash + 1 : path;
 }
 
+static const char *const_section(pipeline *p) {
+    const char *s = p->options->const_section;
+    const target *t = p->target;
+    if (s && !t->arch.is_text && t->format != OBJECT_ELF)
+        diag_fatal_missing(p->diag, NULL, "--const-section for %s is not supported by this build", t->triple);
+    return s;
+}
+
 // Schedules the kernels of the program, or of all its versions into one module.
 static void schedule_for_gpu(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
@@ -190,6 +198,7 @@ static void schedule_for_host(pipeline *p) {
                          .model_hash = digest_text(p->model_digest),
                          .options_hash = options_hash(p),
                          .weights = weights_name(p->options),
+                         .const_section = const_section(p),
                          .gpu = p->gpu,
                          .gpu_program = p->gpu_program,
                          .versions = p->versions.at,

@@ -151,6 +151,7 @@ typedef struct ldata {
     void *user;
     dtype dtype; // elements, for the C text
     bool exported;
+    const char *section; // of ELF objects and C; NULL: that of read-only data
 } ldata;
 void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n); // n bytes from offset
 typedef struct lmodule {
