@@ -365,9 +365,9 @@ static bool gains_by_huge_pages(const lmodule *m) {
     return n >= LEAST && n <= MOST;
 }
 
-// Linkers of other systems write the name of their output into it, and further files beside it.
+// Linkers for other formats write the name of their output into it, and some write further files beside it.
 static const char *place_output(arena *a, diag *d, job *j) {
-    if (j->t->format == OBJECT_ELF || j->t->format == OBJECT_WASM) return NULL;
+    if (j->t->format == OBJECT_ELF) return NULL;
     j->folder = temporary_folder(a, d);
     const char *name = base_name(j->path);
     bool appends = j->t->format == OBJECT_COFF && !strchr(name, '.'); // MinGW's compiler

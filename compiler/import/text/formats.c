@@ -61,6 +61,12 @@ static bool is_json(span t) {
     return rest.n && (*rest.s == '"' || *rest.s == '}');
 }
 
+static model_format format_of_beginning(span t) {
+    if (is_text_field(t)) return FORMAT_TEXT_PROTO;
+    if (is_onnx_text(t)) return FORMAT_ONNX_TEXT;
+    return is_json(t) ? FORMAT_JSON : FORMAT_BINARY;
+}
+
 static model_format format_of_name(const char *name) {
     static const struct {
         const char *ending;
@@ -77,10 +83,8 @@ static model_format format_of_name(const char *name) {
 model_format format_of(const char *name, const uint8_t *data, size_t n) {
     span all = {(const char *)data, n};
     if (n >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) all = (span){all.s + 3, n - 3};
+    model_format begins = format_of_beginning(skip_space(all)), named = format_of_name(name);
+    if (begins != FORMAT_BINARY && begins == named) return named; // names within may have control characters
     if (!is_text(all)) return FORMAT_BINARY;
-    span t = skip_space(all);
-    if (is_text_field(t)) return FORMAT_TEXT_PROTO;
-    if (is_onnx_text(t)) return FORMAT_ONNX_TEXT;
-    if (is_json(t)) return FORMAT_JSON;
-    return format_of_name(name);
+    return begins != FORMAT_BINARY ? begins : named;
 }
