@@ -95,8 +95,8 @@ LLVMValueRef function_symbol(emit *e, const char *name, LLVMTypeRef type);
 // The symbol by which linkers merge equal kernels of all models; NULL: the kernel refers to symbols of its
 // module.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);
-bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const struct cache *c, arena *a,
-                      diag *d);
+bytes llvm_emit_piece(const lmodule *m, emit_kind kind, const emit_plan *plan, int piece,
+                      const struct cache *c, arena *a, diag *d);
 // Whether e's piece refers to function i.
 bool emits_mention(const emit *e, int i);
 // The digest of all inputs of e's object.

@@ -48,6 +48,11 @@ static void set_flag(emit *e, LLVMValueRef fn, const char *name, uint64_t value)
     LLVMAddAttributeAtIndex(fn, (unsigned)LLVMAttributeFunctionIndex, enum_attribute(e, name, value));
 }
 
+// Code that is loaded here has frame pointers only: LLVM's linker takes one section of tables, not one for each piece.
+static bool has_unwind_tables(const emit *e, const target *t) {
+    return t->hosted && !t->arch.no_unwind_tables && e->kind != EMIT_LOADABLE;
+}
+
 // "min-legal-vector-width" lets LLVM split wider vectors.
 static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     const target *t = f->target;
@@ -67,7 +72,7 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     // Spilled vectors must not straddle cache lines.
     if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
     if (t->hosted) {
-        if (!t->arch.no_unwind_tables) set_flag(e, fn, "uwtable", 2);
+        if (has_unwind_tables(e, t)) set_flag(e, fn, "uwtable", 2);
         set_text(fn, "frame-pointer", "non-leaf");
         if (t->arch.protect_function) set_text(fn, t->arch.protect_function, "true");
     }
@@ -228,7 +233,7 @@ static void add_module_flags(emit *e) {
     if (t->abi) add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
     if (!t->hosted) return;
     if (!t->arch.is_wasm) add_int_flag(e, "PIC Level", 2);
-    if (!t->arch.no_unwind_tables) add_int_flag(e, "uwtable", 2);
+    if (has_unwind_tables(e, t)) add_int_flag(e, "uwtable", 2);
     add_int_flag(e, "frame-pointer", 1);
     for (int i = 0; i < 2; i++)
         if (t->arch.protect[i]) add_int_flag(e, t->arch.protect[i], 1);

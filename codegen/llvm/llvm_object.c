@@ -195,13 +195,10 @@ static bytes emit_or_find(emit *e, const cache *c) {
     return e->out;
 }
 
-bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const cache *c, arena *a, diag *d) {
-    emit *e = emit_new(m, EMIT_OBJECT, a, d);
+bytes llvm_emit_piece(const lmodule *m, emit_kind kind, const emit_plan *plan, int piece, const cache *c,
+                      arena *a, diag *d) {
+    emit *e = emit_new(m, kind, a, d);
     e->plan = plan;
     e->piece = piece;
     return emit_or_find(e, c);
-}
-
-bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d) {
-    return emit_or_find(emit_new(m, EMIT_LOADABLE, a, d), by ? by->cache : NULL);
 }

@@ -7,7 +7,7 @@
 #include "compiler/base/jobs.h"
 #include <stdatomic.h>
 
-enum { KERNELS_A_PIECE = 32 };
+enum { KERNELS_A_PIECE = 32, KERNELS_A_LOADED_PIECE = 8 };
 
 typedef struct piece {
     arena *arena;
@@ -23,6 +23,7 @@ typedef struct work {
     const cache *cache;
     piece *pieces;
     const emit_means *by;
+    emit_kind kind;
     atomic_int done;
 } work;
 
@@ -52,7 +53,7 @@ static void find_calls(emit_plan *p, const lmodule *m, arena *a) {
 }
 
 // Equal kernels have the same name and belong to the piece of the first one.
-static emit_plan *make_plan(const lmodule *m, arena *a) {
+static emit_plan *make_plan(const lmodule *m, int each, arena *a) {
     emit_plan *p = ARENA_NEW(a, emit_plan);
     map first = {.arena = a}, known = first;
     p->symbols = ARENA_ARRAY(a, const char *, m->funcs.n + 1);
@@ -66,7 +67,7 @@ static emit_plan *make_plan(const lmodule *m, arena *a) {
         if (p->symbols[i] && !map_get(&first, p->symbols[i]))
             map_put(&first, p->symbols[i], (void *)(intptr_t)(first.n + 1));
     }
-    p->n = first.n > KERNELS_A_PIECE ? 1 + (first.n + KERNELS_A_PIECE - 1) / KERNELS_A_PIECE : 1;
+    p->n = first.n > each ? 1 + (first.n + each - 1) / each : 1;
     for (int i = 0; i < m->funcs.n && p->n > 1; i++)
         if (p->symbols[i])
             p->piece[i] = 1 + (int)(((intptr_t)map_get(&first, p->symbols[i]) - 1) * (p->n - 1) / first.n);
@@ -88,7 +89,8 @@ static void compile_piece(void *user, int i) {
     work *w = user;
     piece *p = &w->pieces[i];
     jmp_buf jump;
-    if (DIAG_TRY(&p->diag, jump)) p->object = llvm_emit_piece(w->m, w->plan, i, w->cache, p->arena, &p->diag);
+    if (DIAG_TRY(&p->diag, jump))
+        p->object = llvm_emit_piece(w->m, w->kind, w->plan, i, w->cache, p->arena, &p->diag);
     else p->failed = true;
     if (w->by && w->by->progress) w->by->progress(w->by->user, atomic_fetch_add(&w->done, 1) + 1, w->plan->n);
 }
@@ -105,25 +107,35 @@ static void check_pieces(const work *w, diag *d) {
     }
 }
 
-bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d) {
-    const cache *c = by ? by->cache : NULL;
-    if (!is_splittable(m)) return llvm_emit_piece(m, NULL, 0, c, a, d);
-    work w = {.m = m, .plan = make_plan(m, a), .cache = c};
-    int n = w.plan->n;
-    if (n == 1) return llvm_emit_piece(m, NULL, 0, c, a, d);
-    w.by = by;
-    w.pieces = ARENA_ARRAY(a, piece, n);
+static bytes emit_pieces(work *w, arena *a, diag *d) {
+    int n = w->plan->n;
+    w->pieces = ARENA_ARRAY(a, piece, n);
     for (int i = 0; i < n; i++) {
-        piece *p = &w.pieces[i];
+        piece *p = &w->pieces[i];
         p->arena = arena_within(a);
         arena_set_limit(p->arena, 0, out_of_memory, p);
         p->diag = (diag){.arena = p->arena, .sink = keep_message, .user = p, .file = d->file};
     }
-    jobs_run(n, by ? by->threads : 1, compile_piece, &w);
-    check_pieces(&w, d);
+    jobs_run(n, w->by ? w->by->threads : 1, compile_piece, w);
+    check_pieces(w, d);
     bytes *objects = ARENA_ARRAY(a, bytes, n);
-    for (int i = 0; i < n; i++) objects[i] = w.pieces[i].object;
-    bytes all = elf_join(a, d, objects, n, n, m->name);
-    for (int i = 0; i < n; i++) arena_destroy(w.pieces[i].arena);
+    for (int i = 0; i < n; i++) objects[i] = w->pieces[i].object;
+    bytes all = elf_join(a, d, objects, n, n, w->m->name);
+    for (int i = 0; i < n; i++) arena_destroy(w->pieces[i].arena);
     return all;
+}
+
+bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    work w = {.m = m, .cache = by ? by->cache : NULL, .by = by, .kind = EMIT_OBJECT};
+    if (is_splittable(m)) w.plan = make_plan(m, KERNELS_A_PIECE, a);
+    if (!w.plan || w.plan->n == 1) return llvm_emit_piece(m, EMIT_OBJECT, NULL, 0, w.cache, a, d);
+    return emit_pieces(&w, a, d);
+}
+
+// Smaller pieces: code that runs here is waited for.
+bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    work w = {.m = m, .cache = by ? by->cache : NULL, .by = by, .kind = EMIT_LOADABLE};
+    if (is_splittable(m)) w.plan = make_plan(m, KERNELS_A_LOADED_PIECE, a);
+    if (!w.plan || w.plan->n == 1) return llvm_emit_piece(m, EMIT_LOADABLE, w.plan, 0, w.cache, a, d);
+    return emit_pieces(&w, a, d);
 }

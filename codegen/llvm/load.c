@@ -118,7 +118,7 @@ static const void *data_address(arena *a, const ldata *d) {
 // The first lookup links the code. Forces it, so that undefined symbols are reported here.
 static void link_now(loaded *l, const lmodule *m) {
     for (int i = 0; i < m->funcs.n; i++) {
-        if (!m->funcs.at[i]->body) continue;
+        if (!m->funcs.at[i]->body || !m->funcs.at[i]->exported) continue;
         lookup x = look_up(l, m->funcs.at[i]->name);
         check(l, x.error, "linking code in memory");
         return;

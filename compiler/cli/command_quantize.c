@@ -5,6 +5,7 @@
 #include "compiler/cli/run_io.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/quantize/quantize.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -109,8 +110,17 @@ static void write_model(session *s, const module *m, bool external) {
     outfile_commit(file);
 }
 
+// One sample after the other needs as much memory; fresh pages from the system would cost more than its use.
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 static int quantize(session *s, void *own) {
     quantize_options *o = own;
+    keep_memory();
     source from = session_model(s);
     check_outputs(s, from.path, o->report);
     s->diag.file = from.path;

@@ -113,7 +113,6 @@ struct plan {
     void *state;                    // of apply
     VEC(held_sample) held;
     int64_t held_bytes, held_most;
-    const runnable *float_model; // of calibration
 };
 
 // prepare.c: types, folding. The result is the same for the same model, so that ids of nodes and values of one import
@@ -176,6 +175,7 @@ loss measure_loss(plan *p, runnable *r, int most, const tensor *extra);
 void compare_values_of(plan *p); // signal and noise of every value that the report shows
 
 // measure.c
+double multiplications(const node *n);              // of a product, as far as sizes are known
 void measure_gains(plan *p);                        // seconds that each node saves
 double time_of_run(plan *p, arena *a, runnable *r); // of the first held sample
 // search.c
@@ -183,7 +183,6 @@ void check_goals(const plan *p); // of --max-loss
 void search_mixture(plan *p);
 
 // range.c
-void histogram_add(arena *a, histogram *h, const float *x, int64_t n, double largest);
 void choose_ranges(plan *p);
 
 // weights.c

@@ -66,8 +66,7 @@ static double time_nodes(plan *p, void (*edit)(void *user, module *m), double *b
     return seconds;
 }
 
-// Multiplications of a product, as far as sizes are known.
-static double multiplications(const node *n) {
+double multiplications(const node *n) {
     const constant *w = node_in(n, 1) ? n->in[1]->constant : NULL;
     double count = 1;
     for (int i = 0; i < n->out[0]->type.rank; i++)
