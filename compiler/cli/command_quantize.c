@@ -31,6 +31,10 @@ static const option quantize_table[] = {
     {"--per-tensor", NULL, NULL, OPT_FLAG, AT(per_tensor), WHAT, "one scale for all channels of a weight"},
     {"--reduce-range", NULL, NULL, OPT_FLAG, AT(reduce_range), WHAT,
      "7 bits for weights: for CPUs whose 16-bit sums of byte products saturate"},
+    {"--equalise", "--equalize", NULL, OPT_FLAG, AT(equalise), WHAT,
+     "move factors between the channels of consecutive products until their weights are equally large, if "
+     "that raises the "
+     "signal-to-noise ratio; for int8 and int16"},
     {"--bias-correction", NULL, NULL, OPT_FLAG, AT(bias_correction), WHAT,
      "correct biases by the mean error that rounded weights cause in calibration, if that raises the "
      "signal-to-noise ratio; "

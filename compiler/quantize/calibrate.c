@@ -44,9 +44,7 @@ static value *observable(const calibration *c, value *v) {
 
 static void add_outputs(void *user, module *m) {
     const calibration *c = user;
-    prepare(m);
-    if (m->values.n != c->plan->module->values.n)
-        diag_defect(m->diag, NULL, "the model changed between two imports");
+    prepare_again(c->plan, m);
     for (int i = 0; i < c->observed.n; i++) {
         value *v = m->values.at[c->observed.at[i]];
         int at = place_of(m->main, v);

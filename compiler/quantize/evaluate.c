@@ -34,8 +34,7 @@ runnable *compile_edited(const plan *p, arena *a, void (*edit)(void *user, modul
 
 void edit_quantised(void *user, module *m) {
     plan own = *(plan *)user;
-    prepare(m);
-    if (m->values.n != own.nvalues) diag_defect(m->diag, NULL, "the model changed between two imports");
+    prepare_again(&own, m);
     own.module = m, own.arena = m->arena;
     own.nodes = ARENA_ARRAY(m->arena, qnode, own.nnodes + 1); // sums of errors are not wanted twice
     memcpy(own.nodes, ((plan *)user)->nodes, (size_t)own.nnodes * sizeof *own.nodes);
@@ -140,7 +139,7 @@ typedef struct inside {
 static void edit_shown(void *user, module *m) {
     const inside *x = user;
     if (x->quantised) edit_quantised(x->plan, m);
-    else prepare(m);
+    else prepare_again(x->plan, m);
     for (int i = 0; i < x->shown.n; i++) graph_add_output(m->main, m->values.at[x->shown.at[i]]);
 }
 

@@ -10,6 +10,7 @@
 //   weights_only.c, blocks.c, gptq.c   weights alone, in blocks
 //   halves.c     f16 and bf16
 //   bias.c       biases that make up for the mean error of rounded weights
+//   equalise.c   weights of consecutive products on one scale
 //   tables.c     embeddings
 //   evaluate.c   what quantisation loses; measure.c: what it gains; search.c: --max-loss
 //   report.c     what is printed and written about it
@@ -102,10 +103,13 @@ struct plan {
     int threads; // for work of this process
     int64_t nsamples;
     bool random;
-    bool infinities;                   // values may have some
-    bool correct;                      // biases, by the means of inputs
-    double bias_noise[2], bias_signal; // of the outputs, without and with corrected biases
-    double seconds[4];                 // calibration, quantisation, search, measuring
+    bool infinities;                     // values may have some
+    bool correct;                        // biases, by the means of inputs
+    double bias_noise[2], bias_signal;   // of the outputs, without and with corrected biases
+    struct equalisation *equalisation;   // of weights; NULL: none
+    int pairs;                           // of products, that could be equalised
+    double equal_noise[2], equal_signal; // of the outputs, without and with it
+    double seconds[4];                   // calibration, quantisation, search, measuring
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured
@@ -119,6 +123,7 @@ struct plan {
 // hold for all.
 void prepare(module *m);
 module *prepared_module(const quantize_input *in);
+void prepare_again(const plan *p, module *m); // another import, with equalised weights
 
 // rules.c
 void find_roles(plan *p);
@@ -152,6 +157,11 @@ const constant *bias_corrected(const plan *p, const node *n, const constant *w, 
                                const constant *bias);
 void bias_add_missing(const plan *p, node *n); // zeros, so that there is something to correct
 void bias_decide(plan *p);
+
+// equalise.c: --equalise
+typedef struct equalisation equalisation;
+void equalise(const equalisation *e, module *m);
+void decide_equalisation(plan *p);
 
 // tables.c
 void find_tables(plan *p);

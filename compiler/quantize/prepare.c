@@ -80,6 +80,12 @@ void prepare(module *m) {
     diag_check(m->diag);
 }
 
+void prepare_again(const plan *p, module *m) {
+    prepare(m);
+    if (m->values.n != p->nvalues) diag_defect(m->diag, NULL, "the model changed between two imports");
+    if (p->equalisation) equalise(p->equalisation, m);
+}
+
 module *prepared_module(const quantize_input *in) {
     const source *s = &in->source;
     module *m =

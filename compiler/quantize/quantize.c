@@ -82,6 +82,7 @@ static void plan_static(plan *p) {
     calibrate(p, NULL, NULL);
     choose_ranges(p);
     p->apply = insert_qdq;
+    if (p->own->equalise) decide_equalisation(p);
     if (p->own->bias_correction) bias_decide(p);
 }
 
@@ -90,10 +91,12 @@ quantize_result quantize_model(const quantize_input *in) {
     plan *p = plan_new(in);
     const char *to = in->own->to;
     bool compares = in->own->report || in->own->max_loss.n || in->own->measure;
-    bool runs_again = compares || in->own->bias_correction;
+    bool runs_again = compares || in->own->bias_correction || in->own->equalise;
     check_goals(p);
     if (in->own->bias_correction && strcmp(to, "int8") != 0 && strcmp(to, "int16") != 0)
         diag_fatal(p->diag, NULL, "--bias-correction is for --to=int8 and --to=int16, not for --to=%s", to);
+    if (in->own->equalise && strcmp(to, "int8") != 0 && strcmp(to, "int16") != 0)
+        diag_fatal(p->diag, NULL, "--equalise is for --to=int8 and --to=int16, not for --to=%s", to);
     if (!is_percentile(in->own->percentile))
         diag_fatal(p->diag, NULL, "--percentile %g: it must be more than 50 and at most 100",
                    in->own->percentile);

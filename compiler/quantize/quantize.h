@@ -17,7 +17,7 @@ typedef struct quantize_options {
     int64_t samples, seed;
     bool measure;
     bool cross; // the target is not this machine
-    bool per_tensor, reduce_range, symmetric_weights, bias_correction;
+    bool per_tensor, reduce_range, symmetric_weights, bias_correction, equalise;
 } quantize_options;
 
 // The parts of a run that the command prints.

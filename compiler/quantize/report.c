@@ -124,6 +124,12 @@ const char *quantize_summary(arena *a, const plan *p) {
     if (p->bytes_after)
         text_printf(&t, ", %s (before: %s)", bytes_text(a, p->bytes_after), bytes_text(a, p->bytes_before));
     text_add(&t, "\n");
+    if (p->own->equalise && !p->pairs) text_add(&t, "no two products can be equalised\n");
+    if (p->own->equalise && p->pairs)
+        text_printf(&t, "weights of %d pair%s of products are %s: signal-to-noise ratio %s, equalised %s\n",
+                    p->pairs, p->pairs == 1 ? "" : "s", p->equalisation ? "equalised" : "left as they are",
+                    decibel_text(a, p->equal_signal, p->equal_noise[false]),
+                    decibel_text(a, p->equal_signal, p->equal_noise[true]));
     if (p->bias_signal > 0)
         text_printf(&t, "biases are %s: signal-to-noise ratio %s, with the correction %s\n",
                     p->correct ? "corrected" : "left as they are",
