@@ -309,6 +309,77 @@ def bias_correction(folder):
     check(corrected > plain - 0.2, f"--bias-correction with a scale for each channel: {plain:.1f} -> {corrected:.1f} dB")
 
 
+def spread(n, count, by=1.0):
+    return np.exp(by * n.rng.standard_normal(count))
+
+
+def uneven_mobilenet(activation):
+    """Channels between two convolutions differ by factors that cancel out, as folded normalisations make them."""
+    n = Net(12)
+    bounds = [n.constant(np.float32(v)) for v in (0, 6)] if activation == "Clip" else []
+
+    def conv(x, cin, cout, k, before, after, group=1, stride=1):
+        w = n.rng.standard_normal((cout, cin // group, k, k)) / np.sqrt(cin // group * k * k)
+        w *= after[:, None, None, None] / (before[:, None, None, None] if group > 1 else before[None, :, None, None])
+        bias = n.constant((0.1 * after * n.rng.standard_normal(cout)).astype(np.float32))
+        return n.op("Conv", x, n.constant(w.astype(np.float32)), bias, kernel_shape=[k, k], strides=[stride] * 2, pads=[k // 2] * 4, group=group)
+
+    x = n.op(activation, conv(n.input("x", [1, 3, 32, 32]), 3, 16, 3, np.ones(3), np.ones(16), stride=2), *bounds)
+    for _ in range(3):
+        a, b = spread(n, 64), spread(n, 64)
+        y = n.op(activation, conv(x, 16, 64, 1, np.ones(16), a), *bounds)
+        y = n.op(activation, conv(y, 64, 64, 3, a, b, group=64), *bounds)
+        x = n.op("Add", conv(y, 64, 16, 1, b, np.ones(16)), x)
+    x = n.op("Flatten", n.op("GlobalAveragePool", x))
+    return n.model(n.op("Gemm", x, n.weight(10, 16), n.constant(np.zeros(10, np.float32)), transB=1))
+
+
+def uneven_chain():
+    """Groups, transposed convolutions, slopes, pools, both forms of a matrix product."""
+    n = Net(13)
+
+    def row(c, by):
+        return n.constant((0.1 * by * n.rng.standard_normal(c)).astype(np.float32))
+
+    def weight(shape, out, outs, ins, group=1):
+        """Axis `out` counts outputs; the other one counts within a group."""
+        w = n.rng.standard_normal(shape) / np.sqrt(np.prod(shape) / len(outs))
+        for index in np.ndindex(*shape[:2]):
+            first, second = index
+            other = first // (shape[0] // group) * shape[1] + second
+            o, i = (first, other) if out == 0 else (other, first)
+            w[index] *= outs[o] / ins[i]
+        return n.constant(w.astype(np.float32))
+
+    a, b, c, d, e = spread(n, 16), spread(n, 24), spread(n, 16), spread(n, 20), spread(n, 12)
+    x = n.op("Conv", n.input("x", [1, 3, 16, 16]), weight((16, 3, 3, 3), 0, a, np.ones(3)), row(16, a), kernel_shape=[3, 3])
+    x = n.op("LeakyRelu", x, alpha=0.2)
+    x = n.op("Conv", x, weight((24, 8, 3, 3), 0, b, a, 2), row(24, b), kernel_shape=[3, 3], group=2)
+    x = n.op("MaxPool", n.op("PRelu", x, n.constant(np.full((24, 1, 1), 0.1, np.float32))), kernel_shape=[2, 2], strides=[2, 2])
+    x = n.op("ConvTranspose", x, weight((24, 8, 2, 2), 1, c, b, 2), row(16, c), kernel_shape=[2, 2], strides=[2, 2], group=2)
+    x = n.op("Flatten", n.op("GlobalAveragePool", n.op("Relu", x)))
+    x = n.op("Relu", n.op("Gemm", x, weight((20, 16), 0, d, c), row(20, d), transB=1))
+    x = n.op("Relu", n.op("Add", n.op("MatMul", x, weight((20, 12), 1, e, d)), row(12, e)))
+    return n.model(n.op("MatMul", x, weight((12, 6), 1, np.ones(6), e)))
+
+
+def equalisation(folder):
+    nets = {"uneven": lambda: uneven_mobilenet("Relu"), "uneven6": lambda: uneven_mobilenet("Clip"), "chain": uneven_chain}
+    KINDS.update(nets)
+    cases = {name: Case(name, folder) for name in nets}
+    for name, pairs, gain in (("uneven", 6, 15), ("uneven6", 6, 8), ("chain", 5, 2)):
+        case = cases[name]
+        plain, equal = case.run(least=5), case.run("--equalise", least=25)
+        check(equal > plain + gain, f"--equalise of {name}: {plain:.1f} -> {equal:.1f} dB")
+        case.run("--equalize", "--to=int16", "--weights=mse", "--bias-correction", least=30)
+        ran = quantize(case.path, "--data", case.data, "--equalize", "-o", case.path[:-5] + "_q.onnx")
+        check(f"weights of {pairs} pairs of products are equalised" in ran.stdout, f"pairs of {name}: {ran.stdout}")
+    plain, equal = (cases["uneven"].run("--per-tensor", *more, least=5) for more in ((), ("--equalise",)))
+    check(equal > plain + 12, f"--equalise with one scale for all channels: {plain:.1f} -> {equal:.1f} dB")
+    for name in nets:
+        del KINDS[name]
+
+
 def nodes_of(path):
     return {n.name: n for n in onnx.load(path).graph.node}
 
@@ -489,6 +560,7 @@ def main():
         external_data(cases, folder)
         reports(cases, folder)
         bias_correction(folder)
+        equalisation(folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")
 
 
