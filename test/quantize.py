@@ -533,6 +533,33 @@ def external_data(cases, folder):
     check(ratio(answers(out, case.unseen), case.want) > 28, "external data: other answers")
 
 
+def bodies(cases, folder):
+    """Weights in the body of a Loop are quantised alone; int8 leaves the body in float and says so."""
+    path, out, report = (os.path.join(folder, name) for name in ("body.onnx", "body_q.onnx", "body.txt"))
+    n = Net(14)
+    inner = helper.make_graph(
+        [helper.make_node("MatMul", ["s", "w"], ["m"], name="inner"), helper.make_node("Tanh", ["m"], ["t"]),
+         helper.make_node("Identity", ["c"], ["d"])], "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("s", TensorProto.FLOAT, [1, 32])],
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", TensorProto.FLOAT, [1, 32])],
+        [numpy_helper.from_array((n.rng.standard_normal((32, 32)) / 4).astype(np.float32), "w")])
+    x = n.op("MatMul", n.input("x", [1, 16]), n.weight(16, 32), name="outer")
+    onnx.save(n.model(n.op("Loop", n.constant(np.int64(5)), "", x, name="loop", body=inner)), path)
+    samples = [{"x": n.rng.standard_normal((1, 16)).astype(np.float32)} for _ in range(8)]
+    data = os.path.join(folder, "body")
+    os.mkdir(data)
+    for i, s in enumerate(samples):
+        np.savez(os.path.join(data, f"{i}.npz"), **s)
+    want = answers(path, samples)
+    for to, count, least in (("int8", 1, 25), ("int8-weights", 2, 25), ("int4-weights", 2, 8)):
+        ran = quantize(path, "--to", to, "--data", data, "--report", report, "-o", out)
+        check(f"{count} of 2 products in {to}" in ran.stdout, f"bodies, {to}: {ran.stdout}")
+        check(ratio(answers(out, samples), want) > least, f"bodies, {to}: {ratio(answers(out, samples), want):.1f} dB")
+        left = "it is in the body of node 'loop' (Loop)" in open(report).read()
+        check(left == (to == "int8"), f"the report of {to} on a body")
+
+
 def reports(cases, folder):
     import json
     case = cases["yolo"]
@@ -559,6 +586,7 @@ def main():
         data_forms(cases, folder)
         external_data(cases, folder)
         reports(cases, folder)
+        bodies(cases, folder)
         bias_correction(folder)
         equalisation(folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")

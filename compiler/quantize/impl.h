@@ -119,6 +119,14 @@ struct plan {
     int64_t held_bytes, held_most;
 };
 
+// Node i of the prepared model, also of a body; NULL: there is none any more.
+static inline node *node_of(const plan *p, int i) {
+    node *n = p->module->nodes.at[i];
+    return n->graph ? n : NULL;
+}
+// The node whose body n is in; NULL: n is in the main graph.
+static inline const node *body_owner(const node *n) { return n->graph->owner; }
+
 // prepare.c: types, folding. The result is the same for the same model, so that ids of nodes and values of one import
 // hold for all.
 void prepare(module *m);

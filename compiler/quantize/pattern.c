@@ -42,13 +42,14 @@ static bool matches(const plan *p, const pattern *t, const node *n) {
 }
 
 static _Noreturn void refuse_unmatched(const plan *p, const char *option, const char *word) {
-    const graph *g = p->module->main;
-    const char **names = ARENA_ARRAY(p->arena, const char *, 2 * g->nodes.n + 1);
-    for (int i = 0; i < g->nodes.n; i++) {
-        names[2 * i] = node_label(p->arena, g->nodes.at[i]);
-        names[2 * i + 1] = g->nodes.at[i]->op->name;
+    const char **names = ARENA_ARRAY(p->arena, const char *, 2 * p->nnodes + 1);
+    int known = 0;
+    for (int i = 0; i < p->nnodes; i++) {
+        if (!node_of(p, i)) continue;
+        names[known++] = node_label(p->arena, node_of(p, i));
+        names[known++] = node_of(p, i)->op->name;
     }
-    const char *near = nearest_word(p->arena, word, names, 2 * g->nodes.n);
+    const char *near = nearest_word(p->arena, word, names, known);
     if (near) diag_hint(p->diag, "did you mean '%s'?", near);
     else
         diag_hint(p->diag,
@@ -90,11 +91,10 @@ static bool set_node(plan *p, const node *n, const char *s) {
 }
 
 static int for_matches(plan *p, const pattern *t, const char *setting, const char *whole) {
-    const graph *g = p->module->main;
     int found = 0;
-    for (int i = 0; i < g->nodes.n; i++) {
-        const node *n = g->nodes.at[i];
-        if (!matches(p, t, n)) continue;
+    for (int i = 0; i < p->nnodes; i++) {
+        const node *n = node_of(p, i);
+        if (!n || !matches(p, t, n)) continue;
         found++;
         if (setting && !set_node(p, n, setting)) {
             diag_hint(p->diag,

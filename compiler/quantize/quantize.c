@@ -41,9 +41,9 @@ static int count_op(const module *m, const char *name) {
 static void check_something(plan *p) {
     int products = 0, quantised = 0, kept = 0;
     const char *why = NULL;
-    for (int i = 0; i < p->module->main->nodes.n; i++) {
-        const qnode *q = &p->nodes[p->module->main->nodes.at[i]->id];
-        if (q->role != ROLE_PRODUCT) continue;
+    for (int i = 0; i < p->nnodes; i++) {
+        const qnode *q = &p->nodes[i];
+        if (!node_of(p, i) || q->role != ROLE_PRODUCT) continue;
         products++;
         quantised += q->quantised;
         kept += q->candidate && q->kept;
@@ -57,7 +57,7 @@ static void check_something(plan *p) {
                    already, already == 1 ? "" : "s");
     if (!products)
         diag_fatal(p->diag, NULL,
-                   "nothing to quantise: the main graph has no Conv, ConvTranspose, Gemm or MatMul");
+                   "nothing to quantise: the model has no Conv, ConvTranspose, Gemm or MatMul");
     if (kept)
         diag_fatal(p->diag, NULL, "nothing to quantise: --keep and --node leave all %d products in float",
                    products);

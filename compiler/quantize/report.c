@@ -45,11 +45,10 @@ static const char *state_text(const plan *p, const node *n) {
 // Nodes with weights, and others that are quantised or could have been.
 static rows rows_of(arena *a, const plan *p) {
     rows all = {0};
-    const graph *g = p->module->main;
-    for (int i = 0; i < g->nodes.n; i++) {
-        const node *n = g->nodes.at[i];
-        if (n->id >= p->nnodes) continue;
-        const qnode *q = &p->nodes[n->id];
+    for (int i = 0; i < p->nnodes; i++) {
+        const node *n = node_of(p, i);
+        if (!n) continue;
+        const qnode *q = &p->nodes[i];
         if (!q->quantised && !q->table && !q->candidate && q->role != ROLE_PRODUCT) continue;
         const value *v = node_out(n, 0);
         row r = {n,
@@ -87,10 +86,9 @@ static const char *gain_text(arena *a, const row *r) {
 
 // ---------------------------------------------------------------- summary
 static void count_nodes(const plan *p, int *quantised, int *all) {
-    const graph *g = p->module->main;
-    for (int i = 0; i < g->nodes.n; i++) {
-        if (g->nodes.at[i]->id >= p->nnodes) continue;
-        const qnode *q = &p->nodes[g->nodes.at[i]->id];
+    for (int i = 0; i < p->nnodes; i++) {
+        if (!node_of(p, i)) continue;
+        const qnode *q = &p->nodes[i];
         *all += q->role == ROLE_PRODUCT;
         *quantised += q->role == ROLE_PRODUCT && q->quantised;
     }

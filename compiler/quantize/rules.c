@@ -109,6 +109,13 @@ void find_roles(plan *p) {
         q->candidate = !why;
         if (!q->why) q->why = why;
     }
+    for (int i = 0; i < p->nnodes; i++) {
+        const node *n = node_of(p, i);
+        if (!n || !body_owner(n) || role_of(n) != ROLE_PRODUCT) continue;
+        p->nodes[i].role = ROLE_PRODUCT;
+        p->nodes[i].why = arena_printf(p->arena, "it is in the body of node '%s' (%s)",
+                                       node_label(p->arena, body_owner(n)), body_owner(n)->op->name);
+    }
 }
 
 // ---------------------------------------------------------------- nodes between quantised nodes

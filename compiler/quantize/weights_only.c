@@ -119,11 +119,11 @@ static void quantise_node(plan *p, node *n, input_moments *all) {
 }
 
 static void choose(plan *p) {
-    const graph *g = p->module->main;
     bool any = false;
-    for (int i = 0; i < g->nodes.n; i++) {
-        qnode *q = &p->nodes[g->nodes.at[i]->id];
-        const char *why = objection(g->nodes.at[i]);
+    for (int i = 0; i < p->nnodes; i++) {
+        if (!node_of(p, i)) continue;
+        qnode *q = &p->nodes[i];
+        const char *why = objection(node_of(p, i));
         q->candidate = !why;
         q->role = why && strcmp(why, "the operator has no weights") == 0 ? ROLE_FLOAT : ROLE_PRODUCT;
         if (!q->why) q->why = why;
@@ -132,19 +132,16 @@ static void choose(plan *p) {
     }
     if (!any)
         diag_fatal(p->diag, NULL,
-                   "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul of the main graph has finite "
+                   "nothing to quantise: no Conv, ConvTranspose, Gemm or MatMul has finite "
                    "float weights of %d elements or more, or --keep and --node leave them in float",
                    SMALLEST);
 }
 
 static void quantise_all(plan *p) {
-    const graph *g = p->module->main;
-    VEC(node *) chosen = {0}; // the list of nodes grows
-    for (int i = 0; i < g->nodes.n; i++)
-        if (p->nodes[g->nodes.at[i]->id].quantised) VEC_PUSH(p->arena, &chosen, g->nodes.at[i]);
-    for (int i = 0; i < chosen.n; i++) {
-        if (is_convolution(chosen.at[i])) quantise_convolution(p, chosen.at[i]);
-        else quantise_node(p, chosen.at[i], p->state);
+    for (int i = 0; i < p->nnodes; i++) {
+        if (!p->nodes[i].quantised || !node_of(p, i)) continue;
+        if (is_convolution(node_of(p, i))) quantise_convolution(p, node_of(p, i));
+        else quantise_node(p, node_of(p, i), p->state);
     }
     quantise_tables(p);
 }
