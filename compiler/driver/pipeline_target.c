@@ -58,7 +58,10 @@ static void check_runs_here(const pipeline *p) {
     const target *t = p->target;
     bool text = p->text_target && p->options->runs_here, loads = p->runs_here;
     if (!text && !loads) return;
-    if (t->freestanding) diag_fatal(p->diag, NULL, "freestanding code cannot run in this process");
+    if (t->freestanding) {
+        diag_hint(p->diag, "without --freestanding and *-none-* targets, the same kernels run here");
+        diag_fatal(p->diag, NULL, "freestanding code cannot run in this process");
+    }
     if (text || (target_is_host_arch(t) && strstr(t->triple, "linux"))) return;
     diag_hint(p->diag, "'onnxc run' and 'onnxc test' take --runner CMD, such as qemu-aarch64");
     diag_fatal(p->diag, NULL, "this machine cannot run code for %s", t->triple);

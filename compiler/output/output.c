@@ -168,6 +168,11 @@ static void add_main(pipeline *p) {
 }
 
 static bytes program_code(pipeline *p) {
+    if (p->target->freestanding) {
+        diag_hint(p->diag, "link an object (-o NAME.o) with a main function for the target");
+        diag_fatal(p->diag, NULL,
+                   "--emit=exe: a program needs an operating system, and the code is freestanding");
+    }
     if (!p->build->io->generic)
         diag_fatal_missing(p->diag, NULL, "--emit=exe: programs for %s are not supported by this build",
                            p->target->triple);
