@@ -8,12 +8,23 @@
 #include "passes/layout/layout.h"
 #include "passes/memory/memory_plan.h"
 #include "passes/memory/spaces.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
-// Vectors, dot products and tiles of sums profit from layouts; other scalar code is as fast without the copies.
+static bool multiplies_bytes(const program *p) {
+    enum { BYTES_IN_GROUP = 4 };
+    contraction c;
+    for (int j = 0; j < p->kernels.n; j++)
+        if (contraction_find(p->kernels.at[j], &c) && group_elements(&c) == BYTES_IN_GROUP) return true;
+    return false;
+}
+
+// Vectors, dot products and tiles of bytes profit from layouts; other scalar code is as fast without the copies.
 static bool wants_layouts(const pass_context *c) {
-    return c->target->vector_bits || c->target->dsp || c->target->tile_regs;
+    const target *t = c->target;
+    return t->vector_bits || t->dsp || t->tile_regs ||
+           (t->arch.dot == DOT_ARM && multiplies_bytes(c->program));
 }
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program);

@@ -141,7 +141,6 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->masked = t->dot_across = t->vector_bits && !has[NEON];
     t->round_to_int = has[FP] && (!t->vector_bits || !has[NEON]); // vcvtr, vcvtn
     t->dsp = has[DSP];
-    t->tile_regs = t->vector_bits || t->dsp || t->size_level > 1 ? 0 : 8;
     bool thumb = !strncmp(t->triple, "thumb", 5);
     t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];
     t->no_wide_product = thumb && !has[THUMB2];

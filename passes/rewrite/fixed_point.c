@@ -7,7 +7,8 @@
 // That they are the same is not assumed: both sides never decrease with s, so it suffices that they step at the same s
 // from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
-// past an integer, sums near a step are left to the first form: a few in a thousand.
+// past an integer, one sum of a channel may be corrected by one; where that does not suffice, sums near a step are left to
+// the first form: a few in a thousand.
 #include "ir/kernel/edit.h"
 #include "ir/target.h"
 #include "passes/match/form.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 
 enum { LINKS = 24, BYTES = 256, HALF = 32, MOST_SHIFT = 21, FACTOR_BITS = 31, TRIED = 160 };
+enum { NONE_ODD = INT32_MIN, NO_STEP = INT32_MIN };
 
 // An operation of the function; operand `side` is the link before, `other` known for each channel.
 typedef struct link {
@@ -48,12 +50,17 @@ typedef struct steps {
     bool rises;           // every factor is positive
 } steps;
 
+// A step of a channel that the integer form takes one sum too late, or too early.
+typedef enum odd_step { ODD_NONE, ODD_LATE, ODD_EARLY } odd_step;
+
 typedef struct form {
     int shift_in, shift_out; // p and k
     int64_t zero;            // added at the end
     span clamp;
     int64_t count, *factor, *added; // M and B
-    int64_t band; // of high halves around a step within which both sides may differ; 0: nowhere
+    int64_t *odd;     // twice the sum that gives one more, or that and 1: one less; NONE_ODD: none
+    bool some_odd[2]; // whether there are such channels, of each kind
+    int64_t band;     // of high halves around a step within which both sides may differ; 0: nowhere
 } form;
 
 // ---------------------------------------------------------------- ranges
@@ -277,20 +284,43 @@ static int64_t least_operand(const form *f, int64_t n, int64_t factor) {
 static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// B for this M, such that all steps agree. False: there is none.
-static bool find_added(const form *f, const chain *c, const steps *st, int64_t factor, int64_t *added) {
-    int64_t one = (int64_t)1 << f->shift_in, lo = INT32_MIN - c->range.lo * one,
-            hi = INT32_MAX - c->range.hi * one;
+// Of B for this M, such that all steps agree, and the steps that set the bounds.
+typedef struct bounds {
+    int64_t lo, hi, lo_step, hi_step;
+} bounds;
+
+// The integer form may take step `late` one sum too late, and step `early` one too early.
+static bounds find_bounds(const form *f, const chain *c, const steps *st, int64_t factor, int64_t late,
+                          int64_t early) {
+    int64_t one = (int64_t)1 << f->shift_in;
+    bounds r = {.lo = INT32_MIN - c->range.lo * one, .hi = INT32_MAX - c->range.hi * one, NO_STEP, NO_STEP};
     for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
-        int64_t b = least_operand(f, n, factor) - st->first[n - st->out.lo] * one;
-        lo = at_least(lo, b), hi = at_most(hi, b + one - 1);
-        if (lo > hi) return false;
+        int64_t b = least_operand(f, n, factor) - st->first[n - st->out.lo] * one,
+                lo = n == late ? b - one : b, hi = b + one - 1 + (n == early ? one : 0);
+        if (lo > r.lo) r.lo = lo, r.lo_step = n;
+        if (hi < r.hi) r.hi = hi, r.hi_step = n;
     }
-    if (st->out.lo > f->clamp.lo) lo = at_least(lo, least_operand(f, st->out.lo, factor) - c->range.lo * one);
+    if (st->out.lo > f->clamp.lo)
+        r.lo = at_least(r.lo, least_operand(f, st->out.lo, factor) - c->range.lo * one);
     if (st->out.hi < f->clamp.hi)
-        hi = at_most(hi, least_operand(f, st->out.hi + 1, factor) - 1 - c->range.hi * one);
-    *added = lo + (hi - lo) / 2;
-    return lo <= hi;
+        r.hi = at_most(r.hi, least_operand(f, st->out.hi + 1, factor) - 1 - c->range.hi * one);
+    return r;
+}
+
+// B for this M, where one step may be late or early. False: there is none.
+static bool find_added(form *f, const chain *c, const steps *st, int64_t channel, int64_t factor,
+                       odd_step kind) {
+    bounds r = find_bounds(f, c, st, factor, NO_STEP, NO_STEP);
+    f->odd[channel] = NONE_ODD;
+    if (r.lo > r.hi && kind == ODD_LATE && r.lo_step != NO_STEP) {
+        f->odd[channel] = 2 * st->first[r.lo_step - st->out.lo];
+        r = find_bounds(f, c, st, factor, r.lo_step, NO_STEP);
+    } else if (r.lo > r.hi && kind == ODD_EARLY && r.hi_step != NO_STEP) {
+        f->odd[channel] = 2 * (st->first[r.hi_step - st->out.lo] - 1) + 1;
+        r = find_bounds(f, c, st, factor, NO_STEP, r.hi_step);
+    }
+    f->added[channel] = r.lo + (r.hi - r.lo) / 2;
+    return r.lo <= r.hi;
 }
 
 // 0, 1, -1, 2, -2 ... and then further apart.
@@ -299,13 +329,14 @@ static int64_t nth_distance(int j) {
     return j % 2 ? far : -far;
 }
 
-static bool solve_channel(form *f, const chain *c, const steps *st, int64_t channel) {
+static bool solve_channel(form *f, const chain *c, const steps *st, int64_t channel, odd_step kind) {
     double exact = ldexp(st->slope, HALF + f->shift_out - f->shift_in);
     for (int j = 0; j < TRIED; j++) {
         int64_t factor = (int64_t)rint(exact) + nth_distance(j);
         if (factor < 1 || factor > INT32_MAX) continue;
-        if (!find_added(f, c, st, factor, &f->added[channel])) continue;
+        if (!find_added(f, c, st, channel, factor, kind)) continue;
         f->factor[channel] = factor;
+        if (f->odd[channel] != NONE_ODD) f->some_odd[f->odd[channel] & 1] = true;
         return true;
     }
     return false;
@@ -358,12 +389,24 @@ static bool find_band(form *f, const chain *c, const steps *st, int64_t channel)
     return true;
 }
 
-static bool solve(form *f, const chain *c, const steps *all, int64_t zero, bool banded) {
+static bool solve(form *f, const chain *c, const steps *all, int64_t zero, bool odd) {
+    f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
+    if (!choose_shifts(f, c, all)) return false;
+    for (int64_t j = 0; j < f->count; j++) {
+        bool found = solve_channel(f, c, &all[j], j, ODD_NONE);
+        if (odd && !found)
+            found = solve_channel(f, c, &all[j], j, ODD_LATE) || solve_channel(f, c, &all[j], j, ODD_EARLY);
+        if (!found) return false;
+    }
+    return true;
+}
+
+static bool solve_in_bands(form *f, const chain *c, const steps *all, int64_t zero) {
     enum { BANDS_LEAST = 64 }; // from one step to the next
-    f->zero = zero, f->band = 0;
+    f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
     if (!choose_shifts(f, c, all)) return false;
     for (int64_t j = 0; j < f->count; j++)
-        if (banded ? !find_band(f, c, &all[j], j) : !solve_channel(f, c, &all[j], j)) return false;
+        if (!find_band(f, c, &all[j], j)) return false;
     return f->band * BANDS_LEAST <= (int64_t)1 << f->shift_out;
 }
 
@@ -387,6 +430,7 @@ static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
     steps *all = ARENA_ARRAY(scratch, steps, n);
     *f = (form){.count = n, .clamp = {INT64_MAX, INT64_MIN}};
     f->factor = ARENA_ARRAY(scratch, int64_t, n), f->added = ARENA_ARRAY(scratch, int64_t, n);
+    f->odd = ARENA_ARRAY(scratch, int64_t, n);
     for (int64_t j = 0; j < n; j++) {
         if (!find_steps(c, &all[j], j)) return false;
         f->clamp.lo = at_most(f->clamp.lo, all[j].out.lo);
@@ -395,7 +439,8 @@ static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
     // The zero point within B saves an addition, but takes bits of the operand.
     int64_t zero = (int64_t)fmin(fmax(rint(all[0].offset), -BYTES), BYTES);
     bool found = solve(f, c, all, 0, false) || solve(f, c, all, zero, false) || solve(f, c, all, 0, true) ||
-                 solve(f, c, all, zero, true);
+                 solve(f, c, all, zero, true) || solve_in_bands(f, c, all, 0) ||
+                 solve_in_bands(f, c, all, zero);
     if (!found) return false;
     widen_clamp(f, c, t);
     return true;
@@ -414,6 +459,18 @@ static expr *number_of(const chain *c, const form *f, const char *name, const in
     return x_read(k, program_constant(k->program, name, data), &index);
 }
 
+// One more or less at the odd sum of the channel.
+static expr *correct(const chain *c, const form *f, expr *s, expr *y) {
+    kernel *k = c->k;
+    if (!f->some_odd[0] && !f->some_odd[1]) return y;
+    expr *from = x_sub(k, number_of(c, f, "odd", f->odd), x_mul(k, s, x_int(k, DT_I32, 2)));
+    for (int j = 0; j < 2; j++) {
+        expr *is_odd = x_bin(k, X_EQ, from, x_int(k, DT_I32, j)), *one = x_int(k, DT_I32, j ? -1 : 1);
+        if (f->some_odd[j]) y = x_add(k, y, x_select(k, is_odd, one, x_int(k, DT_I32, 0)));
+    }
+    return y;
+}
+
 static expr *build(const chain *c, const form *f, expr *x) {
     kernel *k = c->k;
     int64_t one = (int64_t)1 << f->shift_out;
@@ -426,7 +483,7 @@ static expr *build(const chain *c, const form *f, expr *x) {
     expr *y = x_bin(k, X_SHR, high, x_int(k, DT_I32, f->shift_out));
     y = x_add(k, y, x_int(k, DT_I32, f->zero));
     y = x_bin(k, X_MAX, y, x_int(k, DT_I32, f->clamp.lo));
-    y = x_cast(k, x_bin(k, X_MIN, y, x_int(k, DT_I32, f->clamp.hi)), x->dtype, true);
+    y = x_cast(k, correct(c, f, s, x_bin(k, X_MIN, y, x_int(k, DT_I32, f->clamp.hi))), x->dtype, true);
     if (!f->band) return y;
     expr *near = x_bin(k, X_AND, x_add(k, high, x_int(k, DT_I32, f->band)), x_int(k, DT_I32, one - 1));
     return x_select(k, x_lt(k, near, x_int(k, DT_I32, 2 * f->band)), x, y);

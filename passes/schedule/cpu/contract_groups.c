@@ -228,9 +228,9 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     *begin = end;
 }
 
-// Without vectors, the instructions around a step are as many as those of its products.
+// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these.
 static int scalar_words(const tiling *t, const ins *extent) {
-    if (t->lanes > 1 || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
+    if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
     return extent->i % (4 * t->group) == 0 ? 4 : extent->i % (2 * t->group) == 0 ? 2 : 1;
 }
 
