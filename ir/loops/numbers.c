@@ -13,7 +13,7 @@
 #include <string.h>
 
 // Groups must save more than tables and arguments cost.
-enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64, TABLE_ALIGN = 64 };
+enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64 };
 
 typedef struct number {
     ltype type;
@@ -226,9 +226,12 @@ static void add_zeros(text *t, int64_t end) {
     while ((int64_t)t->n < end) text_addn(t, "", 1);
 }
 
+// Of tables: a cache line; in flash, which is scarce, what entries without vectors need.
+static int table_align(const target *t) { return t->freestanding && !t->vector_bits ? 8 : 64; }
+
 static int64_t add_table(sharing *s, const unit *u, const entry *entries, int n) {
     text *t = &s->tables;
-    int64_t at = round_up((int64_t)t->n, TABLE_ALIGN);
+    int64_t at = round_up((int64_t)t->n, table_align(s->m->target));
     for (int j = 0; j < n; j++) {
         add_zeros(t, at + entries[j].at);
         const number *v = &u->numbers.at[entries[j].use];
@@ -368,7 +371,7 @@ static void add_data(sharing *s) {
     ldata *d = ARENA_NEW(a, ldata);
     *d = (ldata){.name = s->symbol,
                  .bytes = (int64_t)s->tables.n,
-                 .align = TABLE_ALIGN,
+                 .align = table_align(s->m->target),
                  .bytes_or_null = s->tables.s,
                  .dtype = DT_U8};
     VEC_PUSH(a, &s->m->data, d);

@@ -7,6 +7,7 @@
 // The sums of a constant operand are constants, others small kernels of their own. On x86 one operand is made
 // unsigned and the other signed, on AArch64 both are made signed, as the dot product instructions require.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/eval.h"
 #include "ir/kernel/interp.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
@@ -262,12 +263,35 @@ static expr *sum_of(const quantise *q, region *r, const step *at, const match *m
 // ---------------------------------------------------------------- rewriting
 static bool is_const(const expr *e) { return e && e->op == X_CONST; }
 
+// A constant of the same numbers in 16 bits; NULL: they do not fit.
+static buffer *narrowed(program *p, const buffer *b) {
+    constant *c = constant_new(p->arena, DT_I16, b->data->rank, b->data->dims);
+    for (int64_t j = 0; j < c->count; j++) {
+        int64_t v = constant_int(b->data, j);
+        if (v < INT16_MIN || v > INT16_MAX) return NULL;
+        eval_store(DT_I16, (void *)c->data, j, (cell){.i = v});
+    }
+    return program_constant(p, b->name, c);
+}
+
+// sum * zero, from sums of 16 bits where constants take scarce flash.
+static expr *narrow_product(const quantise *q, kernel *k, const expr *sum, expr *zero) {
+    buffer *narrow =
+        q->t->freestanding && sum->buffer->role == BUF_CONST ? narrowed(q->p, sum->buffer) : NULL;
+    if (!narrow) return NULL;
+    return x_mul(k, x_cast(k, x_read(k, narrow, sum->index), DT_I32, false), zero);
+}
+
 static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
                       const factor *f) {
     kernel *k = m->k;
     if (!zero) return acc;
-    expr *sum = sum_of(q, r, at, m, f, is_const(zero) ? zero : NULL);
+    bool narrows = q->t->freestanding && is_const(zero) && f->read->buffer->role == BUF_CONST;
+    expr *sum = sum_of(q, r, at, m, f, is_const(zero) && !narrows ? zero : NULL);
     if (!sum) return NULL;
+    expr *product = narrows ? narrow_product(q, k, sum, zero) : NULL;
+    if (product) return x_sub(k, acc, product);
+    if (narrows) sum = sum_of(q, r, at, m, f, zero);
     return x_sub(k, acc, is_const(zero) ? sum : x_mul(k, sum, zero));
 }
 
