@@ -108,17 +108,27 @@ static dim *product(streaming *s, const shape_list *t, int from, int to) {
     return p;
 }
 
-// Whether element i of the target is the time of x along `axis`. Elements behind it are inner / *by.
+// An axis of which each sample has `parts` of other axes before the one of time: time was merged with them.
+static bool holds_parts(dim *axis, const dim *before, const dim *outer, int64_t *parts) {
+    if (!dim_is_const(before) || !dim_is_const(outer) || dim_value(outer) <= 0) return false;
+    *parts = dim_value(before) / dim_value(outer);
+    return *parts > 1 && dim_value(before) % dim_value(outer) == 0 && dim_divisible(axis, *parts);
+}
+
+// Whether element i of the target is the time of x along `axis`. One of its samples is *times / *by of those of x.
 static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, int i, int64_t *times,
                     int64_t *by) {
     dims *table = s->module->dims;
     dim *outer = dim_product(table, x->dims, axis),
         *inner = dim_product(table, x->dims + axis + 1, x->rank - axis - 1);
     dim *before = product(s, t, 0, i), *behind = product(s, t, i + 1, t->n);
-    int64_t was = exported(s, x->dims[axis]);
+    int64_t was = exported(s, x->dims[axis]), parts;
     if (!t->at[i] || !dim_is_const(t->at[i]) || !behind) return false;
-    if (before ? before != outer : was < 0) return false;
     *times = *by = 1;
+    if (before && before != outer)
+        return was > 0 && behind == inner && holds_parts(x->dims[axis], before, outer, &parts) &&
+               was == dim_value(t->at[i]) * parts;
+    if (!before && was < 0) return false;
     if (behind != inner) {
         if (!dim_is_const(behind) || !dim_is_const(inner) || dim_value(behind) <= 0) return false;
         *times = dim_value(inner), *by = dim_value(behind);
