@@ -226,6 +226,17 @@ def pyramid_network(path, levels=5, channels=32):
     save(path, nodes, [tensor("x", 1, channels, "H", "W")], outputs, constants)
 
 
+def layers_network(path, sizes=(256, 512, 384, 1024, 256, 640)):
+    """Products that differ in their sizes."""
+    nodes, constants, x = [], [], "x"
+    for j, (k, n) in enumerate(itertools.pairwise(sizes)):
+        constants.append(numpy_helper.from_array(RANDOM.standard_normal((k, n), dtype=numpy.float32) / numpy.float32(k), f"w{j}"))
+        nodes += [helper.make_node("MatMul", [x, f"w{j}"], [f"h{j}"]), helper.make_node("Tanh", [f"h{j}"], [f"r{j}"])]
+        x = f"r{j}"
+    nodes.append(helper.make_node("Relu", [x], ["y"]))
+    save(path, nodes, [tensor("x", "N", sizes[0])], [tensor("y", "N", sizes[-1])], constants)
+
+
 def code_bytes(folder, model, *options):
     """Of the sections of an object that are executed; None: not compiled."""
     made = run(ONNXC, model, "--target", "x86_64-linux-gnu", *options, "-o", "all.o", folder=folder)
@@ -236,11 +247,13 @@ def code_bytes(folder, model, *options):
 
 
 def check_code(folder):
-    """All CPU levels: kernels that differ only in numbers or use no feature of their level are stored once."""
+    """All CPU levels: kernels that differ only in numbers, among them sizes, or use no feature of their level are stored once."""
     byte_network(f"{folder}/bytes.onnx")
     pyramid_network(f"{folder}/pyramid.onnx")
+    layers_network(f"{folder}/layers.onnx")
+    check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
     for model, options, most in (("bytes.onnx", [], 82000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
-                                 ("pyramid.onnx", [], 182000)):
+                                 ("pyramid.onnx", [], 182000), ("layers.onnx", [], 62000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
 

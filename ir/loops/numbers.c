@@ -14,11 +14,14 @@
 
 // Groups must save more than tables and arguments cost.
 enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64 };
+// Smaller sizes, such as the steps of tiles, stay in the code. An innermost loop has registers for a few.
+enum { LEAST_SIZE = 16, SIZES_OF_LOOP = 5 };
 
 typedef struct number {
     ltype type;
     int64_t i;
     double f;
+    int loop; // the innermost loop around a size, by its number in the unit; 0: none, or there are loops in it
 } number;
 
 typedef struct unit {
@@ -28,6 +31,8 @@ typedef struct unit {
     int nshape;
     VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
     int instructions;
+    int loops;          // innermost ones
+    bool tiles;         // multiplies matrix tiles
     struct unit *next;  // of the group
     struct unit *group; // the first of it; NULL: none
 } unit;
@@ -53,11 +58,29 @@ typedef struct sharing {
 } sharing;
 
 // ---------------------------------------------------------------- which numbers
-// LLVM uses the value of counts of shifts, indices and bounds.
+// Lengths, strides and offsets of whole arrays.
+static bool takes_size(const ins *user, int arg) {
+    const ins *x = user->args[arg];
+    if (x->type.kind != LK_I64 || x->type.lanes != 1 || x->i < LEAST_SIZE) return false;
+    lclass c = lop_class(user->op);
+    if (user->op == L_FOR) return user->role != LOOP_UNROLL;
+    if (user->op == L_LOAD || user->op == L_STORE) return arg == 1;
+    return c == LC_ARITHMETIC || c == LC_MIN_MAX || c == LC_COMPARE || c == LC_SELECT || c == LC_POINTER ||
+           user->op == L_CALL;
+}
+
+// Of the index of an offset.
+static bool takes_scale(const ins *x) {
+    return x->op == L_OFFSET && x->i >= LEAST_SIZE && x->args[1]->type.kind == LK_I64;
+}
+
+// LLVM uses the value of counts of shifts, of small indices and bounds.
 static bool takes_number(const ins *user, int arg) {
+    if (user->args[arg]->op != L_CONST) return false;
+    if (takes_size(user, arg)) return true;
     lkind k = (lkind)user->args[arg]->type.kind;
     bool element = k == LK_F32 || k == LK_F64 || k == LK_I8 || k == LK_I16 || k == LK_I32;
-    if (user->args[arg]->op != L_CONST || !element) return false;
+    if (!element) return false;
     if (user->op == L_STORE || user->op == L_STOREN) return arg == 2;
     if (lkind_is_int(k) && user->args[arg]->type.lanes == 1) return false;
     lclass c = lop_class(user->op);
@@ -75,6 +98,7 @@ typedef struct describing {
     unit *u;
     int *order; // by id: order of definition
     int defined;
+    int loop; // around what is described (see number)
 } describing;
 
 static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->s->shape, v); }
@@ -85,7 +109,7 @@ static void add_operand(describing *d, const ins *x, int arg) {
     const ins *from = x->args[arg];
     int64_t bits;
     if (takes_number(x, arg)) {
-        VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f});
+        VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f, d->loop});
         add(d, from->type.kind << 16 | from->type.lanes);
         return;
     }
@@ -127,23 +151,45 @@ static void add_part(describing *d, const lfunc *f) {
     add_function(d, f);
 }
 
+static bool has_loop(const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->op == L_FOR || x->op == L_LOOP || x->op == L_CALL) return true;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i] && has_loop(x->body[i])) return true;
+    }
+    return false;
+}
+
+static void add_block(describing *d, const lblock *b);
+
+static void add_body(describing *d, const ins *x, const lblock *body) {
+    int outer = d->loop;
+    bool innermost = (x->op == L_FOR || x->op == L_LOOP) && !has_loop(body);
+    if (innermost) d->loop = ++d->u->loops;
+    add_block(d, body);
+    d->loop = outer;
+}
+
 static void add_block(describing *d, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         if (x->op == L_COMMENT) continue;
         d->order[x->id] = x->op == L_CONST ? -1 : d->defined++;
         if (x->op == L_CONST) continue;
         d->u->instructions++;
+        d->u->tiles |= lop_class(x->op) == LC_TILE;
         int64_t facts[] = {
-            x->op,   x->type.kind, x->type.lanes, x->nargs, x->i,
+            x->op,   x->type.kind, x->type.lanes, x->nargs, takes_scale(x) ? 1 : x->i,
             x->elem, x->shared,    x->align,      x->role,  (x->body[0] != NULL) + 2 * (x->body[1] != NULL)};
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) add(d, facts[i]);
         for (int i = 0; i < x->nargs; i++) add_operand(d, x, i);
+        if (takes_scale(x))
+            VEC_PUSH(d->s->arena, &d->u->numbers, (number){x->args[1]->type, x->i, 0, d->loop});
         const lfunc *part = called_part(d->s, x);
         if (part) add_part(d, part);
         else if (x->op == L_SYMBOL || x->op == L_CALL) add_name(d, x->name);
         for (int i = 0; x->mask && i < x->type.lanes; i++) add(d, x->mask[i]);
         for (int i = 0; i < 2; i++)
-            if (x->body[i]) add_block(d, x->body[i]);
+            if (x->body[i]) add_body(d, x, x->body[i]);
     }
     add(d, -1);
 }
@@ -212,6 +258,41 @@ static int find_entries(const unit *group, entry *entries, const entry **of_use)
     return n;
 }
 
+// ---------------------------------------------------------------- innermost loops
+// Whether the sizes of that loop would not stay in registers.
+static bool is_crowded(const unit *group, int loop) {
+    int of[SIZES_OF_LOOP], n = 0;
+    for (int use = 0; use < group->numbers.n; use++) {
+        int j = 0;
+        const number *v = &group->numbers.at[use];
+        if (v->loop != loop || v->type.kind != LK_I64 || !varies(group, use)) continue;
+        while (j < n && !always_equal(group, of[j], use)) j++;
+        if (j == SIZES_OF_LOOP) return true;
+        if (j == n) of[n++] = use;
+    }
+    return false;
+}
+
+static bool same_sizes(const unit *x, const unit *y, int loop) {
+    for (int use = 0; use < x->numbers.n; use++) {
+        const number *v = &x->numbers.at[use];
+        if (v->type.kind != LK_I64 || (loop && v->loop != loop)) continue;
+        if (!same_number(v, &y->numbers.at[use])) return false;
+    }
+    return true;
+}
+
+// Leaves the units with the sizes that the first one has in that loop (0: anywhere); the others become a group of their own.
+static unit *split_group(unit *group, int loop) {
+    unit *others = NULL, **last = &others, **kept = &group->next;
+    for (unit *u = group->next; u; u = u->next) {
+        if (same_sizes(group, u, loop)) *kept = u, kept = &u->next;
+        else *last = u, last = &u->next;
+    }
+    *kept = *last = NULL;
+    return others;
+}
+
 static void add_number(text *t, const number *v) {
     char bytes[sizeof(int64_t)];
     float narrow = (float)v->f;
@@ -245,6 +326,8 @@ typedef struct rewriting {
     sharing *s;
     lfunc *f;
     ins *numbers; // the parameter
+    lblock start; // loads of sizes
+    map sizes;    // their values, by entry
     const entry **of_use;
     int *use;    // the next
     unit *again; // its parts so far
@@ -267,6 +350,17 @@ static void append_argument(lfunc *f, ins *call, ins *value) {
     value->uses++;
 }
 
+// At the start of the function: loops use them, and their stores must not come in between.
+static ins *load_size(rewriting *r, const entry *e) {
+    ins *known = map_get_number(&r->sizes, (uint64_t)(uintptr_t)e);
+    if (known) return known;
+    lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
+    b.block = &r->start;
+    known = load_number(&b, r->numbers, e);
+    map_put_number(&r->sizes, (uint64_t)(uintptr_t)e, known);
+    return known;
+}
+
 // Moves the instructions of a block in front of *link, and returns the new place of what was there.
 static ins **insert(lblock *made, ins **link) {
     if (!made->first) return link;
@@ -286,8 +380,15 @@ static void rewrite_block(rewriting *r, lblock *block) {
             const entry *e = r->of_use[(*r->use)++];
             if (!e) continue;
             x->args[i]->uses--;
-            x->args[i] = load_number(&b, r->numbers, e);
+            x->args[i] = e->first.type.kind == LK_I64 ? load_size(r, e) : load_number(&b, r->numbers, e);
             x->args[i]->uses++;
+        }
+        const entry *scale = takes_scale(x) ? r->of_use[(*r->use)++] : NULL;
+        if (scale) {
+            x->args[1]->uses--;
+            x->args[1] = lb_bin(&b, L_MUL, x->args[1], load_size(r, scale));
+            x->args[1]->uses++;
+            x->i = 1;
         }
         link = insert(&made, link);
         lfunc *part = called_part(r->s, x);
@@ -325,9 +426,12 @@ static void drop_constants(lblock *b, const int *uses) {
 static void rewrite_function(rewriting *r, lfunc *f) {
     rewriting own = *r;
     own.f = f;
+    own.start = (lblock){0};
+    own.sizes = (map){.arena = r->s->arena};
     own.numbers = lfunc_param(f, "numbers", lt_ptr(), LK_VOID, DT_NONE, true);
     f->params.at[f->params.n - 1].constant = true;
     rewrite_block(&own, f->body);
+    insert(&own.start, &own.numbers->next);
     int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
     count_uses(f->body, uses);
     drop_constants(f->body, uses);
@@ -336,9 +440,18 @@ static void rewrite_function(rewriting *r, lfunc *f) {
 
 static void share_group(sharing *s, unit *group) {
     entry entries[MOST_ENTRIES];
+    if (!group || !group->next || group->instructions < LEAST_INSTRUCTIONS) return;
     const entry **of_use = ARENA_ARRAY(s->arena, const entry *, group->numbers.n + 1);
-    if (!group->next || group->instructions < LEAST_INSTRUCTIONS) return;
+    // A product of tiles takes so few instructions that those of its addresses count.
+    if (group->tiles) share_group(s, split_group(group, 0));
+    for (int loop = 1; loop <= group->loops; loop++)
+        if (is_crowded(group, loop)) share_group(s, split_group(group, loop));
     int n = find_entries(group, entries, of_use);
+    if (n < 0) { // too many: equal sizes need none
+        memset(of_use, 0, (size_t)group->numbers.n * sizeof *of_use);
+        share_group(s, split_group(group, 0));
+        n = find_entries(group, entries, of_use);
+    }
     for (unit *u = group; u && n > 0; u = u->next) {
         int use = 0;
         map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, entries, n) + 1));
