@@ -55,6 +55,7 @@ typedef struct sharing {
     text tables;
     const char *symbol;
     map table_of; // name of a kernel -> offset + 1
+    map table_at; // hash of a table -> offset + 1
 } sharing;
 
 // ---------------------------------------------------------------- which numbers
@@ -310,15 +311,27 @@ static void add_zeros(text *t, int64_t end) {
 // Of tables: a cache line; in flash, which is scarce, what entries without vectors need.
 static int table_align(const target *t) { return t->freestanding && !t->vector_bits ? 8 : 64; }
 
+// Layers of equal shapes have equal tables, which are stored once.
+static int64_t known_table(sharing *s, int64_t at) {
+    size_t n = s->tables.n - (size_t)at;
+    uint64_t hash = hash_bytes(HASH_SEED, s->tables.s + at, n);
+    int64_t known = (int64_t)(intptr_t)map_get_number(&s->table_at, hash) - 1;
+    if (known < 0) map_put_number(&s->table_at, hash, (void *)(intptr_t)(at + 1));
+    bool same = known >= 0 && known + (int64_t)n <= at && !memcmp(s->tables.s + known, s->tables.s + at, n);
+    if (same) s->tables.n = (size_t)at;
+    return same ? known : at;
+}
+
 static int64_t add_table(sharing *s, const unit *u, const entry *entries, int n) {
     text *t = &s->tables;
     int64_t at = round_up((int64_t)t->n, table_align(s->m->target));
+    add_zeros(t, at);
     for (int j = 0; j < n; j++) {
         add_zeros(t, at + entries[j].at);
         const number *v = &u->numbers.at[entries[j].use];
         for (int i = 0; i < stored_lanes(u->f->target, v->type); i++) add_number(t, v);
     }
-    return at;
+    return known_table(s, at);
 }
 
 // ---------------------------------------------------------------- rewriting
@@ -508,7 +521,7 @@ static void find_callers(sharing *s, const lfunc *f, const lblock *b) {
 
 static void find_functions(sharing *s) {
     const lmodule *m = s->m;
-    s->functions.arena = s->table_of.arena = s->tables.arena = s->arena;
+    s->functions.arena = s->table_of.arena = s->table_at.arena = s->tables.arena = s->arena;
     s->caller = ARENA_ARRAY(s->arena, const lfunc *, m->funcs.n + 1);
     s->several = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
     s->taken = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
