@@ -208,8 +208,7 @@ static LLVMValueRef as_words(emit *e, LLVMValueRef v, int lanes) {
     return LLVMBuildBitCast(e->b, v, words(e, lanes), "");
 }
 
-// The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
-static int lane_of_four(const ins *operand, const ins **four) {
+int lane_of_four(const ins *operand, const ins **four) {
     while (operand->op == L_BITCAST && operand->args[0]->type.lanes == operand->type.lanes)
         operand = operand->args[0];
     const ins *one = operand->op == L_SPLAT ? operand->args[0] : operand;

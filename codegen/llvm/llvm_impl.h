@@ -77,6 +77,9 @@ typedef struct word_lane {
 LLVMValueRef emit_sve_product(emit *e, lop op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c,
                               const word_lane *l);
 LLVMValueRef emit_sve_shuffle(emit *e, const ins *x);
+LLVMValueRef emit_sve_muladd(emit *e, const ins *x); // NULL: no operand is such a lane
+// The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
+int lane_of_four(const ins *operand, const ins **four);                          // llvm_dot.c
 LLVMValueRef emit_tile(emit *e, const ins *x);                                   // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c

@@ -132,6 +132,8 @@ static LLVMValueRef relaxed_muladd(emit *e, const ins *x) {
 // elementary functions. Fast-math flags cannot express this, since LLVM drops them when it merges equal
 // products.
 static LLVMValueRef emit_muladd(emit *e, const ins *x) {
+    LLVMValueRef by_lane = !is_strict(e) && has_fma(e, x->type) ? emit_sve_muladd(e, x) : NULL;
+    if (by_lane) return by_lane;
     if (x->op == L_FMA || (!is_strict(e) && has_fma(e, x->type))) return call_same(e, "llvm.fma", x);
     bool whole = (x->type.kind == LK_F32 || x->type.kind == LK_F64) &&
                  x->type.lanes * lkind_bits(x->type.kind) % 128 == 0;

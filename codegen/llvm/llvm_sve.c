@@ -79,6 +79,21 @@ LLVMValueRef emit_sve_product(emit *e, lop op, LLVMValueRef acc, LLVMValueRef b,
     return from_register(e, r, type);
 }
 
+LLVMValueRef emit_sve_muladd(emit *e, const ins *x) {
+    const ins *four;
+    int bits = x->type.lanes * lkind_bits(x->type.kind);
+    if (e->t->sve_bits <= PART_BITS || x->type.kind != LK_F32 || bits != e->t->vector_bits) return NULL;
+    int lane = lane_of_four(x->args[0], &four);
+    if (lane < 0) return NULL;
+    LLVMTypeRef type = register_type(e, LK_F32);
+    LLVMValueRef words = LLVMBuildBitCast(e->b, value_of(e, four), type_of(e, lt(LK_I32, PART_WORDS)), "");
+    LLVMValueRef all = LLVMBuildBitCast(e->b, repeat(e, words), type, "");
+    LLVMValueRef args[4] = {to_register(e, value_of(e, x->args[2]), LK_F32),
+                            to_register(e, value_of(e, x->args[1]), LK_F32), all, number(e, LK_I32, lane)};
+    LLVMValueRef r = call_intrinsic(e, "llvm.aarch64.sve.fmla.lane", &type, 1, args, 4);
+    return from_register(e, r, type_of(e, x->type));
+}
+
 // ---------------------------------------------------------------- shuffles
 static bool repeats_four(const ins *x) {
     bool all = x->args[0]->type.lanes == PART_WORDS && lkind_bits(x->type.kind) == 32;

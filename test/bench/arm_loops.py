@@ -1,7 +1,7 @@
 """The inner loops of products on AArch64: how many of their instructions multiply, and multiply-adds for each instruction.
 
 usage: arm_loops.py [ONNXC]. Needs aarch64-linux-gnu-objdump; nothing is run. Of every product the innermost loop with the most
-multiply-adds counts, which is that of whole tiles."""
+multiply-adds counts, which is that of whole tiles. Then the instructions of rows that no vector divides, which qemu-aarch64 counts."""
 import os
 import re
 import subprocess
@@ -33,6 +33,37 @@ MODELS = (("int8 · int8", product("int8", "int8", "int32", 96, "MatMulInteger",
           ("int8, one row", product("int8", "int8", "int32", 1, "MatMulInteger", "y"), ""),
           ("f32", product("float", "float", "float", 96, "MatMul", "y"), ""),
           ("bf16", product("float", "float", "float", 96, "MatMul", "u"), "--precision=bf16"))
+
+
+ROWS = {"softmax": "y = Softmax (x)", "layer normalisation": "y = LayerNormalization (x, s)"}
+MAIN = """#include "m.h"
+static float x[13 * 77], y[13 * 77];
+static _Alignas(64) unsigned char workspace[M_WORKSPACE_BYTES + 64];
+int main(int n, char **words) {
+    (void)words;
+    for (int i = 0; i < 13 * 77; i++) x[i] = (float)(i % 17) / 8;
+    return n > 1 ? m_run(&(m_in){.x = x}, &(m_out){.y = y}, workspace, sizeof workspace) : 0;
+}
+"""
+
+
+def counted(onnxc, folder, node, flags):
+    """Instructions of a run: a program's with and without it."""
+    paths = {name: os.path.join(folder, name) for name in ("m.onnxtxt", "m.o", "main.c", "program", "log")}
+    for name, text in (("main.c", MAIN), ("m.onnxtxt", '<ir_version: 8, opset_import: ["" : 17]> g (float[13, 77] x) => (float[13, 77] y) '
+                                                       f"<float[77] s = {{{', '.join(['0.5'] * 77)}}}> {{ {node} }}")):
+        with open(paths[name], "w", encoding="utf-8") as f:
+            f.write(text)
+    subprocess.run([onnxc, paths["m.onnxtxt"], "--target=aarch64-linux-gnu", "--freestanding", "-O2", "--name=m", *flags.split(), "-o", paths["m.o"]],
+                   check=True)
+    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-static", paths["main.c"], paths["m.o"], "-o", paths["program"]], check=True)
+    counts = []
+    for words in ([], ["run"]):
+        subprocess.run(["qemu-aarch64", "-cpu", "max,sve256=on", "-singlestep", "-d", "exec,nochain", "-D", paths["log"], paths["program"], *words],
+                       check=True)
+        with open(paths["log"], encoding="utf-8", errors="replace") as f:
+            counts.append(sum(line.startswith("Trace") for line in f))
+    return counts[1] - counts[0]
 
 
 def functions(path):
@@ -87,6 +118,9 @@ def main():
                 adds, loads = sum(width(op, x, bits) for _, op, x in loop), sum(op.startswith("ld") for _, op, _ in loop)
                 print(f"| {cpu} | {name} | `{max(set(kinds), key=kinds.count)}` | {len(kinds)} of {len(loop)}, {len(kinds) / len(loop):.0%} "
                       f"| {loads / len(kinds):.2f} | {adds / len(loop):.1f} |", flush=True)
+        print("\n| instructions for 13 rows of 77 | " + " | ".join(ROWS) + " |\n| --- | --- | --- |")
+        for cpu, flags, bits in CPUS[2:5]:
+            print(f"| {cpu} | " + " | ".join(f"{counted(onnxc, folder, node, flags):,}" for node in ROWS.values()) + " |", flush=True)
 
 
 main()

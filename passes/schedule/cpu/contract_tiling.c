@@ -94,12 +94,24 @@ static void choose_row_axis(tiling *t) {
     if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
 }
 
+// Whether ROW_WORDS neighbours along K are in a register, of which the processor multiplies by a lane.
+static bool takes_lanes(const tiling *t) {
+    const contraction *c = t->c;
+    int a = t->k.n ? t->k.at[t->k.n - 1] : -1;
+    bool plain = c->term_a == c->a && !c->a->guard && c->a->buffer->dtype == DT_F32;
+    return t->e->t->arch.dot_lanes && t->e->t->vector_bits && t->e->choices->steps != 1 &&
+           t->group_axis < 0 && a >= 0 && plain && c->s->states.at[0].dtype == DT_F32 &&
+           expr_is_int(t->a->coef[a], 1) && has_positions(t, a, 2 * ROW_WORDS);
+}
+
 void choose_axes(tiling *t) {
     t->m = t->c->m;
     order_k(t);
     join_axes(t);
     choose_row_axis(t);
     t->row_stride = t->tile_m < 0 ? x_i64(t->e->k, 0) : t->a->coef[t->tile_m];
+    t->by_lanes = takes_lanes(t);
+    t->lane = -1;
 }
 
 // ---------------------------------------------------------------- tiles
@@ -139,7 +151,9 @@ static int rows_beside(const tiling *t, int vectors) {
 
 static int max_rows(const tiling *t, int vectors) {
     if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
-    int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors) : rows_beside(t, vectors);
+    int rows = t->by_lanes          ? (t->e->t->vector_regs - 2 - vectors) / (vectors + 1)
+               : t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
+                                    : rows_beside(t, vectors);
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }

@@ -62,8 +62,11 @@ typedef struct tiling {
     digit_plan digits;
     ins *panel_stride; // elements from one panel to the next
     expr *row_stride;  // elements of A from one row to the next
-    bool heavy;        // the epilogue is a loop over the tile
-    lfunc *finisher;   // ... in this function, NULL: not emitted yet
+    bool by_lanes;     // ROW_WORDS steps of K take lanes of a register of each row
+    ins *row_words[MAX_ROWS];
+    int lane;        // of the current step, -1: A is read one by one
+    bool heavy;      // the epilogue is a loop over the tile
+    lfunc *finisher; // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
     ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
@@ -84,6 +87,8 @@ typedef struct tiling {
     ins *prefetch;       // elements from this tile's position in B to the prefetched part
     ins *further, *last; // whether the block of K is not the first; is the last
 } tiling;
+
+enum { ROW_WORDS = 4 };
 
 typedef struct tile {
     int rows, vectors;

@@ -126,6 +126,15 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
+// A's element of row r at `at`: a lane of the register that the first of ROW_WORDS steps loads.
+static ins *row_factor(tiling *t, int r, ins *at) {
+    lbuild *b = &t->e->b;
+    if (t->lane < 0) return factor_a(t, at);
+    if (!t->lane)
+        t->row_words[r] = lb_load(b, lt(LK_F32, ROW_WORDS), pointer_of(t->e, t->c->a->buffer), at, 4);
+    return lb_splat(b, lb_extract(b, t->row_words[r], t->lane), t->lanes);
+}
+
 // One step of k.
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
@@ -138,7 +147,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
                            : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
     for (int r = 0; r < x->rows; r++) {
-        ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
+        ins *fa = row_factor(t, r, lb_add(b, at_a, idx_mulk(b, row, r)));
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
             lb_set(b, var, emit_muladd(b, fa, fb[v], old));
@@ -227,19 +236,21 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope loop = scope_axis(e, a, begin, end, unroll, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = idx_addk(&e->b, loop.head, u);
+        t->lane = unroll == ROW_WORDS ? u : -1;
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
         t->ahead_done = shares_line(t, u);
         scope step = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
         scope_close(e, step);
     }
+    t->lane = -1;
     scope_close(e, loop);
 }
 
-// Whether each block of the K axis has an even number of positions.
-static bool goes_in_pairs(const tiling *t, int a) {
+// Whether each block of the K axis is a multiple of so many positions.
+static bool goes_in_steps(const tiling *t, int a, int steps) {
     const dim *n = t->e->extent[a];
-    return dim_is_const(n) && dim_value(n) % 2 == 0 && t->block.k_step % 2 == 0;
+    return dim_is_const(n) && dim_value(n) % steps == 0 && t->block.k_step % steps == 0;
 }
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
@@ -263,12 +274,13 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
-    // Unrolled by two: the instructions around the multiply-adds take issue slots that narrow tiles and
-    // 4-wide cores lack.
+    // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
+    // lack.
     if (depth == t->k.n - 1 && e->choices->steps != 1) {
-        ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), 2));
-        k_range(t, x, acc, start_b, depth, begin, whole, 2);
-        begin = part && goes_in_pairs(t, a) ? end : whole;
+        int steps = t->by_lanes ? ROW_WORDS : 2;
+        ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), steps));
+        k_range(t, x, acc, start_b, depth, begin, whole, steps);
+        begin = part && goes_in_steps(t, a, steps) ? end : whole;
     }
     if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
     forget_sides(t, sides);
