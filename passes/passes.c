@@ -7,6 +7,7 @@
 #include "passes/layout/copy_elision.h"
 #include "passes/layout/layout.h"
 #include "passes/memory/memory_plan.h"
+#include "passes/memory/patch.h"
 #include "passes/memory/spaces.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
@@ -42,6 +43,10 @@ void pass_panels(pass_context *c) {
 }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
 void pass_order(pass_context *c) { c->changed |= order_kernels(c->program, c->target); }
+void pass_patches(pass_context *c) {
+    if (!c->max_workspace) return;
+    c->changed |= patch_program(c->program, c->target, c->max_workspace, c->target->fp == FP_STRICT);
+}
 void pass_place(pass_context *c) { assign_spaces(c->program); }
 
 // ---------------------------------------------------------------- over the graph

@@ -14,6 +14,7 @@ typedef struct pass_context {
     int opt;                       // 0: only what correctness requires
     int64_t fold_work, fold_bytes; // limits of constant folding
     algorithm_options algorithms;
+    int64_t max_workspace; // bytes; 0: any
     bool versions; // the program is one of several for different sizes
     bool changed;  // set by passes that are repeated until nothing changes
 } pass_context;
@@ -76,6 +77,7 @@ void pass_split_stages(pass_context *c);
 void pass_split_axes(pass_context *c); // of which indices take quotients
 void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
+void pass_patches(pass_context *c); // kernels at the peak of memory run on a few rows at a time
 void pass_order(pass_context *c); // of kernels, by the peak of memory
 void pass_place(pass_context *c); // memory spaces: device, host or caller's choice
 

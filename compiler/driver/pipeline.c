@@ -69,6 +69,7 @@ const pass passes[] = {
     {"round", "layout", pass_round, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
     {"gpu-layout", "layout", pass_gpu_layout, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
     {"order", NULL, pass_order, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"patches", NULL, pass_patches, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"place", NULL, pass_place, NULL, GOAL_PROGRAM, 0, ON_GPU_HOST, REQUIRED},
 
     {"schedule", "loops", NULL, step_schedule, GOAL_LOOPS, 0, ON_ANY, REQUIRED},

@@ -2,6 +2,7 @@
 // the time index of each read, an affine function of the time index of the write, gives the window.
 #include "passes/stream/reach.h"
 #include "ir/kernel/lower.h"
+#include "passes/match/window.h"
 #include <string.h>
 
 // A buffer that depends on signals.
@@ -141,12 +142,6 @@ static bool runs_over_time(const reader *r, int axis) {
     return dim_has_atom(r->kernel->axes.at[axis].extent, r->length);
 }
 
-static bool constant_int_of(const expr *e, int64_t *v) {
-    if (e->op == X_CONST) return *v = e->i, true;
-    if (e->op == X_DIM && dim_is_const(e->dim)) return *v = dim_value(e->dim), true;
-    return false;
-}
-
 static bool depends_on_time(reader *r, const expr *e) {
     if (has_length(r, e)) return true;
     if (e->op == X_AXIS && runs_over_time(r, e->axis)) return true;
@@ -157,47 +152,20 @@ static bool depends_on_time(reader *r, const expr *e) {
     return false;
 }
 
-// index = at * (time axis) + lo..hi.
-typedef struct span {
-    int64_t at, lo, hi;
-} span;
-
-static bool affine_span(reader *r, expr *index, span *s) {
-    kernel *k = r->kernel;
-    expr *base, *coef[256];
-    int64_t c, extent;
-    *s = (span){0};
-    if (k->axes.n > 256 || !expr_affine(k, index, &base, coef))
-        return refuse(r, "reads samples at computed positions");
-    if (!constant_int_of(base, &s->lo))
-        return refuse(r, depends_on_time(r, base) ? "reads samples at a distance from the end of the signal"
-                                                  : "reads samples at computed positions");
-    s->hi = s->lo;
-    for (int j = 0; j < k->axes.n; j++) {
-        if (!constant_int_of(coef[j], &c)) return refuse(r, "reads samples at computed positions");
-        if (!c) continue;
-        if (j == r->time) {
-            s->at = c;
-            continue;
-        }
-        if (runs_over_time(r, j)) return refuse(r, "reads the whole signal");
-        if (!dim_is_const(k->axes.at[j].extent))
-            return refuse(r, "reads a number of samples that is not constant");
-        extent = dim_value(k->axes.at[j].extent) - 1;
-        if (c > 0) s->hi += c * extent;
-        else s->lo += c * extent;
+static bool time_index(reader *r, expr *index, index_window *w) {
+    switch (window_of_index(r->kernel, index, r->time, w)) {
+    case WINDOW_COMPUTED: return refuse(r, "reads samples at computed positions");
+    case WINDOW_BASE:
+        return refuse(r, depends_on_time(r, w->base)
+                             ? "reads samples at a distance from the end of the signal"
+                             : "reads samples at computed positions");
+    case WINDOW_EXTENT:
+        return refuse(r, runs_over_time(r, w->other) ? "reads the whole signal"
+                                                     : "reads a number of samples that is not constant");
+    case WINDOW_FITS: break;
     }
-    return true;
-}
-
-// A read at floor((at * time + lo..hi) / down).
-static bool time_index(reader *r, expr *index, span *s, int64_t *down) {
-    *down = 1;
-    if (index->op == X_FLOORDIV && constant_int_of(index->arg[1], down) && *down > 0) index = index->arg[0];
-    else *down = 1;
-    if (!affine_span(r, index, s)) return false;
-    if (s->at <= 0)
-        return refuse(r, s->at < 0 ? "reads the signal backwards"
+    if (w->at <= 0)
+        return refuse(r, w->at < 0 ? "reads the signal backwards"
                                    : "reads a fixed sample of the signal for all others");
     return true;
 }
@@ -222,7 +190,7 @@ static bool guard_is_range(reader *r, const expr *e, const expr *index, bool *pa
     if (e->op == X_AND)
         return guard_is_range(r, e->arg[0], index, padded) && guard_is_range(r, e->arg[1], index, padded);
     int64_t zero;
-    if (e->op == X_LE && e->arg[1] == index && constant_int_of(e->arg[0], &zero) && zero == 0)
+    if (e->op == X_LE && e->arg[1] == index && expr_known_int(e->arg[0], &zero) && zero == 0)
         return *padded = true;
     if (e->op == X_LT && e->arg[0] == index && has_length(r, e->arg[1])) return true;
     return refuse(r, "reads samples under a condition that depends on their position");
@@ -232,13 +200,12 @@ static bool visit(reader *r, expr *e);
 
 static bool visit_signal(reader *r, expr *e, const signal *s) {
     r->any = true;
-    span at;
-    int64_t down;
+    index_window at;
     for (int j = 0; j < e->buffer->rank; j++)
         if (j != s->axis && !visit(r, e->index[j])) return false;
     if (r->time == NO_TIME) return refuse(r, "reads the whole signal");
-    if (!time_index(r, e->index[s->axis], &at, &down)) return false;
-    window w = {.used = true, .up = at.at, .down = r->step * down};
+    if (!time_index(r, e->index[s->axis], &at)) return false;
+    window w = {.used = true, .up = at.at, .down = r->step * at.down};
     w.lo = r->step * at.lo - at.at * r->first, w.hi = r->step * at.hi - at.at * r->first;
     w = reduced(w);
     bool padded = false;
@@ -317,11 +284,11 @@ static bool is_end_part(reader *r, expr *index) {
 static bool place_write(reader *r, const write *w, int axis) {
     kernel *k = r->kernel;
     expr *base, *coef[256];
-    if (k->axes.n > 256 || !expr_affine(k, w->index[axis], &base, coef) || !constant_int_of(base, &r->first))
+    if (k->axes.n > 256 || !expr_affine(k, w->index[axis], &base, coef) || !expr_known_int(base, &r->first))
         return refuse(r, "writes samples at computed positions");
     for (int j = 0; j < k->axes.n; j++) {
         int64_t c;
-        if (!constant_int_of(coef[j], &c) || c < 0) return refuse(r, "writes samples at computed positions");
+        if (!expr_known_int(coef[j], &c) || c < 0) return refuse(r, "writes samples at computed positions");
         if (!c) continue;
         if (!runs_over_time(r, j) || r->time != NO_TIME || k->axes.at[j].kind != AXIS_PARALLEL)
             return refuse(r, k->axes.at[j].kind == AXIS_PARALLEL ? "writes several samples at a time"

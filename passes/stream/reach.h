@@ -1,7 +1,7 @@
 // Which samples of its inputs a node reads for each sample of its outputs, found in the kernels that it lowers to.
 #ifndef ONNXC_PASSES_STREAM_REACH_H
 #define ONNXC_PASSES_STREAM_REACH_H
-#include "ir/kernel/kernel.h"
+#include "passes/match/window.h"
 
 // The samples of one input that output sample t depends on: floor((up*t + lo) / down) to floor((up*t + hi) / down).
 // A convolution of stride 2 and kernel 3 with one element of padding has up 2, down 1, lo -1, hi 1; nearest
@@ -21,8 +21,6 @@ typedef struct reach {
 } reach;
 
 enum { NO_TIME = -1 };
-
-static inline int64_t div_down(int64_t a, int64_t b) { return a / b - (a % b && (a < 0) != (b < 0)); }
 
 // The axis of t whose size depends on the symbol `length`; NO_TIME: none. *several: more than one does.
 int time_axis(const type *t, const dim *length, bool *several);
