@@ -2,12 +2,34 @@
 #include "compiler/driver/budget.h"
 #include "codegen/host/host.h"
 #include "codegen/object/elf.h"
+#include "compiler/driver/pipeline_impl.h"
 #include "passes/memory/memory_peak.h"
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNELS_SHOWN = 5, PARTS_SHOWN = 20 };
+enum { PATCH_TRIALS = 6, LEAST_SAVING = 16, KERNELS_SHOWN = 5, PARTS_SHOWN = 20 };
+
+// ---------------------------------------------------------------- patches
+// Kernels run in patches only if the workspace is too large otherwise. The pass knows neither the scratch memory of kernels nor
+// where results overlap operands: what the workspace exceeds the limit by is added to what the pass is to save,
+// at least a 16th.
+void choose_patches(pipeline *p, goal g) {
+    int64_t most = options_max_workspace(p->options), target = most, best = INT64_MAX;
+    if (most < 0) return;
+    p->patched_to = most ? most : 1;
+    if (several_sizes(p) || source_is_program(p->source) || g < GOAL_LOOPS) return;
+    arena *a = arena_new();
+    p->patched_to = 0;
+    int64_t needs = pipeline_workspace(p, a, 0);
+    for (int j = 0; needs > most && j < PATCH_TRIALS; j++) {
+        int64_t now = pipeline_workspace(p, a, target > 0 ? target : 1);
+        if (now < best) best = now, p->patched_to = target > 0 ? target : 1;
+        if (now <= most || target <= 0) break;
+        target -= now - most > target / LEAST_SAVING ? now - most : target / LEAST_SAVING;
+    }
+    arena_destroy(a);
+}
 
 // ---------------------------------------------------------------- workspace
 static void add_live(text *t, const memory_plan *plan, int step) {

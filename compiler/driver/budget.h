@@ -4,6 +4,7 @@
 #include "compiler/base/bytes.h"
 #include "compiler/driver/pipeline.h"
 
+void choose_patches(pipeline *p, goal g);    // before the program's passes: how far kernels run in patches
 void check_workspace(pipeline *p);           // after the build
 void check_flash(pipeline *p, bytes object); // the object before constants are added to it
 #endif

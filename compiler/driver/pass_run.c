@@ -95,8 +95,7 @@ static pass_context context_of(const pipeline *p) {
                       .fold_bytes = FOLD_BYTES,
                       .algorithms = options_algorithms(p->options)};
     c.versions = several_sizes(p);
-    int64_t most = options_max_workspace(p->options);
-    c.max_workspace = most < 0 ? 0 : most ? most : 1;
+    c.max_workspace = p->patched_to;
     c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &p->gpu_target : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;

@@ -3,6 +3,7 @@
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/digest.h"
 #include "codegen/llvm/llvm.h"
+#include "compiler/driver/budget.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "compiler/import/file.h"
 #include "runtime-lite/onnxc.h"
@@ -115,6 +116,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     prepare(p, s, g);
     if (!source_is_program(s) && (!run_level(p, GOAL_GRAPH) || g == GOAL_GRAPH)) return;
     if (!run_level(p, GOAL_KERNELS) || g == GOAL_KERNELS) return;
+    if (g >= GOAL_PROGRAM) choose_patches(p, g);
     run_versions(p);
     if (p->stopped) return;
     if (!p->versions.n || g == GOAL_PROGRAM)

@@ -67,6 +67,7 @@ struct pipeline {
     VEC(const struct target *) variants; // CPUs to compile for
     const struct target *gpu_target;     // of kernels launched by host code; NULL: none
     struct size_list *lists;             // the parsed --dim options
+    int64_t patched_to;                  // bytes that kernels run in patches for; 0: none does
 
     // In pipelines derived from another (pipeline_ways.c); else NULL.
     const pipeline *of;           // the original pipeline

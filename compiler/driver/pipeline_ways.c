@@ -2,6 +2,7 @@
 // CPU, trials with other choices. They report only errors.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
+#include "codegen/llvm/digest.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "ir/kernel/program.h"
 #include <string.h>
@@ -14,6 +15,7 @@ static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline
     v->name = p->name;
     v->probes = p->probes;
     v->lists = p->lists;
+    v->patched_to = p->patched_to;
     return v;
 }
 
@@ -27,11 +29,12 @@ static void only_errors(void *user, const diag_message *m) {
     if (m->severity == SEV_ERROR && of->sink) of->sink(of->user, m);
 }
 
-static void run_muted(pipeline *v) {
+static void run_muted(pipeline *v, goal g) {
     muted *of = ARENA_NEW(v->diag->arena, muted);
     *of = (muted){v->diag->sink, v->diag->user};
     v->diag->sink = only_errors, v->diag->user = of;
-    if (run_level(v, GOAL_GRAPH) && run_level(v, GOAL_KERNELS)) run_level(v, GOAL_PROGRAM);
+    bool go_on = run_level(v, GOAL_GRAPH) && run_level(v, GOAL_KERNELS) && run_level(v, GOAL_PROGRAM);
+    if (go_on && g == GOAL_LOOPS) step_schedule(v), step_memory(v);
     v->diag->sink = of->sink, v->diag->user = of->user;
 }
 
@@ -106,7 +109,7 @@ static pipeline *run_version(pipeline *p, const int *choice) {
     v->gpu_target = p->gpu_target;
     v->choice = choice;
     v->label = version_label(p->arena, p->lists, p->options->dims.n, choice);
-    run_muted(v);
+    run_muted(v, GOAL_PROGRAM);
     return v;
 }
 
@@ -141,10 +144,28 @@ void run_for_gpu(pipeline *p) {
     pipeline *v = way_new(p, p->arena, own, &p->hooks);
     set_gpu_target(v);
     v->label = "cuda";
-    run_muted(v);
+    run_muted(v, GOAL_PROGRAM);
     p->stopped |= v->stopped;
     p->gpu_program = v->program;
     if (!p->stopped) p->gpu = gpu_schedule(v->program, p->name, v->gpu_target, true, p->diag);
+}
+
+int64_t pipeline_workspace(pipeline *p, arena *a, int64_t patched_to) {
+    options *own = ARENA_NEW(a, options);
+    *own = *p->options;
+    own->print_after = own->stop_after = own->max_workspace = NULL, own->time_passes = false;
+    pipeline_hooks hooks = {.user = p->hooks.user,
+                            .edit = p->hooks.edit,
+                            .cancelled = p->hooks.cancelled,
+                            .input = p->hooks.input};
+    pipeline *v = way_new(p, a, own, &hooks);
+    v->target = p->target, v->variants = p->variants, v->patched_to = patched_to;
+    v->probes = NULL;
+    v->model_digest = digest_new(a);
+    run_muted(v, GOAL_LOOPS);
+    return v->program && v->program->workspace && dim_is_const(v->program->workspace)
+               ? dim_value(v->program->workspace)
+               : -1;
 }
 
 pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct choice_table *t,
@@ -161,6 +182,6 @@ pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct 
     v->choice = choice;
     v->probes = NULL;
     v->algorithms.chosen = chosen, v->algorithms.user = user;
-    run_muted(v);
+    run_muted(v, GOAL_PROGRAM);
     return v;
 }

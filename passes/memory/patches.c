@@ -317,7 +317,7 @@ buffer patch_rows(arena *a, dims *t, const buffer *b, int axis, int64_t rows, bo
 
 static int64_t bytes_of(const buffer *b, int64_t align) {
     dim *bytes = buffer_bytes(b);
-    return dim_is_const(bytes) ? round_up(dim_value(bytes), align) : INT64_MAX / 4;
+    return dim_is_const(bytes) ? round_up(dim_value(bytes), align) : 0;
 }
 
 typedef struct estimate {
@@ -490,9 +490,17 @@ static void find_plan(chooser *c) {
     try_more_rows(c);
 }
 
+static bool sizes_are_known(const program *p) {
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        if (b->role == BUF_TEMP && !dim_is_const(buffer_bytes(b))) return false;
+    }
+    return true;
+}
+
 bool patch_program(program *p, const target *t, int64_t most, bool exact) {
     bool changed = false;
-    for (int j = 0; j < PATCHES_MOST; j++) {
+    for (int j = 0; j < PATCHES_MOST && sizes_are_known(p); j++) {
         arena *a = arena_new();
         chooser c = {
             .arena = a, .p = p, .t = t, .uses = uses_build(a, p), .most = most, .exact = exact, .peak = -1};
