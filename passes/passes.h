@@ -15,8 +15,8 @@ typedef struct pass_context {
     int64_t fold_work, fold_bytes; // limits of constant folding
     algorithm_options algorithms;
     int64_t max_workspace; // bytes; 0: any
-    bool versions; // the program is one of several for different sizes
-    bool changed;  // set by passes that are repeated until nothing changes
+    bool versions;         // the program is one of several for different sizes
+    bool changed;          // set by passes that are repeated until nothing changes
 } pass_context;
 
 // Over the graph.
@@ -78,8 +78,8 @@ void pass_split_axes(pass_context *c); // of which indices take quotients
 void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
 void pass_patches(pass_context *c); // kernels at the peak of memory run on a few rows at a time
-void pass_order(pass_context *c); // of kernels, by the peak of memory
-void pass_place(pass_context *c); // memory spaces: device, host or caller's choice
+void pass_order(pass_context *c);   // of kernels, by the peak of memory
+void pass_place(pass_context *c);   // memory spaces: device, host or caller's choice
 
 // Replaces runtime symbols before[i], whose values became known, by now[i] in the whole module; returns
 // whether there were any.

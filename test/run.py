@@ -293,6 +293,11 @@ def streams(results):
     own_program(results, "streams.py")
 
 
+def patches(results):
+    """Kernels that run a few rows at a time against whole images."""
+    own_program(results, "patches.py")
+
+
 def python(results):
     """The Python package: its own tests, and ONNX's test runner over its backend."""
     own_program(results, "python_session.py")
@@ -644,6 +649,7 @@ STAGES = {
     "speaker": speaker.speaker,
     "decoders": decoders,
     "streams": streams,
+    "patches": patches,
     "symbols": objects.symbols,
     "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,

@@ -3,6 +3,7 @@
 #include "codegen/host/header.h"
 #include "codegen/c/library.h"
 #include "codegen/host/real_time.h"
+#include "passes/memory/memory_peak.h"
 #include <string.h>
 
 enum { LABELS_IN_LINE = 8 };
@@ -244,6 +245,22 @@ static void size_comments(header *h) {
     }
 }
 
+// On microcontrollers, where memory is short.
+static void workspace_use(header *h, const program *p) {
+    if (h->b->nversions || !h->b->module->target->freestanding) return;
+    memory_uses peaks = memory_peaks(h->arena, p, &h->b->plan);
+    patch_loops patches = memory_patches(h->arena, p);
+    if (peaks.n && peaks.at[0].kernel)
+        text_printf(&h->t, "// Most of the workspace, %lld bytes, is in use at kernel %d, %s.\n",
+                    (long long)peaks.at[0].bytes, peaks.at[0].kernel->id,
+                    comment_text(h->arena, peaks.at[0].kernel->name));
+    for (int j = 0; j < patches.n; j++) {
+        const patch_loop *l = &patches.at[j];
+        text_printf(&h->t, "// Kernels %d to %d run in %lld steps of %lld row%s.\n", l->first, l->last,
+                    (long long)l->steps, (long long)l->rows, l->rows == 1 ? "" : "s");
+    }
+}
+
 static void workspace(header *h) {
     const interface *io = h->io;
     const dim *size = h->b->workspace;
@@ -328,8 +345,9 @@ static void output_dims(header *h) {
                 io->name, io->name, io->name);
 }
 
-static void functions(header *h) {
+static void functions(header *h, const program *p) {
     const interface *io = h->io;
+    workspace_use(h, p);
     workspace(h);
     stack(h);
     real_time_macro(h);
@@ -384,7 +402,7 @@ void header_write(const build *b, const program *p, const sink *out) {
     struct_type(&h, h.io->in, h.io->nin, false);
     struct_type(&h, h.io->out, h.io->nout, true);
     state_struct(&h, p);
-    functions(&h);
+    functions(&h, p);
     text_add(&h.t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     sink_addn(out, h.t.s, h.t.n);
 }

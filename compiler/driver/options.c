@@ -64,8 +64,8 @@ const option compile_options[] = {
     {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
      "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh", .incidental = true},
     {"--max-workspace", NULL, "BYTES", OPT_TEXT, AT(max_workspace), TARGET,
-     "most memory for the workspace, such as 6000 or 6K; fail with a table of what takes the space if the "
-     "model needs more"},
+     "most memory for the workspace, such as 6000 or 6K: kernels at the peak run a few rows at a time; fail "
+     "with a table of what takes the space if that is not enough"},
     {"--max-flash", NULL, "BYTES", OPT_TEXT, AT(max_flash), TARGET,
      "most bytes of code and constants; fail with a table of what takes the space if the model needs more"},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,

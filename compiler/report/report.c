@@ -164,6 +164,16 @@ static const char *dim_bytes_text(arena *a, const dim *d) {
 
 static const char *place_name(const allocation *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
 
+static void add_patches(text *t, const report_part *part) {
+    patch_loops all = memory_patches(t->arena, part->program);
+    for (int i = 0; i < all.n; i++) {
+        const patch_loop *l = &all.at[i];
+        text_printf(t, "patches: kernels %d to %d run in %lld steps of %lld row%s\n",
+                    part->first_kernel + l->first, part->first_kernel + l->last, (long long)l->steps,
+                    (long long)l->rows, l->rows == 1 ? "" : "s");
+    }
+}
+
 static void add_memory(text *t, const report_part *part) {
     arena *a = t->arena;
     const memory_plan *plan = part->plan;
@@ -235,6 +245,7 @@ const char *report_text(pipeline *p) {
         if (parts[i].label)
             text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
         add_kernels(&t, &parts[i]);
+        add_patches(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, &parts[i]);
     }
     if (p->build) add_real_time(&t, p->build->real_time);

@@ -269,12 +269,24 @@ static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     }
 }
 
-static void json_memory(json *j, const program *p, const memory_plan *plan) {
-    memory_uses peaks = memory_peaks(j->out.arena, p, plan);
+static void json_memory(json *j, const report_part *part) {
+    const memory_plan *plan = part->plan;
+    memory_uses peaks = memory_peaks(j->out.arena, part->program, plan);
     json_open(j, "memory", '{');
     report_dim(j, "workspace_bytes", plan->workspace);
     report_dim(j, "unshared_bytes", plan->sum);
     if (peaks.n) json_int(j, "peak_bytes", peaks.at[0].bytes), json_int(j, "peak_step", peaks.at[0].step);
+    patch_loops patches = memory_patches(j->out.arena, part->program);
+    if (patches.n) json_open(j, "patches", '[');
+    for (int i = 0; i < patches.n; i++) {
+        const patch_loop *l = &patches.at[i];
+        json_open(j, NULL, '{');
+        json_int(j, "first_kernel", part->first_kernel + l->first);
+        json_int(j, "last_kernel", part->first_kernel + l->last);
+        json_int(j, "steps", l->steps), json_int(j, "rows", l->rows);
+        json_close(j, '}');
+    }
+    if (patches.n) json_close(j, ']');
     json_open(j, "places", '[');
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
@@ -298,7 +310,7 @@ static void json_part(json *j, const report_part *part, kernel_times *times, boo
     json_open(j, "steps", '[');
     json_steps(j, part->program->arena, part->program, part->first_kernel);
     json_close(j, ']');
-    if (part->plan) json_memory(j, part->program, part->plan);
+    if (part->plan) json_memory(j, part);
 }
 
 static void json_footprint(json *j, const footprint *x) {

@@ -31,6 +31,8 @@ struct step {
     int64_t index;
     const char *message;
     region *body[2];
+    int64_t
+        rows; // STEP_LOOP over patches of images (passes/memory/patch.h): rows of its last image in a step; 0: another loop
     // STEP_LIB (runtime-lite/lib/lib.h). The first nwritten of args are written; NULL: omitted. A non-zero
     // result r of the function fails the run with messages[r - 1].
     const char *lib;

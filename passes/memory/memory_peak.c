@@ -21,6 +21,28 @@ static int64_t live_at(const allocation *const *sorted, int n, int step) {
     return live;
 }
 
+static void find_kernels(patch_loop *l, const region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        if (s->kind == STEP_KERNEL && s->kernel->id < l->first) l->first = s->kernel->id;
+        if (s->kind == STEP_KERNEL && s->kernel->id > l->last) l->last = s->kernel->id;
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) find_kernels(l, s->body[b]);
+    }
+}
+
+patch_loops memory_patches(arena *a, const program *p) {
+    patch_loops all = {0};
+    for (int j = 0; j < p->main->steps.n; j++) {
+        const step *s = p->main->steps.at[j];
+        if (s->kind != STEP_LOOP || !s->rows) continue;
+        patch_loop l = {p->kernels.n, 0, dim_value(s->dim), s->rows};
+        find_kernels(&l, s->body[0]);
+        VEC_PUSH(a, &all, l);
+    }
+    return all;
+}
+
 static int most_first(const void *a, const void *b) {
     const memory_use *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;

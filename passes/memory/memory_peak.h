@@ -10,6 +10,14 @@ typedef struct memory_use {
 } memory_use;
 typedef VEC(memory_use) memory_uses;
 
+// A loop over patches: kernels first to last, by id.
+typedef struct patch_loop {
+    int first, last;
+    int64_t steps, rows;
+} patch_loop;
+typedef VEC(patch_loop) patch_loops;
+patch_loops memory_patches(arena *a, const program *p);
+
 // Steps at which memory comes into use, those with most of it first. None: sizes are symbolic, or there are no temporaries.
 memory_uses memory_peaks(arena *a, const program *p, const memory_plan *plan);
 #endif

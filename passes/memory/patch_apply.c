@@ -318,7 +318,8 @@ void apply_patches(patch_plan *x) {
     *loop = (step){.kind = STEP_LOOP,
                    .loc = x->kernels[0].k->loc,
                    .target = y.step,
-                   .dim = dim_const(p->dims, x->steps)};
+                   .dim = dim_const(p->dims, x->steps),
+                   .rows = x->kernels[x->n - 1].rate};
     y.body = loop->body[0] = ARENA_NEW(p->arena, region);
     for (int j = 0; j < x->n; j++) {
         patch_kernel *k = &x->kernels[j];
