@@ -96,6 +96,8 @@ static pass_context context_of(const pipeline *p) {
                       .algorithms = options_algorithms(p->options)};
     c.versions = several_sizes(p);
     c.max_workspace = p->patched_to;
+    // Winograd's convolutions compute several rows at a time, in kernels that patches do not take apart.
+    if (p->patched_to && !p->options->algorithms.n) c.algorithms.winograd = CHOICE_NEVER;
     c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &p->gpu_target : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;

@@ -40,7 +40,8 @@ typedef struct patch_plan {
     patch_image *images; // by id of the buffer
     int nbuffers;        // that there were before
     int64_t steps, scale;
-    int64_t bytes; // estimate of the program's peak
+    int64_t own;   // estimate of the peak in the loop
+    int64_t bytes; // and in the program
     double cost;   // instructions that it adds, a rough guess
 } patch_plan;
 

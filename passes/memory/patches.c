@@ -384,7 +384,7 @@ static double cost_of(const patch_plan *x) {
 }
 
 static int64_t peak_of(const program *p, const uses *u, const target *t, const patch_plan *x, int *step) {
-    int64_t align = t->freestanding ? 16 : 64, peak = x ? live_in_loop(x, align) : 0;
+    int64_t align = t->freestanding ? 16 : 64, peak = x ? x->own : 0;
     for (int j = 0; j < u->n; j++) {
         const site *at = &u->sites[j];
         int i = at->depth ? -1 : step_index(p->main, at->s);
@@ -440,14 +440,25 @@ static patch_plan *plan_by(chooser *c, int first, int n, int axis, int64_t rows)
     return x;
 }
 
+// 0: the program needs no more than allowed, 1: the loop does not, 2: neither.
+static int rank_of(const chooser *c, const patch_plan *x) {
+    return x->bytes <= c->most ? 0 : x->own <= c->most ? 1 : 2;
+}
+
+static bool is_better(const chooser *c, const patch_plan *x, const patch_plan *than) {
+    int rank = rank_of(c, x), other = rank_of(c, than);
+    if (rank != other) return rank < other;
+    if (rank == 1 && x->bytes != than->bytes) return x->bytes < than->bytes;
+    if (rank == 2 && x->own != than->own) return x->own < than->own;
+    return x->cost < than->cost;
+}
+
 static void consider(chooser *c, patch_plan *x) {
     int step = 0;
+    x->own = live_in_loop(x, c->t->freestanding ? 16 : 64);
     x->bytes = peak_of(c->p, c->uses, c->t, x, &step);
     x->cost = cost_of(x);
-    const patch_plan *b = c->best;
-    bool fits = x->bytes <= c->most, did = b && b->bytes <= c->most;
-    if (!b || (fits && !did) || (fits == did && (fits ? x->cost < b->cost : x->bytes < b->bytes)))
-        c->best = x;
+    if (!c->best || is_better(c, x, c->best)) c->best = x;
 }
 
 // By the outermost axis of the first image that has rows.
@@ -506,7 +517,7 @@ bool patch_program(program *p, const target *t, int64_t most, bool exact) {
             .arena = a, .p = p, .t = t, .uses = uses_build(a, p), .most = most, .exact = exact, .peak = -1};
         int64_t now = peak_of(p, c.uses, t, NULL, &c.peak);
         if (now > most) find_plan(&c);
-        bool better = c.best && c.best->bytes < now;
+        bool better = c.best && c.best->own < now;
         if (better) apply_patches(c.best);
         arena_destroy(a);
         if (!better) break;
