@@ -5,6 +5,7 @@ usage: patches.py [--seeds N]   networks, 6 by default; every other one is quant
 import argparse
 import os
 import re
+import shutil
 import sys
 import tempfile
 
@@ -194,10 +195,23 @@ def check(results, seed, gains):
             whole = workspace(model, options, folder)
             gains.append(whole / limit)
             results.check(limit <= whole, f"{name}: needs no more {' '.join(options)}", f"{limit} instead of {whole}")
+            if options is FIRMWARE and seed < 2:
+                check_on_board(results, name, model, limit)
             if options is HERE:
                 want_here, _ = bits(folder, model, n.x, [])
                 got, ran = bits(folder, model, n.x, [f"--max-workspace={limit}"])
                 results.check(got is not None and same(got, want_here, n), f"{name}: compiled", ran.why() if got is None else difference(got, want_here))
+
+
+def check_on_board(results, name, model, limit):
+    """In qemu, against this machine."""
+    if not shutil.which("qemu-system-arm") or not shutil.which("arm-none-eabi-gcc"):
+        results.skip(name, "qemu-system-arm or arm-none-eabi-gcc is missing")
+        return
+    bench = os.path.join(ROOT, "test", "bench", "firmware.py")
+    ran = run([sys.executable, bench, ONNXC, f"--options=--max-workspace={limit}", model])
+    row = re.search(r"\| ([-+.e\d]+) \|$", ran.out.strip())
+    results.check(row and float(row[1]) < 1e-4, f"{name}: on a Cortex-M4F", ran.why())
 
 
 def same(got, want, n):
