@@ -220,8 +220,16 @@ async function read(from) {
   return answer.arrayBuffer();
 }
 
+// A loop, as Uint8Array.from() with a function takes 40 times as long.
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
 /** The compiled module, which may be sent to workers: load({ module }). */
-export const compile = () => WebAssembly.compile(Uint8Array.from(atob(CODE), (c) => c.charCodeAt(0)));
+export const compile = async () => WebAssembly.compile(fromBase64(CODE));
 
 /** Makes an instance with memory of its own. weights: contents or address of the weights file, if the model has one. */
 export async function load({ module, weights } = {}) {

@@ -37,7 +37,11 @@ static void fill_wasm(target *t, arena *a, diag *d) {
 }
 
 const arch_row arch_wasm = {
-    .facts = {.name = "wasm32", .dot = DOT_WASM, .no_unwind_tables = true, .is_wasm = true},
+    .facts = {.name = "wasm32",
+              .dot = DOT_WASM,
+              .no_unwind_tables = true,
+              .is_wasm = true,
+              .compiled_again = true},
     .title = "WebAssembly",
     .cpus = wasm_cpus,
     .features = wasm_features,

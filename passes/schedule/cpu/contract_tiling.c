@@ -141,9 +141,9 @@ static int registers_taken(const tiling *t) {
 }
 
 // Rows of sums that fit beside vectors of B and the broadcast of A. Bytes of B are widened to 16 bits, one vector after
-// the other.
+// the other. An engine that compiles the code again keeps about four more registers for products and loads.
 static int rows_beside(const tiling *t, int vectors) {
-    int taken = registers_taken(t), all = t->registers * taken;
+    int taken = registers_taken(t), all = t->registers * taken - (t->e->t->arch.compiled_again ? 4 : 0);
     int of_b = t->widens ? vectors * (taken > 1 ? taken / 2 : 1) + 1 : vectors * taken;
     bool broadcast = !t->e->t->arch.scalar_operands || !t->e->t->vector_bits;
     return (all - of_b - broadcast) / (vectors * taken);

@@ -275,8 +275,8 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
     // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
-    // lack.
-    if (depth == t->k.n - 1 && e->choices->steps != 1) {
+    // lack. Where the code is compiled again, the loads of all steps would come first and spill.
+    if (depth == t->k.n - 1 && e->choices->steps != 1 && !e->t->arch.compiled_again) {
         int steps = t->by_lanes ? ROW_WORDS : 2;
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), steps));
         k_range(t, x, acc, start_b, depth, begin, whole, steps);
