@@ -35,7 +35,7 @@ static const option bench_table[] = {
     {NULL},
 };
 
-enum { RUNS_LEAST = 10, RUNS_MOST = 1000000, WARM_UP = 3, KERNEL_RUNS = 100 };
+enum { RUNS_LEAST = 10, RUNS_MOST = 1000000, WARM_UP = 3, KERNEL_RUNS = 100, ROUNDS = 5 };
 
 // One model or library with one set of options.
 typedef struct contestant {
@@ -45,7 +45,7 @@ typedef struct contestant {
     source source;
     runnable *r;
     tensor *in;
-    prepared_call *call;
+    prepared_call *call; // NULL: a program that --runner runs
     VEC(double) seconds;
 } contestant;
 typedef VEC(contestant) contestants;
@@ -72,6 +72,7 @@ static void open_contestant(session *s, const bench_options *o, contestant *c) {
         c->r = runnable_new(c->pipeline, &c->source, NULL);
     }
     c->in = read_inputs(s, &o->io, c->r, true);
+    if (c->options->runner) return;
     const char *message = NULL;
     c->call = runnable_prepare(c->r, s->arena, c->in, &message);
     if (!c->call) diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
@@ -79,11 +80,15 @@ static void open_contestant(session *s, const bench_options *o, contestant *c) {
 
 static contestants open_all(session *s, const bench_options *o) {
     contestants all = {0};
-    if (s->options.runner)
-        diag_fatal_missing(&s->diag, NULL, "--runner is not supported by 'onnxc bench' of this build");
+    if (s->options.runner && (o->kernels || o->save_times))
+        diag_fatal_missing(&s->diag, NULL, "%s needs a run in this process: leave --runner out",
+                           o->kernels ? "--kernels" : "--save-times");
     if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model given");
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);
+        if (library && s->options.runner)
+            diag_fatal(&s->diag, NULL, "--runner runs programs made of models; '%s' is a library",
+                       s->args.at[i]);
         for (int j = -1; j < (library ? 0 : o->with.n); j++) {
             const char *with = j < 0 ? "" : o->with.at[j];
             contestant c = {.source = {.path = s->args.at[i]}, .options = options_with(s, with)};
@@ -103,6 +108,33 @@ static double run_timed(session *s, contestant *c) {
     double seconds = clock_now() - start;
     if (status) diag_fatal(&s->diag, NULL, "%s: a run failed with code %d", c->label, status);
     return seconds;
+}
+
+// Seconds of so many runs of a program, behind those that are known.
+static void time_program(session *s, contestant *c, int64_t runs) {
+    const char *message = NULL;
+    double *seconds = ARENA_ARRAY(s->arena, double, runs + 1);
+    if (!runnable_times(c->r, s->arena, c->in, runs, seconds, &message))
+        diag_fatal(&s->diag, NULL, "%s: %s", c->label, message);
+    for (int64_t i = 0; i < runs; i++) VEC_PUSH(s->arena, &c->seconds, seconds[i]);
+}
+
+static int64_t runs_in(session *s, contestant *c, double seconds) {
+    time_program(s, c, WARM_UP);
+    double runs = seconds / (c->seconds.at[WARM_UP - 1] + 1e-9);
+    c->seconds.n = 0;
+    return runs < RUNS_LEAST ? RUNS_LEAST : runs > RUNS_MOST ? RUNS_MOST : (int64_t)runs;
+}
+
+// In rounds, in each of which every program starts once for a part of its runs.
+static void measure_programs(session *s, const bench_options *o, contestants *all) {
+    int64_t *runs = ARENA_ARRAY(s->arena, int64_t, all->n);
+    for (int i = 0; i < all->n; i++) runs[i] = o->runs ? o->runs : runs_in(s, &all->at[i], o->seconds);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < all->n; i++) {
+            int64_t n = runs[i] * (round + 1) / ROUNDS - runs[i] * round / ROUNDS;
+            if (n) time_program(s, &all->at[i], n);
+        }
 }
 
 // Interleaved, so that a temporary slowdown of the machine affects all alike.
@@ -275,7 +307,7 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
 static int bench(session *s, void *own) {
     const bench_options *o = own;
     contestants all = open_all(s, o);
-    measure(s, o, &all);
+    (s->options.runner ? measure_programs : measure)(s, o, &all);
     report(s, &all);
     for (int i = 0; (o->kernels || o->save_times) && i < all.n; i++)
         if (all.at[i].pipeline) measure_kernels(s, &all.at[i], o);

@@ -62,7 +62,8 @@ const option compile_options[] = {
     {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder with the target's libraries",
      .incidental = true},
     {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
-     "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh", .incidental = true},
+     "run, test, bench: make a program and run it through CMD, such as qemu-aarch64 or ssh",
+     .incidental = true},
     {"--max-workspace", NULL, "BYTES", OPT_TEXT, AT(max_workspace), TARGET,
      "most memory for the workspace, such as 6000 or 6K: kernels at the peak run a few rows at a time; fail "
      "with a table of what takes the space if that is not enough"},

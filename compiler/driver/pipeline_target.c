@@ -63,7 +63,7 @@ static void check_runs_here(const pipeline *p) {
         diag_fatal(p->diag, NULL, "freestanding code cannot run in this process");
     }
     if (text || (target_is_host_arch(t) && strstr(t->triple, "linux"))) return;
-    diag_hint(p->diag, "'onnxc run' and 'onnxc test' take --runner CMD, such as qemu-aarch64");
+    diag_hint(p->diag, "'onnxc run', 'test' and 'bench' take --runner CMD, such as qemu-aarch64");
     diag_fatal(p->diag, NULL, "this machine cannot run code for %s", t->triple);
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/base/process.h"
 #include "compiler/output/output.h"
 #include "compiler/run/runnable_impl.h"
+#include <stdio.h>
 
 typedef struct outside {
     diag *diag;
@@ -10,7 +11,8 @@ typedef struct outside {
     string_list command; // before the program
 } outside;
 
-static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+// The command with all inputs, whose files are written.
+static string_list command_with(const runnable *r, arena *a, const tensor *in) {
     const outside *o = r->impl;
     string_list args = {0};
     for (int i = 0; i < o->command.n; i++) VEC_PUSH(a, &args, o->command.at[i]);
@@ -21,20 +23,45 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
         value_write(a, o->diag, value_of_tensor(a, r->in[j].name, &in[j]), path);
         VEC_PUSH(a, &args, arena_printf(a, "--input=%s=%s", r->in[j].name, path));
     }
+    return args;
+}
+
+static bool run_command(const outside *o, arena *a, const string_list *args, const char **message) {
+    int code = process_run(a, o->diag, args);
+    if (code < 0) diag_fatal(o->diag, NULL, "'%s' cannot be started", args->at[0]);
+    if (code) *message = arena_printf(a, "the program ended with exit code %d", code);
+    return code == 0;
+}
+
+static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    const outside *o = r->impl;
+    string_list args = command_with(r, a, in);
     for (int j = 0; j < r->nout; j++)
         VEC_PUSH(a, &args, arena_printf(a, "--output=%s=%s/out%d.npy", r->out[j].name, o->folder, j));
-    int code = process_run(a, o->diag, &args);
-    if (code < 0) diag_fatal(o->diag, NULL, "'%s' cannot be started", args.at[0]);
-    if (code) {
-        *message = arena_printf(a, "the program ended with exit code %d", code);
-        return false;
-    }
+    if (!run_command(o, a, &args, message)) return false;
     for (int j = 0; j < r->nout; j++) {
         port p = table_port(&r->out[j]);
         import_value *v = value_read(a, o->diag, &p, arena_printf(a, "%s/out%d.npy", o->folder, j));
         out[j] = tensor_of(a, v->tensor);
     }
     return true;
+}
+
+bool runnable_times(const runnable *r, arena *a, const tensor *in, int64_t runs, double *seconds,
+                    const char **message) {
+    const outside *o = r->impl;
+    const char *path = arena_printf(a, "%s/times", o->folder);
+    string_list args = command_with(r, a, in);
+    VEC_PUSH(a, &args, arena_printf(a, "--times=%s", path));
+    VEC_PUSH(a, &args, arena_printf(a, "--runs=%lld", (long long)runs));
+    if (!run_command(o, a, &args, message)) return false;
+    FILE *from = fopen(path, "r");
+    int64_t n = 0;
+    while (from && n < runs && fscanf(from, "%lf", &seconds[n]) == 1) n++;
+    if (from) fclose(from);
+    if (n < runs)
+        *message = arena_printf(a, "the program timed %lld of %lld runs", (long long)n, (long long)runs);
+    return n == runs;
 }
 
 // Programs read and write numbers in whole bytes (runtime-lite/core/program.c).

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ATTEMPTS = 4, PATH = 4096, DIFFERS = 4 };
+enum { ATTEMPTS = 4, PATH = 4096, DIFFERS = 4, USUAL_RUNS = 100 };
 
 const onnxc_tensor_info *program_tensor(const program *p, uint32_t i) {
     return i < p->d->ninputs ? &onnxc_inputs(p->d)[i] : &onnxc_outputs(p->d)[i - p->d->ninputs];
@@ -70,7 +70,8 @@ int program_ends_with(const char *s, const char *ending) {
 
 // ---------------------------------------------------------------- arguments
 typedef struct arguments {
-    const char *input_dir, *output_dir;
+    const char *input_dir, *output_dir, *times;
+    int64_t runs;
     const char **compare; // folders and NAME=FILE
     int ncompare;
     double rtol, atol;
@@ -88,7 +89,9 @@ static int usage(const program *p, const char *name) {
            "  --compare DIR|NAME=FILE     compare outputs with DIR/output_0.pb ..., or with FILE; exit code "
            "4 if they "
            "differ\n"
-           "  --rtol X, --atol X          |got - want| <= atol + rtol * |want|; default: 1e-3 and 1e-5\n\n",
+           "  --rtol X, --atol X          |got - want| <= atol + rtol * |want|; default: 1e-3 and 1e-5\n"
+           "  --times FILE                time further runs, and write the seconds of each to FILE\n"
+           "  --runs N                    number of these runs; default: 100\n\n",
            name);
     for (uint32_t i = 0; i < p->d->ninputs + p->d->noutputs; i++) {
         const onnxc_tensor_info *t = program_tensor(p, i);
@@ -145,14 +148,20 @@ static int take(program *p, arguments *a, const char *option, const char *value)
     if (strcmp(option, "--compare") == 0) return a->compare[a->ncompare++] = value, 1;
     if (strcmp(option, "--rtol") == 0) return number(option, value, &a->rtol);
     if (strcmp(option, "--atol") == 0) return number(option, value, &a->atol);
+    if (strcmp(option, "--times") == 0) return a->times = value, 1;
     if (!number(option, value, &v)) return 0;
+    if (strcmp(option, "--runs") == 0) {
+        a->runs = strtoll(value, NULL, 10);
+        return a->runs > 0 ? 1 : program_complain(option, "needs a positive number");
+    }
     p->seed = (uint64_t)strtoll(value, NULL, 10);
     return 1;
 }
 
 static int read_arguments(program *p, arguments *a, int argc, char **argv) {
-    static const char *const names[] = {"--input", "--output",  "--input-dir", "--output-dir", "--dim",
-                                        "--seed",  "--compare", "--rtol",      "--atol"};
+    static const char *const names[] = {"--input", "--output", "--input-dir", "--output-dir",
+                                        "--dim",   "--seed",   "--compare",   "--rtol",
+                                        "--atol",  "--times",  "--runs"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
@@ -260,7 +269,20 @@ static int make_outputs(program *p) {
     return 1;
 }
 
-static int run(program *p) {
+// The seconds of each run, a line each; 0: one failed, or the file cannot be written.
+static int time_runs(program *p, const arguments *a, void *workspace, size_t bytes, const char **message) {
+    FILE *to = fopen(a->times, "w");
+    int status = ONNXC_OK;
+    for (int64_t i = 0; to && i < a->runs && status == ONNXC_OK; i++) {
+        double start = system_seconds();
+        status = p->m->run(p->data, p->dims, p->capacity, workspace, bytes, message);
+        fprintf(to, "%.9f\n", system_seconds() - start);
+    }
+    int failed = !to || ferror(to);
+    return (to && fclose(to)) || failed || status != ONNXC_OK ? 0 : 1;
+}
+
+static int run(program *p, const arguments *a) {
     int64_t bytes = p->m->workspace(p->dims);
     void *workspace = program_alloc(bytes > 0 ? bytes : 0);
     const char *message = NULL;
@@ -269,7 +291,10 @@ static int run(program *p) {
         if (!make_outputs(p)) break;
         status = p->m->run(p->data, p->dims, p->capacity, workspace, bytes > 0 ? (size_t)bytes : 0, &message);
     }
+    int timed = status != ONNXC_OK || !a->times ||
+                time_runs(p, a, workspace, bytes > 0 ? (size_t)bytes : 0, &message);
     onnxc_rt_free(workspace);
+    if (!timed) return program_complain(a->times, "the runs could not be timed");
     if (status == ONNXC_OK) return take_states(p);
     program_complain("the run failed", message ? message : onnxc_status_text(status));
     return 0;
@@ -298,7 +323,7 @@ static int compare_with(const program *p, const arguments *a, const char *with) 
 
 static int give_outputs(const program *p, const arguments *a) {
     char path[PATH];
-    int quiet = a->output_dir || a->ncompare, same = 1;
+    int quiet = a->output_dir || a->ncompare || a->times, same = 1;
     if (a->output_dir && system_make_folder(a->output_dir) && !exists(a->output_dir))
         return !program_complain(a->output_dir, "cannot be made");
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
@@ -326,7 +351,7 @@ static int run_model(program *p, const arguments *a) {
     if (failed) return !program_complain("the model", *why ? why : onnxc_status_text(failed));
     if (context && context->device < 0) fprintf(stderr, "the CPU runs the model: %s\n", why);
     p->data[n] = context;
-    int ran = run(p);
+    int ran = run(p, a);
     if (context) m->close(context);
     return ran ? give_outputs(p, a) : 1;
 }
@@ -335,7 +360,7 @@ int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     const onnxc_descriptor *d = m->descriptor;
     uint32_t n = d->ninputs + d->noutputs;
     program p = {.m = m, .d = d};
-    arguments a = {.rtol = 1e-3, .atol = 1e-5};
+    arguments a = {.rtol = 1e-3, .atol = 1e-5, .runs = USUAL_RUNS};
     p.file = calloc(n + 1, sizeof *p.file);
     p.data = calloc(n + 3, sizeof *p.data);
     p.dims = calloc(d->ndims + 1, sizeof *p.dims);

@@ -1,4 +1,4 @@
-/* What the runtime asks of the operating system: locks, threads, libraries, files in memory. POSIX or Win32. */
+/* What the runtime asks of the operating system: locks, threads, libraries, files in memory, time. POSIX or Win32. */
 #ifndef ONNXC_RT_SYSTEM_H
 #define ONNXC_RT_SYSTEM_H
 #ifdef _WIN32
@@ -64,4 +64,7 @@ void system_library_names(void *library, void (*found)(void *user, const char *n
 const void *system_map(const char *path, unsigned long long *bytes, const char **why);
 void system_unmap(const void *at, unsigned long long bytes);
 int system_make_folder(const char *path); /* 0: made */
+
+/* system_clock.c. Since some moment; it never goes back. */
+double system_seconds(void);
 #endif
