@@ -15,6 +15,7 @@ typedef struct cpu_level {
     const char *suffix;   // of its functions' names
     int level;            // at least, as the runtime counts (onnxc_interface_2)
     const char *question; // the function of the runtime that must hold, too, or NULL
+    const char *at_start; // the same, asked before main, for runs without system calls
     int vector_bits; // at least, of vector registers whose length the CPU decides (onnxc_rt_vector_bits); 0: any
     unsigned by_default; // LEVEL_...: the objects that have it without --multiversion
 } cpu_level;

@@ -441,7 +441,8 @@ static void write_flat_run(host *h, const char *name, bool exported) {
 static ins *can_run(host *h, const cpu_level *l, ins *level) {
     lbuild *b = &h->b;
     ins *can = lb_cmp(b, L_SLE, lb_int(b, i32(), l->level), level);
-    if (l->question) can = lb_bin(b, L_AND, can, runtime_says(h, l->question));
+    const char *question = l->at_start && h->t->threads == 1 ? l->at_start : l->question;
+    if (question) can = lb_bin(b, L_AND, can, runtime_says(h, question));
     if (!l->vector_bits) return can;
     ins *bits =
         lb_call(b, i32(), runtime_function(h->builder, "onnxc_rt_vector_bits", i32(), 0, NULL), 0, NULL);

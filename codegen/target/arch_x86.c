@@ -78,7 +78,7 @@ static const cpu_level levels[] = {
     {"x86-64-v4", "v4", .level = 4, .by_default = LEVEL_ANY},
     {"x86-64-v4+avx512vnni", "v4_vnni", .level = 5, .by_default = LEVEL_ANY},
     {"x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16", "v4_amx", .level = 5, "onnxc_rt_tiles",
-     .by_default = LEVEL_ELF | LEVEL_COFF},
+     "onnxc_rt_tiles_at_start", .by_default = LEVEL_ELF | LEVEL_COFF},
     {NULL}};
 
 const arch_row arch_x86 = {
