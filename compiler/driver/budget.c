@@ -65,6 +65,11 @@ static void check_part(pipeline *p, const char *label, const program *of, const 
     int64_t most = options_max_workspace(p->options), bytes = dim_upper(plan->workspace);
     const char *version = label ? arena_printf(p->arena, " for %s", label) : "";
     if (bytes <= most) return;
+    if (!dim_is_const(plan->workspace) && bytes < INT64_MAX) {
+        diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s has up to %lld bytes: %s",
+                   p->options->max_workspace, version, (long long)bytes, dim_text(p->arena, plan->workspace));
+        return;
+    }
     if (!dim_is_const(plan->workspace)) {
         diag_hint(p->diag, "--dim NAME=N or NAME=MIN:MAX bounds a size");
         diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s has %s bytes, which may be more",
