@@ -194,6 +194,9 @@ static int test(session *s, void *own) {
     if (o->timeout < 1 || o->timeout > TIMEOUT_MOST)
         diag_fatal(&s->diag, NULL, "--timeout %lld: must be from 1 to %d seconds", (long long)o->timeout,
                    TIMEOUT_MOST);
+    bool whole = !o->form || strcmp(o->form, "static") == 0 || strcmp(o->form, "kept") == 0;
+    if (s->options.stream.n && !whole)
+        diag_fatal(&s->diag, NULL, "--form %s: models with --stream are tested as they are", o->form);
     find_all(&t);
     if (o->xfail) read_known_failures(&t);
     pool_work w = {.njobs = t.cases.n,

@@ -55,6 +55,7 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     tensor *in = ARENA_ARRAY(s->arena, tensor, r->nin + 1);
     bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
     for (int j = 0; o->input_dir && j < r->nin; j++) {
+        if (r->in[j].begins_zero) continue; // not an input of the model
         int number = j < s->files.number.n ? s->files.number.at[j] : j;
         const char *path = input_file(s->arena, o->input_dir, number);
         in[j] = read_input(s, o, &r->in[j], path);
@@ -73,7 +74,8 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
             continue;
         }
         if (fill || r->in[j].begins_zero) {
-            in[j] = random_input(s, o, &r->in[j], r->in[j].begins_zero ? "0..0" : "");
+            in[j] =
+                r->in[j].begins_zero ? state_before(s->arena, r, in, j) : random_input(s, o, &r->in[j], "");
             continue;
         }
         diag_hint(&s->diag, "--input %s=FILE or --input %s=random", r->in[j].name, r->in[j].name);

@@ -7,6 +7,7 @@
 //   kept      every value inside the model is kept, and looked at while it runs
 #include "compiler/cli/test_case.h"
 #include "compiler/cli/input_files.h"
+#include "compiler/cli/run_stream.h"
 #include "compiler/driver/bind.h"
 #include "compiler/run/probe_call.h"
 #include "compiler/run/runnable.h"
@@ -139,7 +140,10 @@ static tolerance read_tolerance(const unit *u) {
 static tensor *read_inputs(unit *u, const runnable *r, const char *set) {
     tensor *in = ARENA_ARRAY(u->arena, tensor, r->nin + 1);
     for (int j = 0; j < r->nin; j++)
-        in[j] = tensor_of_value(u->arena, &r->in[j], read_value(u, set, "input", u->from[j], r->in[j].kind));
+        in[j] = r->in[j].begins_zero
+                    ? state_before(u->arena, r, in, j)
+                    : tensor_of_value(u->arena, &r->in[j],
+                                      read_value(u, set, "input", u->from[j], r->in[j].kind));
     return in;
 }
 
@@ -158,13 +162,15 @@ static void tell_error(unit *u, const char *set, const char *output, const compa
         arena_printf(u->arena, "%s%s: output '%s' %s", before, set, output, comparison_text(u->arena, c));
 }
 
-static void check_outputs(unit *u, const runnable *r, const tensor *out, const char *set) {
+static void check_outputs(unit *u, const runnable *r, const tensor *in, const tensor *out, const char *set) {
     tolerance t = read_tolerance(u);
+    bool ended = ends_with_step(r, in);
     for (int j = 0; j < r->nout; j++) {
-        if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j))) continue;
-        comparison c =
-            compare_values(u->arena, value_of_port(u->arena, &r->out[j], &out[j]),
-                           read_value(u, set, "output", j, r->out[j].kind), for_dtype(t, out[j].dtype));
+        const port *p = &r->out[j];
+        if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j)) || (!p->streamed && !ended)) continue;
+        const import_value *want = read_value(u, set, "output", j, p->kind);
+        comparison c = compare_values(u->arena, value_of_port(u->arena, p, &out[j]),
+                                      samples_in(u->arena, p, &out[j], want), for_dtype(t, out[j].dtype));
         if (c.same) tell_error(u, strrchr(set, '/') + 1, r->out[j].name, &c);
         else
             fail(u, VERDICT_DIFFERS,
@@ -180,7 +186,8 @@ static void run_sets(unit *u, runnable *r) {
         if (k > 0 && u->constant != NO_INPUT) return; // the constants are from set 0
         const char *message = NULL, *set = data_set(u, k);
         tensor *out = ARENA_ARRAY(u->arena, tensor, r->nout + 1);
-        if (r->run(r, u->arena, read_inputs(u, r, set), out, &message)) check_outputs(u, r, out, set);
+        tensor *in = read_inputs(u, r, set);
+        if (run_signal(u->arena, &u->diag, r, in, out, &message)) check_outputs(u, r, in, out, set);
         else fail(u, VERDICT_FAILED, message);
     }
 }

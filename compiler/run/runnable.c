@@ -168,24 +168,22 @@ static void mark_stream(port *p, int axis, int64_t samples) {
     p->streamed = true, p->stream_axis = axis, p->stream_samples = samples;
 }
 
-// What --stream says of inputs and outputs.
-static void mark_streams(runnable *r, const module *m) {
+// What --stream and --state say of inputs and outputs.
+static void mark_streams(runnable *r, const program *g) {
+    const module *m = g->module;
     for (int j = 0; j < r->nin; j++) {
         port *p = &r->in[j];
         for (int i = 0; i < m->streams.n; i++) {
             const stream_input *in = &m->streams.at[i];
             if (strcmp(p->name, in->input->name) == 0) mark_stream(p, in->axis, in->samples);
         }
-        for (int i = 0; i < m->states.n; i++) {
-            if (strcmp(p->name, m->states.at[i].input) != 0) continue;
-            p->begins_zero = true;
-            for (int out = 0; out < r->nout; out++)
-                if (strcmp(r->out[out].name, m->states.at[i].output) == 0) r->out[out].next_of = j + 1;
-        }
+        for (int i = 0; i < m->states.n; i++) p->begins_zero |= strcmp(p->name, m->states.at[i].input) == 0;
     }
+    for (int j = 0; g->state && j < r->nout; j++) r->out[j].next_of = g->state[j];
     for (int i = 0; i < m->stream_outputs.n; i++) {
         const stream_output *out = &m->stream_outputs.at[i];
         mark_stream(&r->out[out->index], out->axis, out->samples);
+        r->out[out->index].stream_delay = out->delay;
     }
 }
 
@@ -198,7 +196,7 @@ runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
     if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
     r->probes = p->probes;
-    mark_streams(r, p->module);
+    mark_streams(r, p->program);
     return r;
 }
 

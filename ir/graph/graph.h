@@ -171,7 +171,7 @@ typedef struct stream_input {
 // An output with as many samples of a stream along an axis.
 typedef struct stream_output {
     int index, axis;
-    int64_t samples;
+    int64_t samples, delay; // delay: samples that it comes later than that of the model
 } stream_output;
 
 // An output that is the input of the next run, in its memory.

@@ -264,7 +264,8 @@ static void step_outputs(streaming *s) {
         const signal *out = signal_of(s, v);
         if (!out) continue;
         if (!out->still)
-            VEC_PUSH(s->arena, &s->module->stream_outputs, ((stream_output){j, out->axis, out->rate}));
+            VEC_PUSH(s->arena, &s->module->stream_outputs,
+                     ((stream_output){j, out->axis, out->rate, out->lead < 0 ? -out->lead : 0}));
         span all = {.used = true, .to = out->rate};
         graph_set_output(s->graph, j, !out->still && out->lead > 0 ? samples_of(s, v, &all) : out->now);
     }
