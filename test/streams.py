@@ -539,6 +539,62 @@ def delays(checks):
                    options=["--stream=x:2=4", "--stream-delay=9"])
 
 
+def last_state(n):
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    y, h = n.add("GRU", x, n.weight(1, 3 * n.channels, n.channels), n.weight(1, 3 * n.channels, n.channels), outputs=2, hidden_size=n.channels)
+    n.nodes[-1].output[0] = ""
+    n.x = n.add("MatMul", n.add("Squeeze", h, n.ints(0)), n.weight(n.channels, 3))
+
+
+def last_sample(n):
+    n.x = n.add("Softmax", n.add("Gather", n.x, n.constant(np.int64(-1)), axis=2))
+
+
+def last_samples_but_one(n):
+    n.x = n.add("ReduceMean", n.add("Slice", n.x, n.ints(-6), n.ints(-1), n.ints(2)), n.ints(2), keepdims=0)
+
+
+def cut_end(n):
+    n.x = n.add("Slice", n.x, n.ints(0), n.ints(-2), n.ints(2))
+
+
+def add_last_state(n):
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    y, h = n.add("RNN", x, n.weight(1, n.channels, n.channels), n.weight(1, n.channels, n.channels), outputs=2, hidden_size=n.channels)
+    n.x = n.add("Add", n.add("Squeeze", y, n.ints(1)), h)
+
+
+def ends(checks):
+    """What is known at the end of the signal: after each step, as if the signal ended with it."""
+    for layers in ([last_state], [pad_then_convolve, last_state], [last_sample], [residual, average, last_sample], [last_samples_but_one],
+                   [convolve_inner, last_sample], [convolve_inner, last_state], [cut_end, last_sample], [concatenate_ones, last_state]):
+        n = Network(4, np.random.default_rng(7))
+        for layer in layers:
+            layer(n)
+        name = "end: " + " ".join(layer.__name__ for layer in layers)
+        x = np.random.default_rng(5).standard_normal((1, 4, 48)).astype(np.float32)
+        whole = onnxc.InferenceSession(n.model(), fp="strict")
+        for step in 2, 4, 12:
+            try:
+                session = onnxc.InferenceSession(n.model(), options=[f"--stream=x:2={step}", "--fp=strict"])
+            except Exception as error:
+                checks.check(f"{name}, {step} samples", False, error)
+                continue
+            for k, got in enumerate(streamed(session, x, 2, step, [n.x])[0]):
+                if (k + 1) * step < 12:
+                    continue  # shorter than what it reads
+                want = whole.run([n.x], {"x": x[:, :, :(k + 1) * step]})[0]
+                checks.check(f"{name}, {step} samples, step {k}", np.array_equal(got, want), f"{got}, not {want}")
+    for layers, words in (([add_last_state], ["Add", "combines samples with what is known at the end"]),
+                          ([look_ahead, last_state], ["Conv", "reads ahead", "2 samples after"]),
+                          ([look_ahead, last_sample], ["Conv", "reads ahead", "2 samples after"]),
+                          ([cut_end, last_state], ["GRU", "an earlier node cuts off"])):
+        n = Network(4, np.random.default_rng(7))
+        for layer in layers:
+            layer(n)
+        checks.refused(f"end: {layers[-1].__name__}", n.model(), words, options=["--stream=x:2=4"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
@@ -549,6 +605,7 @@ def main():
     batches(checks)
     attentions(checks)
     exports(checks)
+    ends(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 

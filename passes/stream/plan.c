@@ -125,8 +125,7 @@ static bool same_fill(const constant *a, const constant *b) {
     return a == b || (a && b && memcmp(a->splat, b->splat, sizeof a->splat) == 0);
 }
 
-// The past that has the samples of an input before a step.
-static void add_past(streaming *s, signal *in, span *at, const window *w) {
+void add_past(streaming *s, signal *in, span *at, const window *w) {
     const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
     at->masked = fill && in->lead < 0;
     int64_t length = in->lead - at->from;
@@ -235,6 +234,7 @@ static bool plan_sequence(streaming *s, plan *p) {
     p->inputs[0] = (span){.used = true, .from = in->lead, .to = in->lead + in->rate, .past = -1};
     signal out = {.axis = p->sequence.out_axis, .rate = in->rate, .lead = in->lead, .late = in->late};
     if (n->out[0]) add_signal(s, n->out[0], &out);
+    add_last_states(s, n, in);
     if (p->sequence.is_running && in->lead < 0) {
         p->inputs[0].masked = true; // samples before the first one are neutral
         const constant *neutral = numbers(s, in->elem, -1, p->sequence.neutral, 0);
@@ -397,10 +397,11 @@ static void plan_node(streaming *s, node *n) {
               .reads = reads_signals(s, n)};
     memcpy(p.in, n->in, (size_t)n->nin * sizeof *p.in);
     const char *why;
-    if (!p.reads || computes_sizes(n)) mark_sized(s, n);
+    bool ending = plan_ending(s, &p);
+    if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
-    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p)) {
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_last(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         if (!p.reach) refuse(s, n, why);
         plan_windows(s, &p);
@@ -408,23 +409,26 @@ static void plan_node(streaming *s, node *n) {
     VEC_PUSH(s->arena, &s->plans, p);
 }
 
+void accept_delay(streaming *s, int output, int64_t lead, const node *late) {
+    const char *name = s->graph->output_names.at[output];
+    if (lead >= 0) return;
+    if (-lead > s->delay) {
+        diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later",
+                  (long long)-lead);
+        diag_fatal(s->module->diag, late ? late->loc : NULL,
+                   "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
+                   (long long)-lead);
+    }
+    diag_remark(s->module->diag, NULL, "stream: output '%s' comes %lld samples later than that of the model",
+                name, (long long)-lead);
+}
+
 // An output of the model has the samples of the step: none is missing, and none comes before the step.
 static void plan_output(streaming *s, int i) {
     signal *out = signal_of(s, s->graph->outputs.at[i]);
+    plan_ending_output(s, i);
     if (!out || out->still) return;
-    if (out->lead < 0) {
-        const char *name = s->graph->output_names.at[i];
-        if (-out->lead > s->delay) {
-            diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later",
-                      (long long)-out->lead);
-            diag_fatal(s->module->diag, out->late ? out->late->loc : NULL,
-                       "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
-                       (long long)-out->lead);
-        }
-        diag_remark(s->module->diag, NULL,
-                    "stream: output '%s' comes %lld samples later than that of the model", name,
-                    (long long)-out->lead);
-    }
+    accept_delay(s, i, out->lead, out->late);
     if (out->lead > 0) VEC_PUSH(s->arena, &out->pasts, ((past){.length = out->lead}));
 }
 

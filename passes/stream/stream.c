@@ -328,7 +328,7 @@ void pass_stream(pass_context *c) {
     module *m = c->module;
     if (!m->streams.n) return;
     streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
-    s.signals.arena = s.sized.arena = s.probes.arena = s.doubtful.arena = m->arena;
+    s.signals.arena = s.sized.arena = s.endings.arena = s.probes.arena = s.doubtful.arena = m->arena;
     const stream_input *first = &m->streams.at[0];
     s.length = first->input->type.dims[first->axis];
     step_inputs(&s);

@@ -3,6 +3,7 @@
 //   reach.c    which samples of its inputs a node reads for each sample of its outputs
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
+//   ends.c     values at the end of the signal
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -52,6 +53,12 @@ typedef struct sizes {
     int count;
 } sizes;
 
+// A value at the end of a signal that ends with the step. Negative lead: as many samples earlier.
+typedef struct ending {
+    int64_t lead;
+    const node *late; // that reads ahead; NULL: none
+} ending;
+
 // What an axis of time stands for in a node with two of them.
 typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 
@@ -84,6 +91,7 @@ typedef struct streaming {
     const dim *length; // of the signal
     map signals;       // id of value -> signal
     map sized;         // id of value that depends on the length without being a signal -> sizes
+    map endings;       // id of value -> ending
     VEC(plan) plans;
     int64_t delay; // that callers accept
     map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
@@ -103,6 +111,17 @@ bool has_length(const streaming *s, const value *v); // among the contents of a 
 sizes *sizes_of(const streaming *s, const value *v);
 // The sizes for a signal of `length` samples; NULL: they depend on more.
 constant *sizes_at(const streaming *s, const sizes *z, int64_t length);
+
+// The past that has the samples of an input before a step.
+void add_past(streaming *s, signal *in, span *at, const window *w);
+// Refuses an output that comes later than callers accept, of which `late` is the reason.
+void accept_delay(streaming *s, int output, int64_t lead, const node *late);
+
+// ends.c
+void add_last_states(streaming *s, const node *n, const signal *in);
+bool plan_ending(streaming *s, const plan *p); // false: it reads no value at the end
+bool plan_last(streaming *s, plan *p);         // false: it takes more than the last samples
+void plan_ending_output(streaming *s, int i);
 
 // pairs.c
 void find_bands(streaming *s);

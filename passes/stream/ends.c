@@ -1,0 +1,135 @@
+// Values at the end of the signal, which have no axis of time: last states of recurrent operators, last samples, and what
+// follows from them. A step gives them as if the signal ended with it.
+#include "passes/stream/stream_impl.h"
+#include <string.h>
+
+static _Noreturn void refuse(const streaming *s, const node *n, const char *why) {
+    diag_fatal(s->module->diag, n->loc, "--stream: this node %s", why);
+}
+
+static ending *ending_of(const streaming *s, const value *v) {
+    return map_get_number(&s->endings, (uint64_t)v->id);
+}
+
+static bool has_length_of(void *user, const dim *atom, int64_t *value) {
+    const streaming *s = user;
+    *value = s->module->streams.at[0].samples << 20;
+    return atom == s->length;
+}
+
+// How many samples behind its last one, in a signal that ends with the step, are known of v. Negative: so many are missing.
+static int64_t known_behind(const streaming *s, const value *v, const signal *as) {
+    int64_t size;
+    if (!dim_eval(v->type.dims[as->axis], has_length_of, (void *)s, &size)) size = as->rate << 20;
+    return as->lead - (size - (as->rate << 20));
+}
+
+static void add_ending(streaming *s, const value *v, int64_t lead, const node *late) {
+    ending *e = ARENA_NEW(s->arena, ending);
+    *e = (ending){.lead = lead, .late = late};
+    map_put_number(&s->endings, (uint64_t)v->id, e);
+}
+
+static void add_endings(streaming *s, const node *n, int from, int64_t lead, const node *late) {
+    bool several;
+    for (int j = from; j < n->nout; j++) {
+        if (!n->out[j] || !value_uses(n->out[j])) continue;
+        if (time_axis(&n->out[j]->type, s->length, &several) != NO_TIME)
+            refuse(s, n, "gives all samples what is known at the end of the signal");
+        add_ending(s, n->out[j], lead, late);
+    }
+}
+
+void add_last_states(streaming *s, const node *n, const signal *in) {
+    int64_t behind = known_behind(s, n->in[0], in);
+    bool used = false;
+    for (int j = 1; j < n->nout; j++) used |= n->out[j] && value_uses(n->out[j]);
+    if (used && behind > 0)
+        refuse(s, n, "gives its state before the last samples of the signal, which an earlier node cuts off");
+    add_endings(s, n, 1, behind, behind >= 0 ? NULL : in->late ? in->late : n);
+}
+
+// ---------------------------------------------------------------- what follows from them
+typedef struct inputs {
+    const streaming *s;
+    const ending *first;
+    bool differ, signals;
+} inputs;
+
+static void see_input(void *user, value *v) {
+    inputs *x = user;
+    const ending *e = ending_of(x->s, v);
+    x->signals |= signal_of(x->s, v) || map_get_number(&x->s->sized, (uint64_t)v->id);
+    if (!e) return;
+    x->differ |= x->first && x->first->lead != e->lead;
+    x->first = e;
+}
+
+bool plan_ending(streaming *s, const plan *p) {
+    inputs x = {.s = s};
+    node_reads(p->node, see_input, &x);
+    if (!x.first) return false;
+    if (x.signals) refuse(s, p->node, "combines samples with what is known at the end of the signal");
+    if (x.differ) refuse(s, p->node, "combines values of different times");
+    add_endings(s, p->node, 0, x.first->lead, x.first->late);
+    return true;
+}
+
+// ---------------------------------------------------------------- the last samples
+// An index from the end; 0: it is none.
+static int64_t from_end(const constant *c, int64_t i) {
+    int64_t at = c && i < c->count ? constant_int(c, i) : 0;
+    return at < 0 && at > INT32_MIN ? -at : 0;
+}
+
+static const constant *constant_in(const node *n, int i) {
+    const value *v = node_in(n, i);
+    return v ? v->constant : NULL;
+}
+
+// The number of last samples in which all are that a Gather takes. 0: it takes others.
+static int64_t last_of_gather(const node *n, int time) {
+    const constant *index = constant_in(n, 1);
+    int64_t axis = node_int(n, "axis", 0), most = 0;
+    if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != time || !index) return 0;
+    for (int64_t i = 0; i < index->count; i++) {
+        int64_t at = from_end(index, i);
+        if (!at) return 0;
+        if (at > most) most = at;
+    }
+    return most;
+}
+
+static int64_t last_of_slice(const node *n, int time) {
+    const constant *starts = constant_in(n, 1), *ends = constant_in(n, 2), *axes = constant_in(n, 3),
+                   *steps = constant_in(n, 4);
+    if (!starts || !ends || (node_in(n, 3) && !axes) || (node_in(n, 4) && !steps)) return 0;
+    for (int64_t i = 0; i < starts->count; i++) {
+        int64_t axis = axes ? constant_int(axes, i) : i;
+        if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != time) continue;
+        bool ends_with = from_end(ends, i) || constant_int(ends, i) >= INT32_MAX;
+        return ends_with && (!steps || constant_int(steps, i) > 0) ? from_end(starts, i) : 0;
+    }
+    return 0;
+}
+
+bool plan_last(streaming *s, plan *p) {
+    const node *n = p->node;
+    signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
+    bool gather = strcmp(n->op->name, "Gather") == 0, slice = strcmp(n->op->name, "Slice") == 0, several;
+    if (!in || in->pair || in->still || *n->op->domain || (!gather && !slice) || !n->out[0]) return false;
+    if (time_axis(&n->out[0]->type, s->length, &several) != NO_TIME) return false;
+    int64_t last = gather ? last_of_gather(n, in->axis) : last_of_slice(n, in->axis);
+    if (!last) return false;
+    int64_t behind = known_behind(s, n->in[0], in), lead = behind > 0 ? 0 : behind;
+    int64_t end = in->lead + in->rate - (behind - lead);
+    p->inputs[0] = (span){.used = true, .from = end - last, .to = end, .past = -1};
+    add_past(s, in, &p->inputs[0], &(window){0});
+    add_endings(s, n, 0, lead, lead >= 0 ? NULL : in->late ? in->late : n);
+    return true;
+}
+
+void plan_ending_output(streaming *s, int i) {
+    const ending *e = ending_of(s, s->graph->outputs.at[i]);
+    if (e) accept_delay(s, i, e->lead, e->late);
+}
