@@ -135,6 +135,13 @@ def upsample(n):
     n.rate //= 2
 
 
+def upsample_by_many(n):
+    """To one channel, whose phases one kernel computes."""
+    n.x = n.add("ConvTranspose", n.x, n.weight(n.channels, 1, 24), strides=[8])
+    n.x = n.add("Slice", n.x, n.ints(0), n.ints(-16), n.ints(2))
+    n.x = n.add("Conv", n.x, n.weight(n.channels, 1, 8), strides=[8])
+
+
 def repeat(n):
     x = n.add("Resize", n.x, "", n.constant(np.array([1, 1, 2], np.float32)), mode="nearest", nearest_mode="floor",
               coordinate_transformation_mode="asymmetric")
@@ -415,7 +422,7 @@ def exports(checks):
 
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
-          batch_normalise, largest, average, subsample, stack_samples, upsample, repeat, recurrent, lstm, shaped_recurrent,
+          batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, recurrent, lstm, shaped_recurrent,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions]
 

@@ -23,7 +23,7 @@ typedef struct reader {
     // Of the stage that is read:
     kernel *kernel;
     int time;            // the kernel's axis that runs over time; NO_TIME
-    int64_t step, first; // the write's time index is step * axis + first
+    int64_t step, first, last; // the write's time index is step * axis + first, up to + last over other axes
     window *into;
     bool any;   // it reads a signal
     bool *seen; // by id of expr
@@ -206,7 +206,7 @@ static bool visit_signal(reader *r, expr *e, const signal *s) {
     if (r->time == NO_TIME) return refuse(r, "reads the whole signal");
     if (!time_index(r, e->index[s->axis], &at)) return false;
     window w = {.used = true, .up = at.at, .down = r->step * at.down};
-    w.lo = r->step * at.lo - at.at * r->first, w.hi = r->step * at.hi - at.at * r->first;
+    w.lo = r->step * at.lo - at.at * r->last, w.hi = r->step * at.hi - at.at * r->first;
     w = reduced(w);
     bool padded = false;
     if (e->guard && !guard_is_range(r, e->guard, e->index[s->axis], &padded)) return false;
@@ -286,10 +286,16 @@ static bool place_write(reader *r, const write *w, int axis) {
     expr *base, *coef[256];
     if (k->axes.n > 256 || !expr_affine(k, w->index[axis], &base, coef) || !expr_known_int(base, &r->first))
         return refuse(r, "writes samples at computed positions");
+    r->last = r->first;
     for (int j = 0; j < k->axes.n; j++) {
         int64_t c;
         if (!expr_known_int(coef[j], &c) || c < 0) return refuse(r, "writes samples at computed positions");
         if (!c) continue;
+        const struct axis *x = &k->axes.at[j];
+        if (x->kind == AXIS_PARALLEL && dim_is_const(x->extent)) {
+            r->last += c * (dim_value(x->extent) - 1);
+            continue;
+        }
         if (!runs_over_time(r, j) || r->time != NO_TIME || k->axes.at[j].kind != AXIS_PARALLEL)
             return refuse(r, k->axes.at[j].kind == AXIS_PARALLEL ? "writes several samples at a time"
                                                                  : "passes a state from sample to sample");
