@@ -150,6 +150,23 @@ def repeat(n):
     n.rate //= 2
 
 
+def shrink(n, scale=0.5, **attributes):
+    n.x = n.add("Resize", n.x, "", n.constant(np.array([1, 1, scale], np.float32)), **attributes)
+    n.rate *= int(1 / scale)
+
+
+def shrink_to_nearest(n):
+    shrink(n, mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")
+
+
+def shrink_to_middle(n):
+    shrink(n, 0.25, mode="nearest", nearest_mode="round_prefer_ceil", coordinate_transformation_mode="half_pixel")
+
+
+def shrink_linearly(n):
+    shrink(n, mode="linear", coordinate_transformation_mode="pytorch_half_pixel")
+
+
 def recurrent(n, op="GRU"):
     gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[op]
     x = n.add("Transpose", n.x, perm=[2, 0, 1])
@@ -422,7 +439,8 @@ def exports(checks):
 
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
-          batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, recurrent, lstm, shaped_recurrent,
+          batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
+           recurrent, lstm, shaped_recurrent,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions]
 
@@ -498,7 +516,7 @@ def networks(checks, seeds):
         n = Network(4, random)
         chosen = random.choice(LAYERS, random.integers(3, 8))
         for layer in chosen:
-            if n.rate > 4 and layer in (average, subsample, stack_samples):
+            if n.rate > 4 and layer in (average, subsample, stack_samples, shrink_to_nearest, shrink_to_middle, shrink_linearly):
                 continue
             layer(n)
         agree(checks, f"seed {seed}: " + " ".join(layer.__name__ for layer in chosen), n.model(), [n.rate, 2 * n.rate, 24 // n.rate * n.rate],

@@ -22,7 +22,7 @@ typedef struct reader {
     const char *why;
     // Of the stage that is read:
     kernel *kernel;
-    int time;            // the kernel's axis that runs over time; NO_TIME
+    int time;                  // the kernel's axis that runs over time; NO_TIME
     int64_t step, first, last; // the write's time index is step * axis + first, up to + last over other axes
     window *into;
     bool any;   // it reads a signal

@@ -231,6 +231,22 @@ static void mend_resize(streaming *s, node *n) {
     node_set_in(n, SCALES, value_constant(s->graph, NULL, scales));
 }
 
+// An axis of one element, for which torch's positions are others: a signal is longer, though a step may have one sample.
+static void mend_positions(streaming *s, node *n) {
+    enum { SCALES = 2 };
+    const type *x = &n->in[0]->type;
+    const constant *scales = node_in(n, SCALES) ? known(s, n->in[SCALES], 0) : NULL;
+    if (strcmp(node_string(n, "coordinate_transformation_mode", ""), "pytorch_half_pixel") != 0) return;
+    if (!scales || scales->count != x->rank) return;
+    for (int i = 0; i < x->rank; i++)
+        if (constant_float(scales, i) != 1 && !over_time(s, x->dims[i])) return;
+    const char half[] = "half_pixel";
+    node_set_attr(n, (attr){.name = "coordinate_transformation_mode",
+                            .kind = ATTR_STRING,
+                            .s = arena_strdup(s->arena, half),
+                            .size = sizeof half - 1});
+}
+
 // ---------------------------------------------------------------- tables of positions
 // One table of distances q - k for each of `period` places of q; a distance that a place does not have has the value of the
 // next one that it has.
@@ -430,7 +446,7 @@ static void mend_node(streaming *s, node *n) {
     if (!standard || !n->nin || !n->in[0] || n->in[0]->type.kind != TYPE_TENSOR) return;
     if (is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
     else if (is(n, "Expand")) mend_expand(s, n);
-    else if (is(n, "Resize")) mend_resize(s, n);
+    else if (is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
     else if (is(n, "Slice")) mend_slice(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)

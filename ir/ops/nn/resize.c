@@ -322,6 +322,32 @@ static int64_t repeats(const resize *z, const resized *r) {
     return (z->how == HALF_PIXEL && nearest) || (z->how == ASYMMETRIC && down) ? times : 0;
 }
 
+// k, if the axis shrinks by a whole factor k and positions k * i, or k * i + (k - 1) / 2, are exact: k is a power of two.
+static int64_t skips(const resize *z, const resized *r) {
+    enum { SHIFT_MOST = 20 };
+    for (int64_t k = 2; k <= 1 << SHIFT_MOST; k *= 2) {
+        bool scaled = r->known && r->scale * (double)k == 1, sized = r->over && dim_is_const(r->in);
+        sized = sized && dim_is_const(r->out) && r->out == r->over;
+        if (scaled || (sized && dim_value(r->in) == k * dim_value(r->out)))
+            return z->how == HALF_PIXEL || z->how == ASYMMETRIC ? k : 0;
+    }
+    return 0;
+}
+
+// The neighbour below position (k - 1) / 2 of every k elements, or the one above.
+static int64_t middle(const resize *z, int64_t k, bool above) {
+    return z->how == ASYMMETRIC ? 0 : above ? k / 2 : k / 2 - 1;
+}
+
+static expr *skipping(kernel *k, expr *i, int64_t times, int64_t first) {
+    return x_add(k, x_mul(k, i, x_i64(k, times)), x_i64(k, first));
+}
+
+static bool rounds_up(const resize *z) {
+    rounding r = (rounding)node_choice(z->n, "nearest_mode", roundings);
+    return r != PREFER_FLOOR && r != FLOOR;
+}
+
 static buffer *nearest_table(const resize *z, int axis) {
     const resized *r = &z->m.axis[axis];
     buffer *table = new_table(z, "nearest", axis, DT_I64, NULL);
@@ -349,7 +375,7 @@ static void lower_nearest(resize *z, buffer *x, buffer *out) {
     buffer *table[MAX_RANK] = {NULL}, *outside[MAX_RANK];
     for (int a = 0; a < z->m.rank; a++) {
         const resized *r = &z->m.axis[a];
-        if (!stays(z, r) && !repeats(z, r)) table[a] = nearest_table(z, a);
+        if (!stays(z, r) && !repeats(z, r) && !skips(z, r)) table[a] = nearest_table(z, a);
         outside[a] = outside_table(z, a);
     }
     kernel *k;
@@ -357,9 +383,10 @@ static void lower_nearest(resize *z, buffer *x, buffer *out) {
     stage *s = pointwise_stage(z->l, z->n, out, &k, at);
     memcpy(from, at, (size_t)out->rank * sizeof *from);
     for (int a = 0; a < z->m.rank; a++) {
-        int64_t times = repeats(z, &z->m.axis[a]);
+        int64_t times = repeats(z, &z->m.axis[a]), every = skips(z, &z->m.axis[a]);
         from[a] = at[a];
-        if (table[a]) from[a] = x_clamped(k, x_read(k, table[a], &at[a]), x->dims[a]);
+        if (every) from[a] = skipping(k, at[a], every, middle(z, every, rounds_up(z)));
+        else if (table[a]) from[a] = x_clamped(k, x_read(k, table[a], &at[a]), x->dims[a]);
         else if (!stays(z, &z->m.axis[a])) from[a] = x_bin(k, X_FLOORDIV, at[a], x_i64(k, times));
     }
     stage_write(k, s, out, at, extrapolated(z, k, outside, at, x_read(k, x, from)));
@@ -468,7 +495,9 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     const resized *r = &z->m.axis[axis];
     dim *taps = taps_of(z, r);
     if (!taps) taps = count_taps(z, axis);
-    buffer *first = first_table(z, axis, taps), *weight = weight_table(z, axis, taps, t);
+    int64_t every = z->mode == LINEAR && z->how == HALF_PIXEL && !z->antialias ? skips(z, r) : 0;
+    buffer *first = every ? NULL : first_table(z, axis, taps),
+           *weight = every ? NULL : weight_table(z, axis, taps, t);
     buffer *outside[MAX_RANK] = {NULL};
     outside[axis] = outside_table(z, axis);
     kernel *k;
@@ -481,9 +510,10 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
         if (!unrolled) {
             tap = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
         }
-        from[axis] = x_clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
-        expr *term =
-            x_mul(k, x_cast(k, x_read(k, x, from), t, false), x_read(k, weight, (expr *[]){at[axis], tap}));
+        from[axis] = every ? skipping(k, at[axis], every, middle(z, every, false) + j)
+                           : x_clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
+        expr *by = every ? x_float(k, t, 0.5) : x_read(k, weight, (expr *[]){at[axis], tap});
+        expr *term = x_mul(k, x_cast(k, x_read(k, x, from), t, false), by);
         sum = sum ? x_add(k, sum, term) : term;
     }
     if (!unrolled) sum = stage_reduce(k, s, RED_SUM, sum);
