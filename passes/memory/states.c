@@ -8,6 +8,7 @@
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 #include "passes/memory/memory_plan.h"
+#include "passes/memory/slide.h"
 
 // Safe if every read of the input precedes the first use of the output, or is in the kernel that computes it.
 // Uses of the output in nested regions are not analysed.
@@ -200,12 +201,19 @@ static bool only_copies(const kernel *k) {
     return value->op == X_READ && buffer_root(value->buffer) == buffer_root(k->in_place);
 }
 
+static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
+    const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
+    if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return;
+    if (l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth) slide_in_place(p, l->at[0], in, out);
+}
+
 static void place_state(program *p, const uses *u, int output) {
-    const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
     if (state_axis(p, output) >= 0) {
         grow(p, u, output);
         return;
     }
+    slide_rows(p, u, in, out);
     if (!is_safe(u, in, out)) {
         copy_at_end(p, output);
         return;

@@ -212,6 +212,11 @@ static value *grown(group_query *g, value *x, const dim *rows, value *count, int
     return padded_at_end(n, x, 2, more);
 }
 
+// Whether the new rows of a sliding cache are known to be one.
+static bool is_single_row(const group_query *g) {
+    return g->end && dim_is(infer_in(g->n, IN_QUERY)->dims[1], 1);
+}
+
 // The cache with the new rows, of keys or values.
 static value *present(group_query *g, value *fresh, int past_in, int scale_in, int out) {
     node *n = g->n;
@@ -220,6 +225,10 @@ static value *present(group_query *g, value *fresh, int past_in, int scale_in, i
     const type *key = infer_in(n, node_in(n, IN_KEY) ? IN_KEY : IN_QUERY);
     if (!past) return grown(g, x, key->dims[1], g->fresh, out);
     if (infer_rank(n, past_in) != 4) infer_error(n, "past_key and past_value must have rank 4");
+    if (is_single_row(g)) {
+        value *last = NODE(n, "Sub", g->next_end, one_int(n, 1));
+        return with_int(NODE(n, "TensorScatter", past, x, last, NODE(n, "Sub", g->end, last)), "axis", 2);
+    }
     if (g->end)
         return with_int(NODE(n, "TensorScatter", padded_at_end(n, past, 2, g->rows), x, g->end), "axis", 2);
     past = grown(g, past, infer_in(n, past_in)->dims[2], axis_size(n, past, 2), out);
@@ -234,6 +243,9 @@ static value *present(group_query *g, value *fresh, int past_in, int scale_in, i
 //   end(T)  = how many of T positions are in the cache: T up to C, else T - G * ceil((T - C) / G), G = C - W + 1
 //   staged  = the past, S rows longer, with the new rows from end(T - S) on: what Attention reads
 //   present = the last end(T) of the end(T - S) + S rows
+//
+// A single new row sees no more than W rows, which the present cache has: what leaves it moves the others in place
+// (passes/memory/slide.c), and nothing is staged.
 
 static value *end_of(group_query *g, value *total, value *capacity) {
     node *n = g->n;
@@ -280,12 +292,16 @@ static value *slid(group_query *g, value *staged, int past_in) {
     return rows_from(g, staged, 2, NODE(n, "Sub", all, g->next_end), rows, NODE(n, "Add", rows, g->rows));
 }
 
-// Its columns are positions; the staged cache begins at position length - end - rows.
+// Its columns are positions; the staged cache begins at position length - end - rows, the present one at length - next_end.
 static value *slid_bias(group_query *g) {
     node *n = g->n;
-    value *bias = n->in[IN_BIAS], *columns = axis_size(n, bias, 3);
-    value *first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->rows);
-    value *count = NODE(n, "Add", axis_size(n, n->in[IN_PAST_KEY], 2), g->rows);
+    value *bias = n->in[IN_BIAS], *columns = axis_size(n, bias, 3),
+          *count = axis_size(n, n->in[IN_PAST_KEY], 2);
+    value *first = NODE(n, "Sub", g->length, g->next_end);
+    if (!is_single_row(g)) {
+        first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->rows);
+        count = NODE(n, "Add", count, g->rows);
+    }
     value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), insert_ints(n, (int64_t[]){1, 1, 1}, 3)),
                             "axis", 0);
     return rows_from(g, NODE(n, "Expand", bias, shape), 3, first, count, columns);
@@ -303,6 +319,11 @@ static void find_keys(group_query *g, attention_parts *p) {
     p->v = g->present[1] = present(g, g->v, IN_PAST_VALUE, IN_V_SCALE, OUT_PRESENT_VALUE);
     if (g->bits) p->k = dequantised(g, p->k, IN_K_SCALE), p->v = dequantised(g, p->v, IN_V_SCALE);
     if (!g->end) return;
+    if (is_single_row(g)) {
+        p->valid = g->next_end, p->start = NODE(g->n, "Sub", g->next_end, one_int(g->n, 1));
+        if (p->mask) p->mask = slid_bias(g);
+        return;
+    }
     g->present[0] = slid(g, g->present[0], IN_PAST_KEY);
     g->present[1] = slid(g, g->present[1], IN_PAST_VALUE);
     p->valid = NODE(g->n, "Add", g->end, g->rows), p->start = g->end;

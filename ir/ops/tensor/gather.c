@@ -360,6 +360,16 @@ static void tensor_scatter_infer(node *n) {
     infer_same(n, 0, 0);
 }
 
+// The cache's element at index; with an input `leaving` (int64[b], of decompositions only) that many rows further on, if there is one.
+static expr *cache_element(lowering *l, node *n, kernel *k, buffer *cache, int axis, expr **index) {
+    expr *kept = x_read(k, cache, index), *from[MAX_RANK];
+    if (!node_in(n, 3)) return kept;
+    memcpy(from, index, sizeof from);
+    expr *leaving = x_bin(k, X_MAX, x_read(k, lower_in(l, n, 3), index), x_i64(k, 0));
+    from[axis] = x_add(k, index[axis], leaving);
+    return x_read_guarded(k, cache, from, x_inside(k, from[axis], cache->dims[axis]), kept);
+}
+
 // out[b, .., i, ..] = the update at i - write_indices[b] (modulo the cache's size if circular) if that is in
 // range, else the cache's element
 static void tensor_scatter_lower(lowering *l, node *n) {
@@ -379,8 +389,8 @@ static void tensor_scatter_lower(lowering *l, node *n) {
     else start = x_bin(k, X_MOD, start, x_dim(k, size));
     from[axis] = x_sub(k, index[axis], start);
     if (is_circular(n)) from[axis] = x_bin(k, X_MOD, from[axis], x_dim(k, size));
-    expr *inside = x_inside(k, from[axis], length);
-    stage_write(k, s, out, index, x_read_guarded(k, update, from, inside, x_read(k, cache, index)));
+    expr *inside = x_inside(k, from[axis], length), *kept = cache_element(l, n, k, cache, axis, index);
+    stage_write(k, s, out, index, x_read_guarded(k, update, from, inside, kept));
 }
 
 OPERATOR(TensorScatter, .infer = tensor_scatter_infer, .lower = tensor_scatter_lower);
