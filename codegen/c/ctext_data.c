@@ -51,7 +51,7 @@ bool cdata_has_non_finite(cmod *m, const ldata *d) {
     dtype t = element_type(d);
     int size = dtype_bits(t) / 8;
     uint8_t *chunk = arena_alloc(m->arena, CHUNK);
-    if (!is_real(t)) return false;
+    if (!is_real(t) || d->variable) return false;
     for (int64_t at = 0; at < d->bytes; at += CHUNK) {
         int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
         ldata_copy(d, at, chunk, n);
@@ -119,11 +119,26 @@ static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const si
     arena_destroy(a);
 }
 
+static const char *macro_of(cmod *m, const char *name) {
+    char *macro = arena_strdup(m->arena, name);
+    for (char *c = macro; *c; c++) *c = (char)toupper((unsigned char)*c);
+    return macro;
+}
+
+// Memory in a section. Its macro can be defined by programs, too.
+static void write_variable(cmod *m, const ldata *d, const sink *out) {
+    const char *macro = macro_of(m, d->name);
+    sink_add(out,
+             arena_printf(m->arena,
+                          "#ifndef %s\n#define %s __attribute__((section(\"%s\"), aligned(%d)))\n#endif\n"
+                          "static %s uint8_t %s[%lld];\n\n",
+                          macro, macro, d->section, d->align, macro, d->name, (long long)d->bytes));
+}
+
 // NAME_CONST, which programs for other compilers define themselves.
 static const char *section_macro(cmod *m, const ldata *d, const sink *out) {
     if (m->section_macro) return m->section_macro;
-    char *macro = arena_printf(m->arena, "%s_CONST", m->m->name);
-    for (char *c = macro; *c; c++) *c = (char)toupper((unsigned char)*c);
+    const char *macro = macro_of(m, arena_printf(m->arena, "%s_CONST", m->m->name));
     sink_add(out,
              arena_printf(m->arena, "#ifndef %s\n#define %s __attribute__((section(\"%s\")))\n#endif\n\n",
                           macro, macro, d->section));
@@ -131,6 +146,10 @@ static const char *section_macro(cmod *m, const ldata *d, const sink *out) {
 }
 
 void cdata_write(cmod *m, const ldata *d, const sink *out) {
+    if (d->variable) {
+        write_variable(m, d, out);
+        return;
+    }
     dtype t = element_type(d);
     bool bits = map_get(&m->by_bits, d->name) != NULL, cuda = m->dialect == DIALECT_CUDA;
     int64_t n = d->bytes / (dtype_bits(t) / 8);

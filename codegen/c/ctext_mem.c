@@ -55,7 +55,7 @@ static cptr symbol_ptr(cfn *c, const ins *x) {
     const ldata *d = map_get(&c->mod->data, x->name);
     if (map_get(&c->mod->funcs, x->name)) return (cptr){.kind = PTR_FUNC};
     if (!d) return byte_ptr(false);
-    return cptr_of_dtype(d->dtype == DT_NONE ? DT_U8 : d->dtype, true);
+    return cptr_of_dtype(d->dtype == DT_NONE ? DT_U8 : d->dtype, !d->variable);
 }
 
 cptr cptr_of(cfn *c, const ins *x) {

@@ -141,7 +141,7 @@ static writer write_descriptor(const build *b, const program *p, const build_opt
     d.metadata = add_metadata(&w, m);
     d.ndims = (uint32_t)io->ndims;
     d.workspace_align = (uint32_t)b->align;
-    d.workspace_bytes = dim_is_const(b->workspace) ? dim_value(b->workspace) : -1;
+    d.workspace_bytes = dim_is_const(b->plan.workspace) ? dim_value(b->plan.workspace) : -1;
     while ((w.fixed.n + w.strings.n) % 8) text_addn(&w.strings, "", 1);
     d.bytes = (uint32_t)(w.fixed.n + w.strings.n);
     put(&w, 0, &d, sizeof d);

@@ -143,6 +143,12 @@ static void add_context(example *e) {
 
 static void add_workspace(example *e) {
     const interface *io = e->io;
+    for (int j = 0; j < io->pools.n; j++)
+        if (!io->pools.at[j].pool->section)
+            text_printf(&e->t,
+                        "    static _Alignas(%s_WORKSPACE_ALIGN) unsigned char pool_%s[%s_BYTES + 1];\n",
+                        io->macro, io->pools.at[j].name, io->pools.at[j].macro);
+    if (io->pools.n) return;
     if (dim_is_const(e->b->workspace)) {
         text_printf(
             &e->t,
@@ -159,6 +165,15 @@ static void add_workspace(example *e) {
         text_printf(&e->t, "%s%lld", j ? ", " : "", (long long)e->inputs->sizes[j]);
     text_printf(&e->t, ");\n    void *workspace = aligned_alloc(%s_WORKSPACE_ALIGN, workspace_size);\n",
                 io->macro);
+}
+
+static void add_pools(example *e) {
+    for (int j = 0; j < e->io->pools.n; j++) {
+        const io_pool *x = &e->io->pools.at[j];
+        if (!x->pool->section)
+            text_printf(&e->t, "        .%s = pool_%s, .%s = sizeof pool_%s,\n", x->name, x->name, x->size,
+                        x->name);
+    }
 }
 
 // Of one element of an output, and of a value in memory.
@@ -217,9 +232,8 @@ static void add_print_value(example *e) {
 
 static void add_run(example *e) {
     const interface *io = e->io;
-    text_printf(&e->t,
-                "    int failed = %s_run(%s&in, &out, workspace, workspace_size);\n    if (failed) {\n",
-                io->name, io->opens ? "context, " : "");
+    text_printf(&e->t, "    int failed = %s_run(%s&in, &out, %s);\n    if (failed) {\n", io->name,
+                io->opens ? "context, " : "", io->pools.n ? "NULL, 0" : "workspace, workspace_size");
     if (io->messages)
         text_printf(&e->t, "        fprintf(stderr, \"%s_run: %%d: %%s\\n\", failed, out.%s);\n", io->name,
                     io->message);
@@ -252,9 +266,11 @@ void example_main(arena *a, const build *b, const example_inputs *inputs, const 
                    "workspace each.\n");
     add_context(&e);
     add_workspace(&e);
-    text_printf(&e.t, "\n    %s_in in = {%s", io->name, io->nin ? "\n" : "0};\n");
+    bool members = io->nin || io->callers;
+    text_printf(&e.t, "\n    %s_in in = {%s", io->name, members ? "\n" : "0};\n");
     add_members(&e, io->in, io->nin, "in");
-    text_printf(&e.t, "%s    %s_out out = {\n", io->nin ? "    };\n" : "", io->name);
+    add_pools(&e);
+    text_printf(&e.t, "%s    %s_out out = {\n", members ? "    };\n" : "", io->name);
     add_members(&e, io->out, io->nout, "out");
     text_add(&e.t, "    };\n");
     add_run(&e);

@@ -172,6 +172,23 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }
 
+static void pool_sizes(header *h) {
+    for (int j = 0; j < h->io->pools.n; j++) {
+        const io_pool *x = &h->io->pools.at[j];
+        if (!x->pool->section) text_printf(&h->t, "    int64_t %s; // size of %s\n", x->size, x->name);
+    }
+}
+
+static int pool_members(header *h) {
+    for (int j = 0; j < h->io->pools.n; j++) {
+        const io_pool *x = &h->io->pools.at[j];
+        if (!x->pool->section)
+            text_printf(&h->t, "    void *%s; // memory: %s_BYTES bytes, aligned to %s_WORKSPACE_ALIGN\n",
+                        x->name, x->macro, h->io->macro);
+    }
+    return h->io->callers;
+}
+
 static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     const char *kind = output ? "out" : "in";
     bool message = output && h->io->messages;
@@ -179,6 +196,7 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     text_printf(&h->t, "typedef struct %s_%s {\n", h->io->name, kind);
     for (int j = 0; j < n; j++)
         if (!output || !all[j].state) dim_members(h, &all[j], output);
+    if (!output) pool_sizes(h);
     for (int j = 0; j < n; j++) {
         if (output && all[j].state) continue;
         pointer_member(h, &all[j], output);
@@ -190,6 +208,7 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
                     "    int64_t *%s; // size of the states along axis %d, 0 to %lld: the run adds to it\n",
                     g->name, g->axis, (long long)h->io->out[g->output].room);
     }
+    if (!output) members += pool_members(h);
     if (!output && h->io->hook_user) {
         text_printf(&h->t, "    void *%s; // passed to the hook\n", h->io->hook_user);
         members++;
@@ -251,9 +270,9 @@ static void workspace_use(header *h, const program *p) {
     memory_uses peaks = memory_peaks(h->arena, p, &h->b->plan);
     patch_loops patches = memory_patches(h->arena, p);
     if (peaks.n && peaks.at[0].kernel)
-        text_printf(&h->t, "// Most of the workspace, %lld bytes, is in use at kernel %d, %s.\n",
-                    (long long)peaks.at[0].bytes, peaks.at[0].kernel->id,
-                    comment_text(h->arena, peaks.at[0].kernel->name));
+        text_printf(&h->t, "// Most of the %s, %lld bytes, is in use at kernel %d, %s.\n",
+                    h->io->pools.n ? "memory in pools" : "workspace", (long long)peaks.at[0].bytes,
+                    peaks.at[0].kernel->id, comment_text(h->arena, peaks.at[0].kernel->name));
     for (int j = 0; j < patches.n; j++) {
         const patch_loop *l = &patches.at[j];
         text_printf(&h->t, "// Kernels %d to %d run in %lld steps of %lld row%s.\n", l->first, l->last,
@@ -284,6 +303,40 @@ static void workspace(header *h) {
     for (int j = 0; j < io->symbols.n; j++)
         text_printf(&h->t, "%sint64_t %s", j ? ", " : "", io->arguments[j]);
     text_add(&h->t, io->symbols.n ? ");\n" : "void);\n");
+}
+
+// What lies in a pool, on microcontrollers.
+static void pool_contents(header *h, int pool) {
+    const memory_plan *plan = &h->b->plan;
+    if (h->b->nversions || !h->b->module->target->freestanding) return;
+    for (int j = 0; j < plan->allocations.n; j++) {
+        const allocation *m = &plan->allocations.at[j];
+        if (m->pool != pool) continue;
+        text name = {.arena = h->arena};
+        text_add_short(&name, m->buffer ? m->buffer->name : m->kernel->name);
+        text_printf(&h->t, "//   %lld to %lld: %s%s\n", (long long)dim_value(m->offset),
+                    (long long)(dim_value(m->offset) + dim_value(m->size) - 1),
+                    m->buffer ? "" : "scratch memory of ", comment_text(h->arena, text_str(&name)));
+    }
+}
+
+static void pools(header *h) {
+    for (int j = 0; j < h->io->pools.n; j++) {
+        const io_pool *x = &h->io->pools.at[j];
+        text_printf(&h->t, "// Pool '%s' of %lld bytes, %s %s: what is in use of it.\n", x->pool->name,
+                    (long long)x->pool->bytes, x->pool->section ? "in section" : "which callers pass as",
+                    x->pool->section ? x->pool->section : x->name);
+        pool_contents(h, j);
+        text_printf(&h->t, "#define %s_BYTES %lld\n", x->macro, (long long)x->bytes);
+    }
+}
+
+static const char *thread_rule(const interface *io) {
+    if (io->callers < io->pools.n)
+        return "One run at a time: runs use the same memory, the pools in sections.";
+    if (io->pools.n)
+        return "Thread-safe, provided that each thread has its own pools; the workspace may be NULL.";
+    return "Thread-safe, provided that each thread has its own workspace.";
 }
 
 static void stack(header *h) {
@@ -349,15 +402,16 @@ static void functions(header *h, const program *p) {
     const interface *io = h->io;
     workspace_use(h, p);
     workspace(h);
+    pools(h);
     stack(h);
     real_time_macro(h);
     output_dims(h);
     context_functions(h);
-    text_printf(
-        &h->t,
-        "\n// Returns 0 or an onnxc_status. Thread-safe, provided that each thread has its own workspace.\n"
-        "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
-        io->name, io->context ? "const onnxc_context *context, " : "", io->name, io->name);
+    text_printf(&h->t,
+                "\n// Returns 0 or an onnxc_status. %s\n"
+                "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
+                thread_rule(io), io->name, io->context ? "const onnxc_context *context, " : "", io->name,
+                io->name);
     if (!io->generic) return;
     text_printf(
         &h->t,

@@ -347,7 +347,7 @@ static void add_messages(host_builder *a) {
 static void plan_device(host_builder *a, dim *const *scratch, int64_t bounded) {
     enum { DEVICE_ALIGN = 256 };
     dim *host = a->plan.workspace;
-    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded, NULL);
+    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded, NULL, NULL);
     a->plan.scratch_offset = device.scratch_offset;
     a->plan.in_place = device.in_place;
     a->p->workspace = host;
@@ -378,7 +378,8 @@ static void plan_program(host_builder *a) {
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
     for (int j = 0; j < n; j++)
         if (!j || !has_bf16_unit(a->variants[j])) store_rounded(p, a->variants[j]);
-    a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded, &a->overlaps);
+    a->plan =
+        plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded, &a->overlaps, a->o->pools);
     if (a->gpu) plan_device(a, scratch, bounded);
     refuse_system(a, t);
     find_heap(a, t);
@@ -425,6 +426,7 @@ static void find_parts(host_builder *a) {
 // The workspace of the version that runs, in dims of the main program.
 static void join_workspaces(host_builder *a) {
     dim *all = NULL;
+    if (a->io->pools.n) return;
     for (int j = a->o->nversions - 1; j >= 0; j--) {
         const version *v = &a->o->versions[j];
         dim *own = dim_in_table(a->p->dims, v->plan.workspace);
@@ -487,6 +489,7 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     a->generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
     a->result = result;
     a->io = result->io = interface_new(p, o->name ? o->name : "model", t, a->generic, o->capacities);
+    interface_add_pools(a->io, p->arena, o->pools);
     interface_add_extras(a->io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(a, t));
     a->m = result->module = lmodule_new(arena, a->io->name, t);
     a->align = result->align = t->freestanding ? 16 : 64;
@@ -508,6 +511,7 @@ lmodule *host_schedule(host_builder *a) {
 void host_plan(host_builder *a) {
     for (int j = 0; j < a->parts.n; j++) plan_program(a->parts.at[j]);
     lfuncs_separate(a->m);
+    measure_pools(a);
     for (int j = 0; j < a->o->nversions; j++) a->o->versions[j].plan = a->parts.at[j]->plan;
 }
 
@@ -515,10 +519,11 @@ build *host_write(host_builder *a) {
     bool parts = a->parts.at[0] != a;
     if (parts) write_versions(a);
     else if (a->o->gpu_program) write_both(a);
-    a->result->workspace = a->plan.workspace;
+    a->result->workspace = a->io->pools.n ? dim_const(a->p->dims, 0) : a->plan.workspace;
     a->result->plan = a->plan;
     write_entries(a, parts || a->o->gpu_program ? NULL : a->h, a->nvariants);
     add_messages(a);
+    reserve_pools(a);
     if (a->generic) descriptor_add(a->result, a->p, a->o);
     check_symbols(a);
     a->result->real_time = real_time_find(a);

@@ -44,6 +44,7 @@ typedef struct build_options {
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights;       // name of the weights file; NULL: the object contains the constants
     const char *const_section; // of the constants; NULL: that of read-only data
+    const memory_pools *pools; // instead of a workspace; NULL: none
     version *versions;         // run instead of the main program, which then only defines the interface
     int nversions;
     const size_rule *rules;
@@ -61,7 +62,7 @@ typedef struct placed_weights {
 typedef struct build {
     lmodule *module;
     interface *io;
-    dim *workspace; // bytes
+    dim *workspace; // bytes, of the typed interface
     memory_plan plan;
     VEC(placed_weights) weights; // contents of the weights file, after its head
     int64_t weights_bytes;       // size of the weights file; 0: none

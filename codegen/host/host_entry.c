@@ -283,7 +283,8 @@ static void check_arguments(host *h) {
         if (io->out[i].data_sized || io->out[i].state) continue;
         check_pointer(h, true, i);
     }
-    check_workspace(h);
+    if (!passes_pools(h->builder)) check_workspace(h);
+    else if (h->in) check_pool_members(h);
 }
 
 // ---------------------------------------------------------------- the run
@@ -341,6 +342,7 @@ static void run_body(host *h) {
     lbuild *b = &h->b;
     check_tiles(h);
     check_arguments(h);
+    load_pools(h);
     compute_offsets(h);
     host_variables(h);
     make_task_arrays(h);
@@ -543,6 +545,21 @@ static void store_results(host *h, ins *dims, ins *message) {
     set_message_member(h, lb_load(b, lt_ptr(), message, idx(h, 0), 0));
 }
 
+// The function with an array of the pools' addresses as workspace, which both entries call.
+static const char *pools_function(const host_builder *a) {
+    return arena_printf(a->arena, "%s_run_pools", a->io->name);
+}
+
+static void write_pools_generic(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t};
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_run_generic", a->io->name), true, i32(), "int");
+    flat_params(&h);
+    check_workspace(&h);
+    ins *args[] = {
+        h.data, h.dims, h.capacity, split_workspace(&h), h.size, f->params.at[FLAT_PARAMS - 1].value};
+    lb_return(&h.b, lb_call(&h.b, i32(), pools_function(a), FLAT_PARAMS, args));
+}
+
 static void write_typed_run(host_builder *a, const target *t) {
     host h = {.builder = a, .t = t};
     lbuild *b = &h.b;
@@ -557,10 +574,17 @@ static void write_typed_run(host_builder *a, const target *t) {
         message = named_local(b, "message", LK_PTR, 1);
         lb_store(b, message, idx(&h, 0), lb_null(b), 0);
     }
+    bool pools = passes_pools(a);
+    if (pools) {
+        h.says_in_out = io->messages;
+        h.message = io->messages ? message : NULL;
+        check_pool_members(&h);
+    }
     fill_arrays(&h, data, dims, capacity);
     fill_extras(&h, data);
-    ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
-    ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), FLAT_PARAMS, args);
+    ins *args[] = {data, dims, capacity, pools ? pool_array(&h) : h.workspace, h.size, message};
+    const char *run = pools ? pools_function(a) : arena_printf(a->arena, "%s_run_generic", io->name);
+    ins *result = lb_call(b, i32(), run, FLAT_PARAMS, args);
     store_results(&h, dims, message);
     if (io->growths.n) {
         ins *done = lb_if(b, lb_cmp(b, L_EQ, result, lb_int(b, i32(), ONNXC_OK)));
@@ -600,7 +624,7 @@ static void write_workspace_bytes(host_builder *a, const target *t) {
         for (int j = 0; j < io->symbols.n; j++)
             values[j] = add_param(f, io->arguments[j], i64(), LK_VOID, DT_I64, true, NULL);
     if (dim_is_const(a->plan.workspace)) {
-        lb_return(&h.b, lb_int(&h.b, f->result, dim_value(a->plan.workspace)));
+        lb_return(&h.b, lb_int(&h.b, f->result, dim_value(a->result->workspace)));
         return;
     }
     host_bind_arguments(&h, values);
@@ -697,14 +721,24 @@ static void write_device_dispatch(host_builder *a, const target *t, const char *
     return_call(&h, device_function(a, "cpu"));
 }
 
+static void hide_function(host_builder *a, const char *name) {
+    for (int j = 0; j < a->m->funcs.n; j++)
+        if (strcmp(a->m->funcs.at[j]->name, name) == 0) a->m->funcs.at[j]->exported = false;
+}
+
 void write_entries(host_builder *a, host *variants, int n) {
-    bool structs = !a->io->generic;
-    const char *run = arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
+    bool structs = !a->io->generic, pools = !structs && passes_pools(a);
+    const char *run = pools ? pools_function(a)
+                            : arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
     const target *t = a->m->target;
     if (a->o->nversions) write_size_dispatch(a, t, run);
     else if (a->o->gpu_program) write_device_dispatch(a, t, run);
     else if (structs) write_struct_run(&variants[0], run, true);
     else write_flat_runs(a, variants, n, run, true);
+    if (pools) {
+        hide_function(a, run);
+        write_pools_generic(a, t);
+    }
     if (!structs) {
         write_typed_run(a, t);
         write_workspace_generic(a, t);

@@ -70,6 +70,7 @@ typedef struct host {
     ins *data, *dims, *capacity;
     ins *in, *out;
     ins *workspace, *size;
+    ins **pools;                        // by number: their addresses; NULL: memory is in the workspace
     ins *context, *weights, *hook_user; // NULL: the model has none
     ins *message;                       // receives the address of a message; NULL: messages are dropped
     map atoms;                          // dim id -> value; the variable of an opaque dim
@@ -172,6 +173,14 @@ void call_parallel(host *h, const kernel_code *c, ins *scratch);
 void make_library_arrays(host *h);
 void library_step(host *h, const step *s);
 void release_made(host *h);
+// host_pools.c
+void measure_pools(host_builder *a);      // once memory is planned
+bool passes_pools(const host_builder *a); // callers do
+void load_pools(host *h);                 // their addresses
+void check_pool_members(host *h);         // members of NAME_in
+ins *pool_array(host *h);                 // of addresses, from NAME_in
+ins *split_workspace(host *h);            // likewise, one after the other in the workspace
+void reserve_pools(host_builder *a);      // in sections
 // host_gpu.c
 void prepare_gpu(host *h);
 void begin_gpu(host *h); // inside the loop that failures leave

@@ -20,7 +20,10 @@ static ins *root_pointer(host *h, const buffer *b) {
         if (on_heap(b)) return lb_get(l, h->heap[b->id]);
         if (!b->offset)
             diag_defect(h->builder->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
-        return lb_offset(l, b->space == SPACE_DEVICE ? h->device : h->workspace,
+        return lb_offset(l,
+                         b->space == SPACE_DEVICE ? h->device
+                         : h->pools               ? h->pools[b->pool]
+                                                  : h->workspace,
                          h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
     case BUF_LOCAL: break;
     }
@@ -117,7 +120,8 @@ static ins *scratch_pointer(host *h, const kernel *k) {
     if (h->builder->scratch[k->id]) return buffer_pointer(h, h->builder->scratch[k->id]);
     ins *place = h->scratch[k->id];
     if (!place) place = index_const(h, dim_value(h->builder->plan.scratch_offset[k->id]));
-    return lb_offset(&h->b, h->gpu_run ? h->device : h->workspace, place, 1);
+    ins *memory = h->pools ? h->pools[h->builder->plan.scratch_pool[k->id]] : h->workspace;
+    return lb_offset(&h->b, h->gpu_run ? h->device : memory, place, 1);
 }
 
 static void kernel_step(host *h, const step *s) {

@@ -212,6 +212,22 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     return io;
 }
 
+void interface_add_pools(interface *io, arena *a, const memory_pools *pools) {
+    for (int j = 0; pools && j < pools->n; j++) {
+        const memory_pool *x = &pools->at[j];
+        io_pool p = {.pool = x, .macro = arena_printf(a, "%s_POOL_%s", io->macro, upper(a, x->name))};
+        if (x->section) {
+            p.name = arena_printf(a, "%s_pool_%s", io->name, x->name);
+        } else {
+            p.name = take_name(a, &io->members, member_name(a, x->name, "pool"));
+            p.size = take_name(a, &io->members, arena_printf(a, "%s_bytes", p.name));
+            p.pointer_slot = io->in_pointers++, p.size_slot = io->in_int64s++;
+            io->callers++;
+        }
+        VEC_PUSH(a, &io->pools, p);
+    }
+}
+
 void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens) {
     io->context = context;
     io->opens = opens;

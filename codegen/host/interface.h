@@ -6,6 +6,7 @@
 #include "codegen/c/cname.h"
 #include "ir/kernel/program.h"
 #include "ir/target.h"
+#include "passes/memory/memory_plan.h"
 
 typedef struct io_tensor {
     const buffer *buffer;
@@ -35,6 +36,14 @@ typedef struct io_growth {
     int pointer_slot;
 } io_growth;
 
+// A pool of the caller's has members for its address and its size, another one a symbol.
+typedef struct io_pool {
+    const memory_pool *pool;
+    const char *name, *size, *macro; // of the member or symbol, of the member, of macros
+    int pointer_slot, size_slot;     // numbers of these members
+    int64_t bytes;                   // in use, once memory is planned
+} io_pool;
+
 typedef struct interface {
     const char *name, *macro; // prefix of all symbols, of all macros
     int nin, nout;
@@ -54,8 +63,12 @@ typedef struct interface {
     bool opens;            // NAME_open exists
     const char *hook_user; // member of NAME_in for the hook; NULL: no hook
     map members;           // names of members in use
+    VEC(io_pool) pools;    // none: memory is in the workspace
+    int callers;           // pools among them that callers pass
 } interface;
 
+// Before the extras.
+void interface_add_pools(interface *io, arena *a, const memory_pools *pools);
 void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens);
 // capacities: all outputs whose size is not constant have one, not only those whose size depends on data.
 interface *interface_new(const program *p, const char *name, const target *t, bool generic, bool capacities);

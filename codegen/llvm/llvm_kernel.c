@@ -134,7 +134,7 @@ const char *emission_key(const emit *e) {
     add(&h, facts, sizeof facts);
     for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {
         const ldata *d = e->m->data.at[i];
-        int64_t shape[] = {d->bytes, d->align, d->exported};
+        int64_t shape[] = {d->bytes, d->align, d->exported, d->variable};
         add_string(&h, d->name);
         add(&h, shape, sizeof shape);
     }

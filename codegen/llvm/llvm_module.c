@@ -194,9 +194,13 @@ static bool is_inline_data(const emit *e, const ldata *d) {
 static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
     LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_I8], (uint64_t)d->bytes);
     LLVMValueRef v = LLVMAddGlobal(e->module, type, d->name);
-    LLVMSetGlobalConstant(v, 1);
+    LLVMSetGlobalConstant(v, !d->variable);
     LLVMSetAlignment(v, (unsigned)(d->align ? d->align : 1));
-    if (large) LLVMSetSection(v, ".lrodata"); // 64-bit addresses
+    if (d->variable && e->kind != EMIT_OBJECT && e->kind != EMIT_LOADABLE) {
+        LLVMSetInitializer(v, LLVMConstNull(type));
+        LLVMSetSection(v, d->section);
+    }
+    if (large && !d->variable) LLVMSetSection(v, ".lrodata"); // 64-bit addresses
     if (e->kind == EMIT_LOADABLE) return v;
     // Code for Windows would expect exported data in a DLL; COFF itself has no visibility.
     if (!d->exported || e->m->target->format == OBJECT_COFF) LLVMSetVisibility(v, LLVMHiddenVisibility);

@@ -111,7 +111,7 @@ static const void *data_address(arena *a, const ldata *d) {
     if (d->bytes_or_null && (uintptr_t)d->bytes_or_null % align == 0) return d->bytes_or_null;
     char *block = arena_alloc(a, (size_t)d->bytes + align);
     char *at = block + (align - (uintptr_t)block % align) % align;
-    ldata_copy(d, 0, at, d->bytes);
+    if (!d->variable) ldata_copy(d, 0, at, d->bytes);
     return at;
 }
 

@@ -192,10 +192,12 @@ static void add_data(elf_object *o, const lmodule *m, text *names, text *section
         const char *in = d->section ? d->section
                          : large    ? ".lrodata"
                                     : ".rodata",
-                   *name = arena_printf(o->arena, "%s.%s", in, d->name);
+                   *name = d->variable ? in : arena_printf(o->arena, "%s.%s", in, d->name);
         Elf64_Shdr s = {.sh_name = elf_add_string(o, section_names, name),
-                        .sh_type = SHT_PROGBITS,
-                        .sh_flags = SHF_ALLOC | (large ? LARGE_FLAG : 0),
+                        .sh_type = d->variable ? SHT_NOBITS : SHT_PROGBITS,
+                        .sh_flags = SHF_ALLOC | (d->variable ? SHF_WRITE
+                                                 : large     ? LARGE_FLAG
+                                                             : 0),
                         .sh_size = (uint64_t)d->bytes,
                         .sh_addralign = (uint64_t)(d->align > 0 ? d->align : 1)};
         Elf64_Sym y = {.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),

@@ -11,11 +11,19 @@
 enum { PATCH_TRIALS = 6, LEAST_SAVING = 16, KERNELS_SHOWN = 5, PARTS_SHOWN = 20 };
 
 // ---------------------------------------------------------------- patches
+// -1: none.
+static int64_t memory_limit(pipeline *p) {
+    memory_pools pools = options_pools(p->arena, p->options);
+    int64_t sum = pools.n ? 0 : options_max_workspace(p->options);
+    for (int j = 0; j < pools.n; j++) sum += pools.at[j].bytes;
+    return sum;
+}
+
 // Kernels run in patches only if the workspace is too large otherwise. The pass knows neither the scratch memory of kernels nor
 // where results overlap operands: what the workspace exceeds the limit by is added to what the pass is to save,
 // at least a 16th.
 void choose_patches(pipeline *p, goal g) {
-    int64_t most = options_max_workspace(p->options), target = most, best = INT64_MAX;
+    int64_t most = memory_limit(p), target = most, best = INT64_MAX;
     if (most < 0) return;
     p->patched_to = most ? most : 1;
     if (several_sizes(p) || source_is_program(p->source) || g < GOAL_LOOPS) return;
@@ -32,13 +40,16 @@ void choose_patches(pipeline *p, goal g) {
 }
 
 // ---------------------------------------------------------------- workspace
-static void add_live(text *t, const memory_plan *plan, int step) {
+// pools: that they are in; NULL: one workspace
+static void add_live(text *t, const memory_plan *plan, int step, const memory_pools *pools) {
     for (int j = 0; j < plan->allocations.n; j++) {
         const allocation *m = &plan->allocations.at[j];
         if (step < m->first || step > m->last) continue;
         text_printf(t, "\n  %12s      ", dim_text(t->arena, m->size));
         if (m->buffer) text_add_short(t, m->buffer->name);
         else text_add(t, "scratch memory of the kernel");
+        if (pools && m->pool == pools->n) text_add(t, " (fits no pool)");
+        else if (pools) text_printf(t, " (%s)", pools->at[m->pool].name);
     }
 }
 
@@ -53,7 +64,7 @@ static const char *workspace_table(arena *a, const program *p, const memory_plan
         text_printf(&t, "\n  %12lld  ", (long long)all.at[j].bytes);
         if (all.at[j].kernel) text_printf(&t, "%d ", all.at[j].kernel->id);
         text_add_short(&t, all.at[j].kernel ? all.at[j].kernel->name : "a step that is not a kernel");
-        add_live(&t, plan, all.at[j].step);
+        add_live(&t, plan, all.at[j].step, NULL);
     }
     if (over > KERNELS_SHOWN)
         text_printf(&t, "\n  and %d more kernel%s with more than %lld bytes", over - KERNELS_SHOWN,
@@ -86,6 +97,58 @@ void check_workspace(pipeline *p) {
     for (int j = 0; j < p->versions.n; j++)
         check_part(p, p->versions.at[j].label, p->versions.at[j].program, &p->versions.at[j].plan);
     if (!p->versions.n) check_part(p, NULL, p->program, &p->build->plan);
+    diag_check(p->diag);
+}
+
+// ---------------------------------------------------------------- pools
+static bool lacks_room(const memory_plan *plan, int step, int pools) {
+    for (int j = 0; j < plan->allocations.n; j++) {
+        const allocation *m = &plan->allocations.at[j];
+        if (m->pool == pools && m->first <= step && step <= m->last) return true;
+    }
+    return false;
+}
+
+// The kernels with most memory among those at which some of it fits no pool.
+static const char *pool_table(arena *a, const program *p, const memory_plan *plan,
+                              const memory_pools *pools) {
+    text t = {.arena = a};
+    memory_uses all = memory_peaks(a, p, plan);
+    text_add(&t, "         bytes  kernel, and what is in memory");
+    for (int j = 0, shown = 0; j < all.n && shown < KERNELS_SHOWN; j++) {
+        if (!lacks_room(plan, all.at[j].step, pools->n)) continue;
+        text_printf(&t, "\n  %12lld  ", (long long)all.at[j].bytes);
+        if (all.at[j].kernel) text_printf(&t, "%d ", all.at[j].kernel->id);
+        text_add_short(&t, all.at[j].kernel ? all.at[j].kernel->name : "a step that is not a kernel");
+        add_live(&t, plan, all.at[j].step, pools);
+        shown++;
+    }
+    return text_str(&t);
+}
+
+static void check_pools_of(pipeline *p, const char *label, const program *of, const memory_plan *plan) {
+    memory_pools pools = options_pools(p->arena, p->options);
+    const char *version = label ? arena_printf(p->arena, " for %s", label) : "";
+    text sizes = {.arena = p->arena};
+    for (int j = 0; j < pools.n; j++)
+        text_printf(&sizes, "%s%lld of %lld bytes of '%s'", j ? ", " : "", (long long)plan->pool_bytes[j],
+                    (long long)pools.at[j].bytes, pools.at[j].name);
+    if (plan->unbounded) {
+        diag_hint(p->diag, "--dim NAME=N or NAME=MIN:MAX bounds a size");
+        diag_error(p->diag, NULL, "--pool: the size of '%s'%s has no bound", plan->unbounded, version);
+    } else if (plan->pool_bytes[pools.n]) {
+        diag_table(p->diag, pool_table(p->arena, of, plan, &pools));
+        diag_error(p->diag, NULL,
+                   "--pool: the pools%s are too small: temporaries take %s, and %lld bytes fit none", version,
+                   text_str(&sizes), (long long)plan->pool_bytes[pools.n]);
+    }
+}
+
+void check_pools(pipeline *p) {
+    if (!p->options->pools.n) return;
+    for (int j = 0; j < p->versions.n; j++)
+        check_pools_of(p, p->versions.at[j].label, p->versions.at[j].program, &p->versions.at[j].plan);
+    if (!p->versions.n) check_pools_of(p, NULL, p->program, &p->build->plan);
     diag_check(p->diag);
 }
 
@@ -136,6 +199,7 @@ static int64_t find_parts(pipeline *p, bytes object, parts *all, int64_t *code) 
     if (sum > *code) VEC_PUSH(p->arena, all, (part){"tables of the code generator", sum - *code, false});
     for (int j = 0; j < p->loops->data.n; j++) {
         const ldata *x = p->loops->data.at[j];
+        if (x->variable) continue;
         VEC_PUSH(p->arena, all, (part){x->name, x->bytes, false});
         sum += x->bytes;
     }

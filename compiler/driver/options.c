@@ -8,6 +8,7 @@
 #include "compiler/driver/pass_run.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define AT(field)           offsetof(options, field)
 #define OUTPUT              "Output"
@@ -69,6 +70,10 @@ const option compile_options[] = {
      "with a table of what takes the space if that is not enough"},
     {"--max-flash", NULL, "BYTES", OPT_TEXT, AT(max_flash), TARGET,
      "most bytes of code and constants; fail with a table of what takes the space if the model needs more"},
+    {"--pool", NULL, "NAME=BYTES[@SECTION]", OPT_LIST, AT(pools), TARGET,
+     "memory for temporaries instead of one workspace, such as tightly coupled memory; may be repeated, the "
+     "fastest "
+     "first; the caller passes it, or it is in SECTION of the object"},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
      "libonnxc-rt.a for the target; default: the one installed with onnxc", .incidental = true},
 
@@ -348,6 +353,41 @@ static void check_bytes(diag *d, const char *option, const char *said) {
         diag_error(d, NULL, "%s=%s: expected bytes, such as 6000, 6K, 6KiB or 1MiB", option, said);
 }
 
+memory_pools options_pools(arena *a, const options *o) {
+    memory_pools all = {0};
+    for (int i = 0; i < o->pools.n; i++) {
+        const char *s = o->pools.at[i], *size = strchr(s, '='), *section = size ? strchr(size, '@') : NULL;
+        memory_pool p = {.name = arena_strndup(a, s, size ? (size_t)(size - s) : strlen(s)), .bytes = -1};
+        if (section) p.section = section + 1;
+        if (size)
+            p.bytes =
+                parse_bytes(section ? arena_strndup(a, size + 1, (size_t)(section - size - 1)) : size + 1);
+        VEC_PUSH(a, &all, p);
+    }
+    return all;
+}
+
+static bool is_section(const char *s) { return *s && strspn(s, SECTION_CHARACTERS) == strlen(s); }
+
+static void check_pools(arena *a, diag *d, const options *o) {
+    memory_pools all = options_pools(a, o);
+    for (int i = 0; i < all.n; i++) {
+        const memory_pool *p = &all.at[i];
+        bool good = is_identifier(p->name) && p->bytes >= 0 && (!p->section || is_section(p->section));
+        if (!good)
+            diag_error(d, NULL,
+                       "--pool=%s: expected NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64K@.dtcm",
+                       o->pools.at[i]);
+        for (int j = 0; j < i; j++)
+            if (strcasecmp(all.at[j].name, p->name) == 0)
+                diag_error(d, NULL, "--pool=%s: there is a pool '%s' already", o->pools.at[i],
+                           all.at[j].name);
+    }
+    if (all.n && o->max_workspace)
+        diag_error(d, NULL, "--max-workspace: with --pool, the sizes of the pools are the limit");
+    missing_if(d, all.n && (options_for_gpu(o) || options_for_both(o)), "--pool with --device=cuda");
+}
+
 static void check_budgets(diag *d, const options *o) {
     const format *f = format_of_options(o);
     check_bytes(d, "--max-workspace", o->max_workspace);
@@ -416,6 +456,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_cblas(d, o);
     check_precision(d, o);
     check_budgets(d, o);
+    check_pools(a, d, o);
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);

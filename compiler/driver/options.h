@@ -3,6 +3,7 @@
 #define ONNXC_COMPILER_DRIVER_OPTIONS_H
 #include "codegen/target/targets.h"
 #include "compiler/driver/option.h"
+#include "passes/memory/memory_plan.h"
 #include "passes/rewrite/algorithm.h"
 
 typedef struct options {
@@ -12,6 +13,7 @@ typedef struct options {
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
     const char *max_workspace, *max_flash;
+    string_list pools;
     bool freestanding, debug_info, capacities, real_time;
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given
@@ -70,4 +72,5 @@ int options_level(const options *o); // 0..3; -Os and -Oz: 2
 // Bytes of --max-workspace and --max-flash; -1: not given.
 int64_t options_max_workspace(const options *o);
 int64_t options_max_flash(const options *o);
+memory_pools options_pools(arena *a, const options *o); // of --pool
 #endif

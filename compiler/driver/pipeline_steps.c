@@ -174,6 +174,17 @@ static const char *const_section(pipeline *p) {
     return s;
 }
 
+static const memory_pools *pools(pipeline *p) {
+    memory_pools *all = ARENA_NEW(p->arena, memory_pools);
+    const target *t = p->target;
+    *all = options_pools(p->arena, p->options);
+    for (int j = 0; j < all->n; j++)
+        if (all->at[j].section && !t->arch.is_text && t->format != OBJECT_ELF)
+            diag_fatal_missing(p->diag, NULL, "--pool with a section for %s is not supported by this build",
+                               t->triple);
+    return all;
+}
+
 // Schedules the kernels of the program, or of all its versions into one module.
 static void schedule_for_gpu(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
@@ -199,6 +210,7 @@ static void schedule_for_host(pipeline *p) {
                          .options_hash = options_hash(p),
                          .weights = weights_name(p->options),
                          .const_section = const_section(p),
+                         .pools = pools(p),
                          .gpu = p->gpu,
                          .gpu_program = p->gpu_program,
                          .versions = p->versions.at,
@@ -218,6 +230,7 @@ void step_memory(pipeline *p) { host_plan(p->host_builder); }
 void step_host(pipeline *p) {
     p->build = host_write(p->host_builder);
     check_workspace(p);
+    check_pools(p);
     check_real_time(p);
 }
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }

@@ -24,6 +24,7 @@ int report_parts(pipeline *p, report_part **parts) {
                                     .program = p->program,
                                     .plan = p->build ? &p->build->plan : NULL,
                                     .gpu = p->gpu_program ? NULL : p->gpu};
+    for (int j = 0; j < (n ? n : 1); j++) (*parts)[j].pools = options_pools(p->arena, p->options);
     return n ? n : 1;
 }
 
@@ -174,10 +175,20 @@ static void add_patches(text *t, const report_part *part) {
     }
 }
 
+static void add_pools(text *t, const report_part *part) {
+    for (int i = 0; i < part->pools.n; i++) {
+        const memory_pool *x = &part->pools.at[i];
+        text_printf(t, "%spool %s: %lld of %lld bytes", i ? "\n" : "", x->name,
+                    (long long)part->plan->pool_bytes[i], (long long)x->bytes);
+        if (x->section) text_printf(t, " in section %s", x->section);
+    }
+}
+
 static void add_memory(text *t, const report_part *part) {
     arena *a = t->arena;
     const memory_plan *plan = part->plan;
-    text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
+    if (part->pools.n) add_pools(t, part);
+    else text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
     if (plan->allocations.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
     memory_uses peaks = memory_peaks(a, part->program, plan);
@@ -193,7 +204,9 @@ static void add_memory(text *t, const report_part *part) {
         text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
                     m->last);
         text_add_short(t, place_name(m));
-        text_add(t, m->buffer ? "\n" : " (scratch)\n");
+        text_add(t, m->buffer ? "" : " (scratch)");
+        if (part->pools.n) text_printf(t, ", in %s", part->pools.at[m->pool].name);
+        text_add(t, "\n");
     }
 }
 

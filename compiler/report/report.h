@@ -11,6 +11,7 @@ typedef struct report_part {
     const struct memory_plan *plan; // NULL before GOAL_LOOPS
     int first_kernel;               // number of its first kernel
     const struct gpu_code *gpu;     // kernels on a GPU; NULL: on the CPU
+    memory_pools pools;             // instead of a workspace; none: there is one
 } report_part;
 int report_parts(pipeline *p, report_part **parts); // their number; the last is the most general
 

@@ -269,6 +269,20 @@ static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     }
 }
 
+static void json_pools(json *j, const report_part *part) {
+    json_open(j, "pools", '[');
+    for (int i = 0; i < part->pools.n; i++) {
+        const memory_pool *x = &part->pools.at[i];
+        json_open(j, NULL, '{');
+        json_text(j, "name", x->name);
+        if (x->section) json_text(j, "section", x->section);
+        json_int(j, "bytes", x->bytes);
+        json_int(j, "used_bytes", part->plan->pool_bytes[i]);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 static void json_memory(json *j, const report_part *part) {
     const memory_plan *plan = part->plan;
     memory_uses peaks = memory_peaks(j->out.arena, part->program, plan);
@@ -287,6 +301,7 @@ static void json_memory(json *j, const report_part *part) {
         json_close(j, '}');
     }
     if (patches.n) json_close(j, ']');
+    if (part->pools.n) json_pools(j, part);
     json_open(j, "places", '[');
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
@@ -295,6 +310,7 @@ static void json_memory(json *j, const report_part *part) {
         json_text(j, m->buffer ? "name" : "kernel", m->buffer ? m->buffer->name : m->kernel->name);
         report_dim(j, "offset", m->offset);
         report_dim(j, "bytes", m->size);
+        if (part->pools.n) json_text(j, "pool", part->pools.at[m->pool].name);
         json_int(j, "first_step", m->first);
         json_int(j, "last_step", m->last);
         json_close(j, '}');

@@ -140,7 +140,7 @@ typedef struct lfunc {
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
-// Read-only data of the module, at a symbol. The object writer writes it from its constant, bypassing the
+// Read-only data of the module, at a symbol, or memory. The object writer writes data from their constant, bypassing the
 // code generator.
 typedef struct ldata {
     const char *name;
@@ -151,6 +151,7 @@ typedef struct ldata {
     void *user;
     dtype dtype; // elements, for the C text
     bool exported;
+    bool variable;       // memory, which the object reserves and programs write
     const char *section; // of ELF objects and C; NULL: that of read-only data
 } ldata;
 void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n); // n bytes from offset

@@ -299,8 +299,8 @@ static void *data_named(linterp *in, const char *name) {
         int64_t align = d->align > 16 ? d->align : 16;
         char *p = arena_alloc(in->arena, (size_t)(d->bytes + align));
         p += -(uintptr_t)p & (uintptr_t)(align - 1);
-        ldata_copy(d, 0, p, d->bytes);
-        add_region(in, p, d->bytes, false);
+        if (!d->variable) ldata_copy(d, 0, p, d->bytes);
+        add_region(in, p, d->bytes, d->variable);
         linterp_symbol(in, name, p);
         return p;
     }

@@ -6,13 +6,16 @@
 static int by_offset(const void *a, const void *b) {
     const allocation *x = *(const allocation *const *)a, *y = *(const allocation *const *)b;
     int64_t m = dim_value(x->offset), n = dim_value(y->offset);
+    if (x->pool != y->pool) return x->pool - y->pool;
     return (m > n) - (m < n);
 }
 
 static int64_t live_at(const allocation *const *sorted, int n, int step) {
     int64_t live = 0, end = 0;
+    int pool = 0;
     for (int i = 0; i < n; i++) {
         if (step < sorted[i]->first || step > sorted[i]->last) continue;
+        if (sorted[i]->pool != pool) pool = sorted[i]->pool, end = 0;
         int64_t from = dim_value(sorted[i]->offset), to = from + dim_value(sorted[i]->size);
         if (to <= end) continue;
         live += to - (from > end ? from : end);

@@ -4,44 +4,11 @@
 // symbols:
 //
 //   offset = sum of the areas before + factor * place in the area
-#include "passes/memory/memory_plan.h"
 #include "compiler/base/round.h"
-#include "ir/kernel/uses.h"
 #include "passes/match/form.h"
+#include "passes/memory/memory_plan_impl.h"
 #include <stdlib.h>
 #include <string.h>
-
-// Another interval, with which this one lives at one step only.
-typedef struct relation {
-    const struct interval *other;
-    const overlap *how;
-    bool result; // this one is the result
-} relation;
-
-typedef struct interval {
-    const buffer *buffer; // or:
-    const kernel *kernel; // the kernel whose scratch memory it is
-    dim *size, *factor;
-    int64_t coef, at; // bytes per unit of the factor
-    live_range live;
-    struct interval *same; // shares the memory of this one
-    VEC(relation) related; // intervals that may overlap it
-    int id;
-} interval;
-
-typedef struct planner {
-    program *p;
-    space where;
-    int64_t align;
-    dim *const *scratch;
-    VEC(interval *) intervals;
-    interval **of; // by buffer id
-    bool *moved;   // by buffer id: heap memory that is moved
-    int64_t bounded;
-    const uses *uses;
-    const overlaps *overlaps; // NULL: none
-    memory_plan plan;
-} planner;
 
 static interval *new_interval(planner *n, dim *size, live_range live) {
     interval *i = ARENA_NEW(n->p->arena, interval);
@@ -50,7 +17,7 @@ static interval *new_interval(planner *n, dim *size, live_range live) {
     return i;
 }
 
-static interval *memory_of(interval *i) {
+interval *memory_of(interval *i) {
     while (i->same) i = i->same;
     return i;
 }
@@ -176,6 +143,7 @@ static void align_unit(planner *n, interval *i, int64_t g) {
 
 static void take_apart(planner *n, interval *i) {
     int64_t g = 1;
+    if (n->pools && i->size->max < INT64_MAX / 2) i->size = dim_const(n->p->dims, i->size->max);
     i->factor = i->size;
     if (dim_is_const(i->size)) {
         g = dim_value(i->size);
@@ -239,7 +207,7 @@ static bool live_together(const interval *i, const interval *o) {
     return o->live.last_use >= i->live.def && o->live.def <= i->live.last_use;
 }
 
-static bool fits_at(const planner *n, const interval *i, int64_t at, interval **others, int count) {
+bool interval_fits(const planner *n, const interval *i, int64_t at, interval **others, int count) {
     for (int j = 0; j < count; j++) {
         const interval *o = others[j];
         if (!live_together(i, o) || at >= o->at + o->coef || at + i->coef <= o->at) continue;
@@ -257,7 +225,7 @@ typedef struct extent {
 static void try_at(const planner *n, interval *i, int64_t at, interval **others, int count, const extent *now,
                    int64_t *best) {
     int64_t high = at + i->coef > now->high ? at + i->coef : now->high, low = at < now->low ? at : now->low;
-    if (high - low >= *best || !fits_at(n, i, at, others, count)) return;
+    if (high - low >= *best || !interval_fits(n, i, at, others, count)) return;
     *best = high - low;
     i->at = at;
 }
@@ -303,13 +271,13 @@ static void note_overlaps(planner *n) {
         const interval *from = n->of[o->from->id], *to = n->of[o->to->id];
         if (!from || !to) continue;
         from = memory_of(n->of[o->from->id]), to = memory_of(n->of[o->to->id]);
-        if (relation_of(from, to) && from->at < to->at + to->coef && to->at < from->at + from->coef)
+        if (relation_of(from, to) && from->pool == to->pool && from->at < to->at + to->coef &&
+            to->at < from->at + from->coef)
             n->plan.in_place[o->kernel->id] = true;
     }
 }
 
-// Packs the intervals of one factor, largest first; returns the size of the area.
-static int64_t pack_arena(const planner *n, interval **all, int count, interval **placed) {
+int64_t pack_intervals(const planner *n, interval **all, int count, interval **placed) {
     int64_t size = 0;
     if (any_related(all, count)) return pack_related(n, all, count);
     qsort(all, (size_t)count, sizeof *all, larger_first);
@@ -326,8 +294,13 @@ static int64_t pack_arena(const planner *n, interval **all, int count, interval 
 
 static void set_offset(planner *n, const interval *i, dim *base) {
     dim *offset = dim_add(base, dim_mulk(i->factor, i->at));
-    if (i->buffer) n->p->buffers.at[i->buffer->id]->offset = offset;
-    else n->plan.scratch_offset[i->kernel->id] = offset;
+    if (!i->buffer) {
+        n->plan.scratch_offset[i->kernel->id] = offset;
+        n->plan.scratch_pool[i->kernel->id] = i->pool;
+        return;
+    }
+    n->p->buffers.at[i->buffer->id]->offset = offset;
+    n->p->buffers.at[i->buffer->id]->pool = i->pool;
 }
 
 static void pack_all(planner *n) {
@@ -345,25 +318,44 @@ static void pack_all(planner *n) {
             done[i] = true;
         }
         if (!count) continue;
-        int64_t size = pack_arena(n, area, count, placed);
+        int64_t size = pack_intervals(n, area, count, placed);
         for (int i = 0; i < count; i++) set_offset(n, area[i], base);
         base = dim_add(base, dim_mulk(area[0]->factor, size));
     }
     n->plan.workspace = base;
 }
 
+// The caller's pools are one workspace for callers of the generic interface.
+static void pack_pools(planner *n) {
+    int64_t callers = 0, all = 0;
+    place_in_pools(n);
+    for (int j = 0; j < n->intervals.n; j++)
+        if (!n->intervals.at[j]->same) set_offset(n, n->intervals.at[j], dim_const(n->p->dims, 0));
+    for (int j = 0; j <= n->pools->n; j++) {
+        const memory_pool *x = j < n->pools->n ? &n->pools->at[j] : NULL;
+        bool lacks = n->plan.pool_bytes[n->pools->n] > 0;
+        all += x && lacks ? x->bytes : n->plan.pool_bytes[j];
+        if (x && !x->section) callers += n->plan.pool_bytes[j];
+    }
+    n->plan.workspace = dim_const(n->p->dims, callers);
+    n->p->workspace = dim_const(n->p->dims, all);
+}
+
 static void note_allocation(planner *n, const interval *i) {
-    allocation m = {i->buffer, i->kernel, NULL, i->size, i->live.def, i->live.last_use};
+    allocation m = {.buffer = i->buffer, .kernel = i->kernel, .size = i->size};
+    m.first = i->live.def, m.last = i->live.last_use;
     m.offset = i->buffer ? n->p->buffers.at[i->buffer->id]->offset : n->plan.scratch_offset[i->kernel->id];
+    m.pool = i->buffer ? i->buffer->pool : i->pool;
     VEC_PUSH(n->p->arena, &n->plan.allocations, m);
 }
 
 memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded,
-                        const overlaps *o) {
-    planner n = {
-        .p = p, .where = where, .align = align, .scratch = scratch, .bounded = bounded, .overlaps = o};
+                        const overlaps *o, const memory_pools *pools) {
+    planner n = {.p = p, .where = where, .align = align, .scratch = scratch, .bounded = bounded};
+    n.overlaps = o, n.pools = pools && pools->n ? pools : NULL;
     n.of = ARENA_ARRAY(p->arena, interval *, p->buffers.n + 1);
     n.plan.scratch_offset = ARENA_ARRAY(p->arena, dim *, p->kernels.n + 1);
+    n.plan.scratch_pool = ARENA_ARRAY(p->arena, int, p->kernels.n + 1);
     n.plan.in_place = ARENA_ARRAY(p->arena, bool, p->kernels.n + 1);
     n.moved = ARENA_ARRAY(p->arena, bool, p->buffers.n + 1);
     for (int j = 0; j < p->buffers.n; j++)
@@ -382,14 +374,17 @@ memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t al
         n.plan.sum = dim_add(n.plan.sum, n.intervals.at[j]->size);
     }
     for (int j = 0; o && j < o->n; j++) relate(&n, &o->at[j]);
-    pack_all(&n);
+    if (n.pools) pack_pools(&n);
+    else pack_all(&n);
     note_overlaps(&n);
     for (int j = 0; j < n.intervals.n; j++) {
         const interval *i = n.intervals.at[j];
-        if (i->same) p->buffers.at[i->buffer->id]->offset = memory_of(n.intervals.at[j])->buffer->offset;
+        const interval *memory = memory_of(n.intervals.at[j]);
+        if (i->same) p->buffers.at[i->buffer->id]->offset = memory->buffer->offset;
+        if (i->same) p->buffers.at[i->buffer->id]->pool = memory->pool;
     }
     for (int j = 0; j < n.intervals.n; j++) note_allocation(&n, n.intervals.at[j]);
-    p->workspace = n.plan.workspace;
+    if (!n.pools) p->workspace = n.plan.workspace;
     arena_destroy(pass);
     return n.plan;
 }

@@ -243,7 +243,7 @@ static const set *best_order(const run *r) {
 
 // ---------------------------------------------------------------- the program
 static dim *planned(program *p, const target *t) {
-    return plan_memory(p, SPACE_HOST, NULL, t->freestanding ? 16 : 64, 0, NULL).workspace;
+    return plan_memory(p, SPACE_HOST, NULL, t->freestanding ? 16 : 64, 0, NULL, NULL).workspace;
 }
 
 static void put_order(region *main, int from, step *const *order, int n) {

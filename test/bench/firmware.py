@@ -158,12 +158,17 @@ class Onnxc:
         run(arguments.onnxc, model, f"--target={triple}", *flags.split(), *sizes, *arguments.options.split(), "--name", "m", "-o", self.object)
         with open(os.path.join(folder, "m.h"), encoding="utf-8") as f:
             header = f.read()
-        inputs, outputs = pointers(header, "in"), pointers(header, "out")
+        members, outputs = pointers(header, "in"), pointers(header, "out")
+        inputs, pools = [m for m in members if m[0] != "void"], [name for kind, name in members if kind == "void"]
         text = '#include "m.h"\n' + "".join(c_array(f"i{k}", a) for k, a in enumerate(arrays.values()))
         for k, (kind, _) in enumerate(outputs):
             text += f"static {kind} o{k}[{case.sizes[k]}];\n"
-        text += "static unsigned char w[M_WORKSPACE_BYTES + 1] __attribute__((aligned(16)));\n#define RAM_BYTES M_WORKSPACE_BYTES\nstatic int call(void) {\n"
-        text += "    m_in in = {" + ", ".join(f".{name} = i{k}" for k, (_, name) in enumerate(inputs)) + "};\n"
+        text += "static unsigned char w[M_WORKSPACE_BYTES + 1] __attribute__((aligned(16)));\n"
+        for name in pools:
+            text += f"static unsigned char pool_{name}[M_POOL_{name.upper()}_BYTES + 1] __attribute__((aligned(16)));\n"
+        text += "#define RAM_BYTES M_WORKSPACE_BYTES" + "".join(f" + M_POOL_{name.upper()}_BYTES" for name in pools) + "\nstatic int call(void) {\n"
+        text += "    m_in in = {" + ", ".join([f".{name} = i{k}" for k, (_, name) in enumerate(inputs)] +
+                                              [f".{name} = pool_{name}, .{name}_bytes = sizeof pool_{name} - 1" for name in pools]) + "};\n"
         text += "    m_out out = {" + ", ".join(f".{name} = o{k}" for k, (_, name) in enumerate(outputs)) + "};\n    return m_run(&in, &out, w, M_WORKSPACE_BYTES);\n}\n"
         self.main, self.outputs, self.entry = text, outputs, "m_run"
 

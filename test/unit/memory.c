@@ -50,7 +50,7 @@ static step *move_kernel(fixture *x, region *r, buffer *to, buffer *from, bool w
 }
 
 static int64_t workspace(fixture *x) {
-    plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL);
+    plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL, NULL);
     return dim_value(x->p->workspace);
 }
 
@@ -78,7 +78,7 @@ static void pointwise_kernels_work_in_place(void **state) {
         last = next;
     }
     move_kernel(x, x->p->main, out, last, true);
-    memory_plan plan = plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL);
+    memory_plan plan = plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL, NULL);
     assert_ptr_equal(plan.workspace, dim_mulk(dim_ceildiv(x->n, k(x, 16)), 64)); // 4 bytes each, rounded up
     assert_true(plan.in_place[1] && plan.in_place[4]);
     assert_false(plan.in_place[0] || plan.in_place[5]);
@@ -109,7 +109,7 @@ static void what_is_added_to_sums_is_replaced_by_them(void **state) {
     sum_kernel(x, t[2], t[1], in);   // not of t[1], which every sum reads
     sum_kernel(x, t[3], t[2], t[2]); // nor of what is read in both ways
     move_kernel(x, x->p->main, out, t[3], true);
-    memory_plan plan = plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL);
+    memory_plan plan = plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL, NULL);
     assert_true(plan.in_place[1]);
     assert_false(plan.in_place[2] || plan.in_place[3]);
     arena_destroy(x->a);
@@ -123,7 +123,7 @@ static void scratch_lies_beside_its_buffers(void **state) {
     move_kernel(x, x->p->main, t, in, false);
     move_kernel(x, x->p->main, u, t, false);
     dim *scratch[2] = {k(x, 1000), NULL};
-    memory_plan plan = plan_memory(x->p, SPACE_HOST, scratch, 64, 0, NULL);
+    memory_plan plan = plan_memory(x->p, SPACE_HOST, scratch, 64, 0, NULL, NULL);
     assert_int_equal(dim_value(plan.workspace), 1024 + 64);
     assert_null(plan.scratch_offset[1]);
     assert_int_not_equal(dim_value(plan.scratch_offset[0]), dim_value(t->offset));
@@ -243,7 +243,7 @@ static void plans_hold_for_all_sizes(void **state) {
         random_program r = {.x = x, .seed = seed, .left = VALUES};
         r.values[r.nvalues++] = make(x, "in", BUF_INPUT, x->n);
         while (r.left > 0) fill_region(&r, x->p->main, 0);
-        plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL);
+        plan_memory(x->p, SPACE_HOST, NULL, 64, 0, NULL, NULL);
         const int64_t sizes[] = {0, 1, 7, 33};
         for (int i = 0; i < 16; i++) {
             c->x = x, c->n = sizes[i % 4], c->m = sizes[i / 4];
