@@ -387,6 +387,15 @@ static void context_functions(header *h) {
                 io->name, io->name);
 }
 
+static void check_weights(header *h) {
+    if (!h->b->check_weights) return;
+    text_printf(
+        &h->t,
+        "\n// Compares all constants with what they were when the model was compiled, by their CRC-32: 0, or "
+        "ONNXC_BAD_WEIGHTS.\nint %s_check_weights(%s);\n",
+        h->io->name, h->io->context ? "const onnxc_context *context" : "void");
+}
+
 static void output_dims(header *h) {
     const interface *io = h->io;
     if (!io->output_dims) return;
@@ -407,6 +416,7 @@ static void functions(header *h, const program *p) {
     real_time_macro(h);
     output_dims(h);
     context_functions(h);
+    check_weights(h);
     text_printf(&h->t,
                 "\n// Returns 0 or an onnxc_status. %s\n"
                 "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",

@@ -493,6 +493,7 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     interface_add_extras(a->io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(a, t));
     a->m = result->module = lmodule_new(arena, a->io->name, t);
     a->align = result->align = t->freestanding ? 16 : 64;
+    result->check_weights = o->check_weights;
     result->versions = o->versions;
     result->nversions = o->nversions;
     result->rules = o->rules;

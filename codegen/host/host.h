@@ -44,6 +44,7 @@ typedef struct build_options {
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights;       // name of the weights file; NULL: the object contains the constants
     const char *const_section; // of the constants; NULL: that of read-only data
+    bool check_weights;        // there will be NAME_check_weights
     const memory_pools *pools; // instead of a workspace; NULL: none
     version *versions;         // run instead of the main program, which then only defines the interface
     int nversions;
@@ -71,6 +72,7 @@ typedef struct build {
     int nversions;
     const size_rule *rules; // of the sizes that have versions
     int nrules;
+    bool check_weights;    // the header has NAME_check_weights
     int64_t align;         // of the workspace
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
     int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none

@@ -138,6 +138,9 @@ const option compile_options[] = {
      "store constants in the object or in a separate file", .incidental = true},
     {"--const-section", NULL, "SECTION", OPT_TEXT, AT(const_section), MODEL,
      "place constants in sections SECTION.SYMBOL instead of .rodata.SYMBOL (ELF objects, C)"},
+    {"--check-weights", NULL, NULL, OPT_FLAG, AT(check_weights), MODEL,
+     "add 'int NAME_check_weights(void)', which compares a CRC-32 of all constants with that of this "
+     "compilation"},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
     {"--custom-op", NULL, "DOMAIN::NAME=SYMBOL[,...]", OPT_LIST, AT(custom_op), MODEL,
@@ -457,6 +460,8 @@ void options_check(arena *a, diag *d, const options *o) {
     check_precision(d, o);
     check_budgets(d, o);
     check_pools(a, d, o);
+    missing_if(d, o->check_weights && (options_for_gpu(o) || options_for_both(o)),
+               "--check-weights with --device=cuda");
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);

@@ -14,6 +14,7 @@ typedef struct options {
     string_list machine, gpu_arch;
     const char *max_workspace, *max_flash;
     string_list pools;
+    bool check_weights;
     bool freestanding, debug_info, capacities, real_time;
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given

@@ -2,6 +2,7 @@
 // module, machine code.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
+#include "codegen/host/host_checksum.h"
 #include "codegen/llvm/digest.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
@@ -211,6 +212,7 @@ static void schedule_for_host(pipeline *p) {
                          .weights = weights_name(p->options),
                          .const_section = const_section(p),
                          .pools = pools(p),
+                         .check_weights = p->options->check_weights,
                          .gpu = p->gpu,
                          .gpu_program = p->gpu_program,
                          .versions = p->versions.at,
@@ -236,6 +238,9 @@ void step_host(pipeline *p) {
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
 void step_numbers(pipeline *p) {
     if (!p->target->arch.is_text) share_numbers(p->loops, p->diag);
+}
+void step_checksum(pipeline *p) {
+    if (p->options->check_weights && p->build) write_checksum(p->build, p->diag);
 }
 void step_images(pipeline *p) {
     if (p->gpu_want == GPU_USES) note_gpu_uses(p);
