@@ -15,6 +15,11 @@ BUILD = os.path.join(ROOT, "build")
 ONNXC = os.path.join(BUILD, "release", "onnxc")
 JOBS = min(os.cpu_count() or 1, 16)
 
+# For programs with the address sanitizer: memory that cannot be had is no error, as without it; short stacks of allocations and a
+# small quarantine, as their bookkeeping is most of the time of a program with many allocations.
+ASAN_LEAN = "malloc_context_size=2:quarantine_size_mb=4"
+ASAN = f"allocator_may_return_null=1:{ASAN_LEAN}"
+
 
 class Results:
     """Of one stage: counts, and a line for everything that is not a pass."""

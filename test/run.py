@@ -102,8 +102,9 @@ def sanitizers(results):
     checked = os.path.join(BUILD, "san", "onnxc")
     small, needle = small_cases(results), needle_folders(results)
     few = [folder for folder in small if os.path.basename(folder) != "node"]
-    run_cases(results, "interpret", FORMS["interpret"], small + needle, timeout=120, program=checked)
-    run_cases(results, "llvm", FORMS["llvm"], few + needle, timeout=120, program=checked)
+    env = {**os.environ, "ASAN_OPTIONS": harness.ASAN_LEAN}
+    run_cases(results, "interpret", FORMS["interpret"], small + needle, timeout=120, program=checked, env=env)
+    run_cases(results, "llvm", FORMS["llvm"], few + needle, timeout=120, program=checked, env=env)
 
 
 def unit_programs(results, mode):
@@ -112,8 +113,7 @@ def unit_programs(results, mode):
         return False
     sources = glob.glob(os.path.join(TEST, "unit", "*.c"))  # those for GPUs take longest: they go first
     names = sorted((os.path.basename(source)[:-2] for source in sources), key=lambda name: (not name.startswith("gpu"), name))
-    # As without the sanitizers, memory that cannot be had is no error of the program.
-    env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1"}
+    env = {**os.environ, "ASAN_OPTIONS": harness.ASAN}
     every = parallel(lambda name: run([os.path.join(BUILD, mode, "unit", name)], timeout=600, env=env), names)
     for name, ran in zip(names, every):
         passed = re.search(r"\[  PASSED  \] (\d+) test", ran.text)

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import tempfile
 
-from harness import BUILD, JOBS, ONNXC, ROOT, Ran, run
+from harness import ASAN_LEAN, BUILD, JOBS, ONNXC, ROOT, Ran, run
 
 SANITIZED = os.path.join(BUILD, "san", "onnxc")
 TIMEOUT = 30
 MESSAGE_MOST = 4300  # characters
 # No block larger than 1 GiB: nothing these stages give is that large, whatever it says of itself.
-ENV = {**os.environ, "ASAN_OPTIONS": "max_allocation_size_mb=1024:allocator_may_return_null=0:exitcode=99",
+ENV = {**os.environ, "ASAN_OPTIONS": f"max_allocation_size_mb=1024:allocator_may_return_null=0:exitcode=99:{ASAN_LEAN}",
        "UBSAN_OPTIONS": "exitcode=98:print_stacktrace=1", "LC_ALL": "C"}
 DEFECT = re.compile(r"Sanitizer|runtime error:|a bug in onnxc")
 

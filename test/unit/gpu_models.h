@@ -500,7 +500,7 @@ enum { MODELS = sizeof models / sizeof *models, ORDERS = 3 };
 // The interpreter of a sanitised build takes several times as long: some of the models show it what it is
 // for.
 #ifdef __SANITIZE_ADDRESS__
-enum { EVERY = 5 };
+enum { EVERY = 10 };
 #else
 enum { EVERY = 1 };
 #endif

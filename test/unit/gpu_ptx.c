@@ -37,7 +37,8 @@ static void ptx_is_accepted(void **state) {
         assert_true(sm > GPU_OWN ? groups || EVERY > 1 : !groups);
         const char *command = arena_printf(x->a, "%s -arch=sm_%d%s -o %s/test.cubin %s", ptxas,
                                            gpu_arch_number(sm), gpu_arch_letter(sm), x->dir.path, path);
-        if (system(command) != 0) fail_msg("%s", command);
+        // ptxas is not ours: what it says of the text it says in the build without sanitizers.
+        if (EVERY == 1 && system(command) != 0) fail_msg("%s", command);
     }
 }
 
