@@ -82,7 +82,7 @@ static const char *library_of(const char *symbol) {
 // onnxc_rt_message stores its text in memory of the thread.
 static bool is_harmless(const char *symbol) {
     // clang-format off
-    static const char *const names[] = {"memcpy", "memmove", "memset", "memcmp", "onnxc_rt_avx_vnni", "onnxc_rt_tiles_at_start",
+    static const char *const names[] = {"memcpy", "memmove", "memset", "memcmp", "onnxc_rt_avx_vnni", "onnxc_rt_bf16_pairs", "onnxc_rt_tiles_at_start",
                                         "onnxc_rt_vector_bits", "onnxc_rt_message", "onnxc_lib_custom", NULL};
     // clang-format on
     for (int i = 0; names[i]; i++)

@@ -69,7 +69,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->loader = t->ptr_bits == 32 ? "/lib/ld-linux.so.2" : "/lib64/ld-linux-x86-64.so.2";
 }
 
-// Those with features are for products of bytes and of 16-bit floats. macOS has no matrix tiles.
+// Those with features are for products of bytes and of 16-bit floats; SSE4a: of AMD. No Mac has the units of the last two.
 static const cpu_level levels[] = {
     {"x86-64", "v1", .level = 1},
     {"x86-64-v2", "v2", .level = 2, .by_default = LEVEL_ANY},
@@ -77,6 +77,8 @@ static const cpu_level levels[] = {
     {"x86-64-v3+avxvnni", "v3_vnni", .level = 3, "onnxc_rt_avx_vnni", .by_default = LEVEL_ELF | LEVEL_COFF},
     {"x86-64-v4", "v4", .level = 4, .by_default = LEVEL_ANY},
     {"x86-64-v4+avx512vnni", "v4_vnni", .level = 5, .by_default = LEVEL_ANY},
+    {"x86-64-v4+avx512vnni+avx512bf16+sse4a", "v4_bf16", .level = 5, "onnxc_rt_bf16_pairs",
+     .by_default = LEVEL_ELF | LEVEL_COFF},
     {"x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16", "v4_amx", .level = 5, "onnxc_rt_tiles",
      "onnxc_rt_tiles_at_start", .by_default = LEVEL_ELF | LEVEL_COFF},
     {NULL}};

@@ -125,8 +125,8 @@ void drop_variants_for_units(pipeline *p) {
     for (int j = 0; j < p->variants.n; j++) {
         const target *v = p->variants.at[j];
         bool vectors = v->level && v->level->vector_bits;
-        if (!j || vectors || !*v->features || (bytes && v->vnni) || (halves && v->amx_bf16) ||
-            (bf16 && v->bf16mm))
+        if (!j || vectors || !*v->features || (bytes && v->vnni && !v->bf16_pairs) ||
+            (halves && v->amx_bf16) || (bf16 && (v->bf16mm || v->bf16_pairs)))
             p->variants.at[n++] = v;
     }
     p->variants.n = n;

@@ -261,6 +261,7 @@ static const load_name runtime_names[] = {
     NAME(onnxc_rt_message),
     NAME(onnxc_rt_tiles),
     NAME(onnxc_rt_avx_vnni),
+    NAME(onnxc_rt_bf16_pairs),
     NAME(onnxc_rt_vector_bits),
     NAME(onnxc_rt_parallel),
     NAME(onnxc_rt_gpu_open),

@@ -54,15 +54,32 @@ int onnxc_interface_2(void) {
     return level;
 }
 
-int onnxc_rt_avx_vnni(void) {
+static int remember(atomic_int *known, int (*find)(void)) {
     enum { UNKNOWN, NO, YES };
-    static atomic_int known;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    int answer = atomic_load_explicit(known, memory_order_relaxed);
     if (answer == UNKNOWN) {
-        answer = onnxc_interface_2() >= 3 && has(cpuid_part(7, 1).a, 1u << 4) ? YES : NO;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
+        answer = find() ? YES : NO;
+        atomic_store_explicit(known, answer, memory_order_relaxed);
     }
     return answer == YES;
+}
+
+static int find_avx_vnni(void) { return onnxc_interface_2() >= 3 && has(cpuid_part(7, 1).a, 1u << 4); }
+
+int onnxc_rt_avx_vnni(void) {
+    static atomic_int known;
+    return remember(&known, find_avx_vnni);
+}
+
+// AVX512_BF16, and of AMD: SSE4a.
+static int find_bf16_pairs(void) {
+    return onnxc_interface_2() >= 5 && has(cpuid_part(7, 1).a, 1u << 5) &&
+           has(cpuid(0x80000001).c, bit_SSE4a);
+}
+
+int onnxc_rt_bf16_pairs(void) {
+    static atomic_int known;
+    return remember(&known, find_bf16_pairs);
 }
 #elif defined(__aarch64__) && (defined(__linux__) || defined(_WIN32) || defined(__APPLE__))
 typedef struct features {
@@ -128,9 +145,11 @@ int onnxc_interface_2(void) {
 __attribute__((constructor)) static void know(void) { (void)onnxc_interface_2(); }
 #endif
 int onnxc_rt_avx_vnni(void) { return 0; }
+int onnxc_rt_bf16_pairs(void) { return 0; }
 #else
 int onnxc_interface_2(void) { return 1; }
 int onnxc_rt_avx_vnni(void) { return 0; }
+int onnxc_rt_bf16_pairs(void) { return 0; }
 #endif
 
 #if defined(__riscv) && __riscv_xlen == 64 && defined(__linux__)

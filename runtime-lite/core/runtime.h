@@ -10,6 +10,8 @@
 int onnxc_interface_2(void);
 /* Whether the CPU has AVX-VNNI and all of x86-64-v3. */
 int onnxc_rt_avx_vnni(void);
+/* Whether the CPU has level 5 and AVX512_BF16 as AMD's have it, who multiply twice as many numbers by it as in f32. */
+int onnxc_rt_bf16_pairs(void);
 /* Bits of this thread's vector registers where the CPU decides on their length (SVE under Linux); 0: it does not. */
 int onnxc_rt_vector_bits(void);
 /* Whether the CPU has matrix tiles (AMX for int8 and bf16, and AVX512_BF16) and the operating system lets this

@@ -202,6 +202,8 @@ static void the_machine_is_known(void **state) {
     assert_int_equal(level >= 5, level >= 4 && __builtin_cpu_supports("avx512vnni") != 0);
 #endif
 #ifdef __x86_64__
+    assert_int_equal(onnxc_rt_bf16_pairs(),
+                     level >= 5 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("sse4a"));
     assert_int_equal(onnxc_rt_avx_vnni(), level >= 3 && __builtin_cpu_supports("avxvnni"));
 #endif
     assert_int_equal(onnxc_rt_avx_vnni(), onnxc_rt_avx_vnni());
