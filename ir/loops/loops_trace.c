@@ -39,13 +39,19 @@ static bool mark(bool *needed, const ins *x) {
     return fresh;
 }
 
-// Operands whose values matter: of accesses the pointer and the index, of stores into variables the value if the
-// variable is needed.
+// How many lanes of a partial vector exist. NULL: all.
+static const ins *lanes_there(const ins *x) {
+    return x->op == L_LOADN ? x->args[2] : x->op == L_STOREN ? x->args[3] : NULL;
+}
+
+// Operands whose values matter: of accesses the pointer, the index and the number of lanes, of stores into variables the
+// value if the variable is needed.
 static bool mark_operands(bool *needed, const ins *x) {
     bool changed = false, whole = x->op == L_CALL || lop_class(x->op) == LC_CONTROL || needed[x->id];
     int n = is_access(x) ? 2 : whole ? x->nargs : 0;
     if (x->op == L_SET && needed[x->args[0]->id]) n = 2;
     for (int i = 0; i < n; i++) changed |= mark(needed, x->args[i]);
+    if (lanes_there(x)) changed |= mark(needed, lanes_there(x));
     return changed;
 }
 
@@ -81,16 +87,23 @@ static void note_access(tracer *t, fact p, int64_t offset, int64_t bytes, bool w
     }
 }
 
-// Of partial vectors all lanes that exist.
+// The lanes of a vector that the access touches, -1: not known.
+static int64_t touched_lanes(const frame *fr, const ins *x, ltype type) {
+    const ins *n = lanes_there(x);
+    if (!n) return x->op == L_LOAD || x->op == L_STORE ? type.lanes : -1;
+    fact there = fr->facts[n->id];
+    if (there.kind != NUMBER) return type.lanes; // at most
+    return there.v < 0 ? 0 : there.v < type.lanes ? there.v : type.lanes;
+}
+
 static void access(frame *fr, const ins *x) {
     fact p = fr->facts[x->args[0]->id], index = fr->facts[x->args[1]->id];
     bool writes = x->op == L_STORE || x->op == L_STOREN || x->op == L_SCATTER;
     ltype type = writes ? x->args[2]->type : x->type;
     if (p.kind == ELSEWHERE) return;
-    bool whole = x->op == L_LOAD || x->op == L_STORE;
-    int width = lkind_bytes((lkind)type.kind);
-    if (p.kind == UNKNOWN || index.kind != NUMBER || !whole) fr->t->failed = true;
-    else note_access(fr->t, p, index.v * width, (int64_t)type.lanes * width, writes);
+    int64_t lanes = touched_lanes(fr, x, type), width = lkind_bytes((lkind)type.kind);
+    if (p.kind == UNKNOWN || index.kind != NUMBER || lanes < 0) fr->t->failed = true;
+    else note_access(fr->t, p, index.v * width, lanes * width, writes);
 }
 
 // ---------------------------------------------------------------- values
