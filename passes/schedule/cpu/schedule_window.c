@@ -15,13 +15,24 @@ static bool moves(const access *a, int axis) {
     return !(a->coef[axis]->op == X_CONST && a->coef[axis]->i == 0);
 }
 
-// Whether it is a window: waxis and an inner axis both index a read.
+// A dimension that waxis and an inner axis index together: positions share elements.
+static bool shares_elements(const nest *n, const expr *read) {
+    for (int d = 0; d < read->buffer->rank; d++)
+        for (int i = 0; i < n->ninner; i++)
+            if (expr_uses_axis(read->index[d], n->waxis) && expr_uses_axis(read->index[d], n->inner[i]))
+                return true;
+    return false;
+}
+
+// Whether it is a window: waxis and an inner axis both index a read. Where small code is preferred, positions also share
+// elements of it, as otherwise unrolled code saves counting only.
 static bool has_window(const nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
-    bool window = false;
+    bool window = false, small = n->vaxis < 0 && n->e->t->size_level;
     for (int j = 0; j < reads.n; j++) {
         const access *a = entry_of(n->e, reads.at[j])->read;
         if (!a || !a->affine || reads.at[j]->guard) return false;
+        if (small && !shares_elements(n, reads.at[j])) continue;
         for (int i = 0; i < n->ninner; i++) window |= moves(a, n->inner[i]) && moves(a, n->waxis);
     }
     return window;
