@@ -2,8 +2,8 @@
 
 usage: firmware.py ONNXC [--cpu cortex-m4,...] [--options "..."] [--onnx2c PROGRAM] [MODEL|FOLDER]...
 
-MODEL is an ONNX file, or a test folder with model.onnx and test_data_set_0; without one, the models for microcontrollers in ../shared/models, and
-samples/digits. Printed for each, as rows of docs/firmware.md:
+MODEL is an ONNX file, or a test folder with model.onnx and test_data_set_0; without one, the models for microcontrollers in ../shared/models,
+samples/digits, and the networks of tiny_networks.py. Printed for each, as rows of docs/firmware.md:
 
     flash           code and constants of a program that calls the model only, C library included
     RAM             workspace (or static buffers) and the deepest stack of a run
@@ -24,6 +24,7 @@ import onnx
 from onnx import numpy_helper
 
 import firmware_riscv
+import tiny_networks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # cpu: (triple, machine flags, qemu's board). A Cortex-M0+ runs ARMv6-M, which the M3 of the board executes too.
@@ -262,7 +263,8 @@ def main():
     parser.add_argument("--options", default="-O2")
     parser.add_argument("--onnx2c")
     arguments = parser.parse_intermixed_args()
-    models = arguments.models or sorted(glob.glob(os.path.join(ROOT, "..", "shared", "models", "tiny_*"))) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]
+    models = arguments.models or (sorted(glob.glob(os.path.join(ROOT, "..", "shared", "models", "tiny_*"))) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")] +
+                                  tiny_networks.write(os.path.join(ROOT, "build", "bench", "tiny")))
     print("| model | CPU | engine | flash, KiB | RAM with stack, KiB | of it stack, bytes | thousand instructions | difference |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for path in models:
         for cpu in arguments.cpu.split(","):
