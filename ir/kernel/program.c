@@ -90,19 +90,14 @@ int step_index(const region *r, const step *s) {
     return at;
 }
 
-step *insert_library(program *p, region *r, int at, const char *lib, const loc *where, int nwritten,
-                     int nargs, int nnumbers) {
-    step *s = step_insert(p, r, at, STEP_LIB, where);
+step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
+                   int nnumbers) {
+    step *s = step_new(p, r, STEP_LIB, at);
     s->lib = lib;
     s->nwritten = nwritten, s->nargs = nargs, s->nnumbers = nnumbers;
     s->args = ARENA_ARRAY(p->arena, buffer *, nargs + 1);
     s->numbers = ARENA_ARRAY(p->arena, dim *, nnumbers + 1);
     return s;
-}
-
-step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
-                   int nnumbers) {
-    return insert_library(p, r, r->steps.n, lib, at, nwritten, nargs, nnumbers);
 }
 
 static bool is_whole_call(const step *s) {

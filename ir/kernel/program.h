@@ -78,8 +78,6 @@ step *step_kernel(program *p, region *r, kernel *k);
 step *insert_kernel(program *p, region *r, int at, kernel *k); // before step `at`
 int step_index(const region *r, const step *s);
 // A library call with room for its arguments and numbers, which the caller sets.
-step *insert_library(program *p, region *r, int at, const char *lib, const loc *where, int nwritten,
-                     int nargs, int nnumbers);
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers);
 const char *program_print(arena *a, const program *p);

@@ -1,11 +1,13 @@
 // Caches that lose rows at their front: most steps move nothing.
 //
 //   for b:                                        for b: by[b] = max(e(b), 0)
-//     for r < C:                                  slide(in, by): rows by[b].. of each b, if by[b] > 0, to its front
-//       out[b, r] = n(b, r) if new(b, r)          for b, r:
-//                   else in[b, r + max(e(b), 0)]    out[b, r] = n(b, r) if new(b, r) else in[b, r]
-//                        if r + max(e(b), 0) < C
-//                        else in[b, r]
+//     for r < C:                                  m = min over by > 0;  n = min(m, C - m)
+//       out[b, r] = n(b, r) if new(b, r)          for block < ceil((C - m) / n): for b: for r in block of n rows:
+//                   else in[b, r + max(e(b), 0)]    in[b, r] = in[b, r + by[b]] if by[b] > 0 & r + by[b] < C
+//                        if r + max(e(b), 0) < C  for b, r:
+//                        else in[b, r]              out[b, r] = n(b, r) if new(b, r) else in[b, r]
+//
+// Rows come from beyond the block to which they go, so that a block moves in any order.
 #include "passes/memory/slide.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
@@ -100,10 +102,71 @@ static buffer *distances(program *p, const site *at, const slide *s) {
     return b;
 }
 
-static dim *product(program *p, dim *const *dims, int from, int to) {
-    dim *n = dim_const(p->dims, 1);
-    for (int d = from; d < to; d++) n = dim_mul(n, dims[d]);
-    return n;
+// ---------------------------------------------------------------- blocks
+typedef struct blocks {
+    dim *rows, *number, *block; // of a block; of blocks; the loop's variable
+} blocks;
+
+static dim *variable(program *p, const char *name, int64_t most) {
+    dim *d = dim_opaque(p->dims, name, 0, most);
+    VEC_PUSH(p->arena, &p->variables, d);
+    return d;
+}
+
+static void set_dim(program *p, region *r, int at, dim *d, buffer *from, int64_t index, const loc *where) {
+    step *s = step_insert(p, r, at, STEP_SET_DIM, where);
+    s->target = d, s->buffer = from, s->index = index;
+}
+
+// Computes the sizes of blocks before the site.
+static blocks find_blocks(program *p, const site *at, const slide *s, buffer *by) {
+    dim *size = s->in->dims[s->axis], *two = dim_const(p->dims, 2);
+    buffer *sizes = program_buffer(p, "moves", BUF_TEMP, DT_I64, 1, &two);
+    kernel *k = kernel_new(p, "moves", s->k->loc);
+    stage *own = kernel_stage(k);
+    expr *index[MAX_RANK], *capacity = x_dim(k, size), *zero = x_i64(k, 0), *one = x_i64(k, 1);
+    for (int d = 0; d < by->rank; d++) index[d] = stage_own_axis(k, own, AXIS_REDUCE, "i", by->dims[d]);
+    expr *leaving = x_read(k, by, index),
+         *some = x_and(k, x_lt(k, zero, leaving), x_lt(k, leaving, capacity));
+    expr *least = stage_reduce(k, own, RED_MIN, x_select(k, some, leaving, capacity));
+    least = x_bin(k, X_MIN, least, capacity);
+    expr *stay = x_sub(k, capacity, least), *rows = x_bin(k, X_MIN, least, stay),
+         *number = x_bin(k, X_FLOORDIV, x_add(k, stay, x_sub(k, rows, one)), x_bin(k, X_MAX, rows, one));
+    stage_write(k, own, sizes, &zero, rows);
+    stage_write(k, own, sizes, &one, x_select(k, x_lt(k, zero, rows), number, zero));
+    insert_kernel(p, at->region, step_index(at->region, at->s), k);
+    blocks b = {variable(p, "moved", size->max), variable(p, "moves", size->max),
+                dim_opaque(p->dims, "move", 0, size->max)};
+    VEC_PUSH(p->arena, &p->variables, b.block);
+    set_dim(p, at->region, step_index(at->region, at->s), b.rows, sizes, 0, s->k->loc);
+    set_dim(p, at->region, step_index(at->region, at->s), b.number, sizes, 1, s->k->loc);
+    return b;
+}
+
+// Moves the rows of a block, in the memory of the cache.
+static kernel *move_rows(program *p, const slide *s, buffer *out, buffer *by, const blocks *b) {
+    kernel *k = kernel_new(p, "move", s->k->loc);
+    stage *own = kernel_stage(k);
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    for (int d = 0; d < s->in->rank; d++)
+        index[d] = from[d] =
+            stage_own_axis(k, own, AXIS_PARALLEL, "i", d == s->axis ? b->rows : s->in->dims[d]);
+    expr *leaving = x_read(k, by, index),
+         *row = x_add(k, x_mul(k, x_dim(k, b->block), x_dim(k, b->rows)), index[s->axis]);
+    index[s->axis] = row, from[s->axis] = x_add(k, row, leaving);
+    expr *moves =
+        x_and(k, x_lt(k, x_i64(k, 0), leaving), x_lt(k, from[s->axis], x_dim(k, s->in->dims[s->axis])));
+    stage_write(k, own, out, index, x_read_guarded(k, s->in, from, moves, NULL))->guard = moves;
+    return k;
+}
+
+static void insert_moves(program *p, const site *at, const slide *s, buffer *out) {
+    buffer *by = distances(p, at, s);
+    blocks b = find_blocks(p, at, s, by);
+    step *loop = step_insert(p, at->region, step_index(at->region, at->s), STEP_LOOP, s->k->loc);
+    loop->target = b.block, loop->dim = b.number;
+    loop->body[0] = ARENA_NEW(p->arena, region);
+    step_kernel(p, loop->body[0], move_rows(p, s, out, by, &b));
 }
 
 static expr *keep(void *user, expr *x) {
@@ -113,12 +176,7 @@ static expr *keep(void *user, expr *x) {
 
 void slide_in_place(program *p, const site *at, buffer *in, buffer *out) {
     slide s = {.k = at->s->kernel, .in = in};
-    int bits = dtype_bits(in->dtype);
-    if (bits < 8 || in->space != SPACE_HOST || !find_slide(&s) || s.w->to != out) return;
-    buffer *by = distances(p, at, &s);
-    step *call = insert_library(p, at->region, step_index(at->region, at->s), "slide", at->s->loc, 1, 3, 3);
-    call->args[0] = out, call->args[1] = in, call->args[2] = by;
-    call->numbers[0] = product(p, in->dims, 0, s.axis), call->numbers[1] = in->dims[s.axis];
-    call->numbers[2] = dim_mulk(product(p, in->dims, s.axis + 1, in->rank), bits / 8);
+    if (dtype_bits(in->dtype) < 8 || in->space != SPACE_HOST || !find_slide(&s) || s.w->to != out) return;
+    insert_moves(p, at, &s, out);
     kernel_rewrite(s.k, keep, &s);
 }

@@ -34,7 +34,6 @@
     X(sequence_length, 0)                                                                                    \
     X(sequence_new, 1)                                                                                       \
     X(sequence_split, 1)                                                                                     \
-    X(slide, 0)                                                                                              \
     X(string_concat, 1)                                                                                      \
     X(string_constants, 0)                                                                                   \
     X(string_count, 0)                                                                                       \
