@@ -14,6 +14,7 @@
 #include "passes/match/form.h"
 #include "passes/passes.h"
 #include "passes/rewrite/channel_values.h"
+#include "passes/rewrite/fixed_sums.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -548,6 +549,19 @@ static expr *rewrite_node(void *user, expr *x) {
     return build(&c, &f, x);
 }
 
+static expr *rewrite_sum(void *user, expr *x) { return sum_in_integers(user, x); }
+
+// Operands of a sum may be sums.
+static expr *rewrite_sums(kernel *k, expr *x) {
+    enum { DEPTH = 4 };
+    for (int j = 0; j < DEPTH; j++) {
+        expr *now = expr_rewrite(k, x, rewrite_sum, k);
+        if (now == x) break;
+        x = now;
+    }
+    return x;
+}
+
 static void rewrite_kernel(kernel *k, const target *t) {
     rewriting r = {.k = k, .scratch = arena_new()};
     for (int j = 0; j < k->stages.n; j++) {
@@ -556,6 +570,7 @@ static void rewrite_kernel(kernel *k, const target *t) {
         for (int w = 0; w < s->writes.n; w++) {
             expr **value = &s->writes.at[w].value;
             *value = expr_rewrite(k, *value, limit_node, k);
+            if (!t->vector_bits) *value = rewrite_sums(k, *value);
             if (!t->f32) *value = expr_rewrite(k, *value, rewrite_node, &r);
         }
     }
