@@ -699,8 +699,9 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
     dim *bytes = contracts ? byte_rows_scratch(t, &c) : NULL,
-        *more[] = {bytes, parts ? tile_parts_scratch(parts, &c) : NULL};
-    for (int j = 0; j < 2; j++)
+        *more[] = {bytes, contracts ? pairs_scratch(t, &c) : NULL,
+                   parts ? tile_parts_scratch(parts, &c) : NULL};
+    for (int j = 0; j < 3; j++)
         if (more[j]) own = own ? dim_max(own, more[j]) : more[j];
     if (parts) own = dim_addk(own, MARK_BYTES);
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);

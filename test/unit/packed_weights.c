@@ -161,8 +161,9 @@ static const target_options levels[] = {
     {.triple = "x86_64-linux-gnu",
      .cpu = "x86-64-v4",
      .features = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"},
+    {.triple = "x86_64-linux-gnu", .cpu = "znver4"},
     {.triple = "aarch64-linux-gnu", .cpu = "generic", .features = "+dotprod"}};
-enum { LEVELS = sizeof levels / sizeof *levels, OF_AVX512 = 2, OF_VNNI = 4, OF_TILES = 5 };
+enum { LEVELS = sizeof levels / sizeof *levels, OF_AVX512 = 2, OF_VNNI = 4, OF_TILES = 5, OF_PAIRS = 6 };
 
 static tensor run(arena *a, const program *p, const tensor *x, const interp_hooks *hooks) {
     tensor y = {0};
@@ -213,7 +214,7 @@ enum { FORMS = sizeof forms / sizeof *forms };
 static void many_rows_are_as_exact_as_f32(void **state) {
     (void)state;
     for (int level = 0; level < LEVELS; level++)
-        for (int j = 0; j < FORMS * TYPES; j++) {
+        for (int j = 0; j < FORMS * TYPES && level != OF_PAIRS; j++) {
             model m = forms[j / TYPES];
             m.type = types[j % TYPES];
             if ((j + level) % 2 && level != OF_AVX512) continue; // they take long
@@ -239,6 +240,21 @@ static void tiles_round_to_bf16(void **state) {
     }
 }
 
+static void pairs_round_to_bf16(void **state) {
+    (void)state;
+    for (int j = 0; j < FORMS * TYPES; j++) {
+        model m = forms[j / TYPES];
+        m.type = types[j % TYPES], m.open = j % 2;
+        test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_BF16, 0);
+    }
+    model m = {.type = DT_U4, .block = 32, .rows = 33, .in = 2112, .out = 70, .zeros = OWN_ZEROS};
+    test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_BF16, 0);
+    m = (model){.type = DT_I8, .rows = 35, .in = 5630, .out = 40}; // blocks of K would be odd
+    test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_BF16, 0);
+    m = (model){.type = DT_I8, .rows = 35, .in = 111, .out = 50}; // not in pairs
+    test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_OWN, 0);
+}
+
 // The same constants serve few rows, whose products are those of f32.
 static void few_rows_keep_f32(void **state) {
     (void)state;
@@ -248,6 +264,7 @@ static void few_rows_keep_f32(void **state) {
         m.zeros = (zeros)(j % 3);
         test_at(&m, OF_TILES, PRECISION_BF16, rows[j] < 6 ? PRECISION_OWN : PRECISION_BF16, 1);
         test_at(&m, OF_VNNI, PRECISION_OWN, PRECISION_OWN, 0);
+        test_at(&m, OF_PAIRS, PRECISION_BF16, rows[j] < 29 ? PRECISION_OWN : PRECISION_BF16, 0);
     }
 }
 
@@ -289,6 +306,7 @@ static void special_rows(void **state) {
         test_at(&m, OF_VNNI, PRECISION_INT8, PRECISION_INT8, 0);
         m.rows = 40, m.in_x = values[j];
         if (values[j] < 1e30) test_at(&m, OF_TILES, PRECISION_BF16, PRECISION_BF16, 1);
+        if (values[j] < 1e30) test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_BF16, 0);
     }
 }
 
@@ -297,6 +315,7 @@ int main(void) {
         cmocka_unit_test(many_rows_are_as_exact_as_f32),
         cmocka_unit_test(long_sums_are_as_exact_as_f32),
         cmocka_unit_test(tiles_round_to_bf16),
+        cmocka_unit_test(pairs_round_to_bf16),
         cmocka_unit_test(few_rows_keep_f32),
         cmocka_unit_test(rows_are_rounded_to_bytes),
         cmocka_unit_test(other_levels_ignore_int8),

@@ -8,6 +8,41 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
+// ---------------------------------------------------------------- places in panels
+// The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
+int panel_entry(const buffer *b, bool groups) {
+    int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
+    while (b->layout->order[j].axis != axis) j++;
+    return j;
+}
+
+// Elements before vector v of a tile in panels of groups of `wide` elements.
+ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
+    lbuild *b = &t->e->b;
+    int64_t column = (int64_t)v * t->lanes;
+    if (column < PANEL) return lb_idx(b, column * wide);
+    return idx_addk(b, idx_mulk(b, stride, column / PANEL), column % PANEL * wide);
+}
+ins *column_offset(const tiling *t, int v) {
+    if (!t->packed) return lb_idx(&t->e->b, (int64_t)v * t->lanes);
+    return panel_offset(t, t->panel_stride, v, t->group);
+}
+
+// Elements before column n0 in such panels.
+ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
+    lbuild *b = &t->e->b;
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
+        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
+    ins *start = lb_mul(b, panel, stride);
+    if (wide > 1) inside = idx_mulk(b, inside, wide);
+    return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
+}
+ins *first_column(tiling *t, const tile *x) {
+    if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
+    return panel_start(t, x, t->panel_stride, t->group);
+}
+
+// ---------------------------------------------------------------- columns
 // Vector v of an expression, given the value of a part of it, such as B's read; NULL: none.
 ins *emit_column(tiling *t, const tile *x, int v, expr *what, const expr *part, ins *value) {
     emitter *e = t->e;

@@ -372,14 +372,15 @@ void choose_blocks(tiling *t) {
     int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
     if (t->group_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
+    int unit = t->unpacks && t->group > 1 ? t->group : t->pairs || t->rounded_rows ? 2 : 1;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
-    p->k_at = fit_axes(t, &t->k, l.depth, t->pairs ? 2 : t->unpacks ? t->group : 1, &p->k_step, &k_inner);
+    p->k_at = fit_axes(t, &t->k, l.depth, unit, &p->k_step, &k_inner);
     p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
                 const_extent(t, t->tile_m) == INT64_MAX;
     p->splits = l.splits;
     p->columns = l.columns > width ? l.columns / width * width : width;
     p->on = p->m_step > 0 && p->k_step > 0;
-    if (t->unpacks && p->splits && p->k_at == t->k.n - 1 && p->k_step % t->group) *p = (block_plan){0};
+    if (t->unpacks && p->splits && p->k_at == t->k.n - 1 && p->k_step % unit) *p = (block_plan){0};
 }
 
 // ---------------------------------------------------------------- prefetching

@@ -68,13 +68,15 @@ typedef struct tiling {
     bool heavy;      // the epilogue is a loop over the tile
     lfunc *finisher; // ... in this function, NULL: not emitted yet
     block_plan block;
-    ins *partial;                 // sums over previous blocks of K
-    ins *wide;                    // memory for B's columns in f32 (contract_widen.c), NULL: not widened
-    bool is_wide;                 // the columns of this tile are there
-    ins *wide_from;               // their first element in B
-    bool unpacks;                 // B's factors are stored there for all rows
-    bool pairs;                   // B is in pairs of bf16, which are widened
-    ins *m_begin, *m_end;         // bounds of the block along M, NULL: all
+    ins *partial;         // sums over previous blocks of K
+    ins *wide;            // memory for B's columns in f32 (contract_widen.c), NULL: not widened
+    bool is_wide;         // the columns of this tile are there
+    ins *wide_from;       // their first element in B
+    bool unpacks;         // B's factors are stored there for all rows
+    bool pairs;           // B is in pairs of bf16, which are widened
+    ins *rounded_rows;    // memory for A's elements in bf16 (contract_pairs.c), NULL: they are not rounded
+    ins *rounded_from;    // the first of them in A
+    ins *m_begin, *m_end; // bounds of the block along M, NULL: all
     ins *outer_begin, *outer_end; // bounds of the axis outside of it, if nested
     ins *m_middle;                // where tiles with one row less begin, NULL: unknown
     ins *k_begin, *k_end;         // bounds of the block along K, NULL: all
@@ -151,6 +153,13 @@ bool panels_are_dense(const tiling *t); // a panel is the positions of K in the 
 // element `at`, that of its first column.
 void widen_columns(tiling *t, const tile *x, ins *first_column);
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
+
+// contract_pairs.c: prepares products in pairs of bf16, false: they are not; rounds the rows of a call; the columns of B's
+// factor at two neighbours along K in words; and adds the products of a word's positions.
+bool find_pairs(tiling *t, ins *scratch);
+void round_to_pairs(tiling *t);
+ins *pair_of_factors(lbuild *b, ins *even, ins *odd);
+void accumulate_pairs(tiling *t, const tile *x, ins **acc, ins *at_a, ins *at_b);
 
 int64_t columns_of_task(const tiling *t);
 // Chooses the tasks: positions of the batch or of other outer axes, else columns or rows.

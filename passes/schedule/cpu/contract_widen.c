@@ -91,6 +91,13 @@ static void store_factors(void *user, ins *place, int v, ins *const *factors, in
     ins *at = w->width % PANEL == 0
                   ? idx_mulk(b, place, w->width / PANEL)
                   : idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), w->width);
+    if (w->t->rounded_rows) {
+        at = lb_bin(b, L_SDIV, at, lb_idx(b, 2));
+        for (int j = 0; j < n; j += 2)
+            store_wide(w->t, idx_addk(b, at, j / 2 * w->width), v,
+                       pair_of_factors(b, factors[j], factors[j + 1]));
+        return;
+    }
     for (int j = 0; j < n; j++) store_wide(w->t, idx_addk(b, at, j * w->width), v, factors[j]);
 }
 
@@ -131,9 +138,11 @@ ins *load_widened(tiling *t, const tile *x, ins *at, int v) {
     lbuild *b = &t->e->b;
     int64_t width = (int64_t)x->vectors * t->lanes;
     ins *place = lb_sub(b, at, t->wide_from);
-    if (width % PANEL == 0) place = idx_mulk(b, place, width / PANEL);
-    else place = idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), width);
-    return lb_load(b, lt(LK_F32, t->lanes), t->wide, idx_addk(b, place, (int64_t)v * t->lanes), 0);
+    int64_t step = t->rounded_rows ? 2 * PANEL : PANEL;
+    if (width % step == 0) place = idx_mulk(b, place, width / step);
+    else place = idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, step)), width);
+    return lb_load(b, lt(t->rounded_rows ? LK_I32 : LK_F32, t->lanes), t->wide,
+                   idx_addk(b, place, (int64_t)v * t->lanes), 0);
 }
 
 // ---------------------------------------------------------------- rows

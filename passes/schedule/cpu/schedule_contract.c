@@ -82,39 +82,6 @@ bool contraction_operands(tiling *t) {
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-// The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
-int panel_entry(const buffer *b, bool groups) {
-    int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
-    while (b->layout->order[j].axis != axis) j++;
-    return j;
-}
-
-// Elements before vector v of a tile in panels of groups of `wide` elements.
-ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
-    lbuild *b = &t->e->b;
-    int64_t column = (int64_t)v * t->lanes;
-    if (column < PANEL) return lb_idx(b, column * wide);
-    return idx_addk(b, idx_mulk(b, stride, column / PANEL), column % PANEL * wide);
-}
-ins *column_offset(const tiling *t, int v) {
-    if (!t->packed) return lb_idx(&t->e->b, (int64_t)v * t->lanes);
-    return panel_offset(t, t->panel_stride, v, t->group);
-}
-
-// Elements before column n0 in such panels.
-ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
-    lbuild *b = &t->e->b;
-    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
-        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
-    ins *start = lb_mul(b, panel, stride);
-    if (wide > 1) inside = idx_mulk(b, inside, wide);
-    return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
-}
-ins *first_column(tiling *t, const tile *x) {
-    if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
-    return panel_start(t, x, t->panel_stride, t->group);
-}
-
 static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
@@ -142,6 +109,10 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
+    if (t->rounded_rows) {
+        accumulate_pairs(t, x, acc, at_a, at_b);
+        return;
+    }
     emit_request(t, x, at_b, 1);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
@@ -226,6 +197,9 @@ static bool shares_line(const tiling *t, int u) {
     return u * PANEL * dtype_bits(t->c->b->buffer->dtype) % LINE_BITS;
 }
 
+// Positions of the K axis at `depth` in a step.
+static int step_width(const tiling *t, int depth) { return t->rounded_rows && depth == t->k.n - 1 ? 2 : 1; }
+
 // A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more
 // iterations than it has cache lines, only the first step of an iteration prefetches.
 static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
@@ -233,9 +207,10 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emitter *e = t->e;
     int a = t->k.at[depth];
     if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
-    scope loop = scope_axis(e, a, begin, end, unroll, LOOP_SERIAL);
+    int width = step_width(t, depth);
+    scope loop = scope_axis(e, a, begin, end, unroll * width, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
-        e->counter[a] = idx_addk(&e->b, loop.head, u);
+        e->counter[a] = idx_addk(&e->b, loop.head, u * width);
         t->lane = unroll == ROW_WORDS ? u : -1;
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
         t->ahead_done = shares_line(t, u);
@@ -277,10 +252,10 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
     // lack. Where the code is compiled again, the loads of all steps would come first and spill.
     if (depth == t->k.n - 1 && e->choices->steps != 1 && !e->t->arch.compiled_again) {
-        int steps = t->by_lanes ? ROW_WORDS : 2;
-        ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), steps));
+        int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS : 2, n = steps * step_width(t, depth);
+        ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
         k_range(t, x, acc, start_b, depth, begin, whole, steps);
-        begin = part && goes_in_steps(t, a, steps) ? end : whole;
+        begin = part && goes_in_steps(t, a, n) ? end : whole;
     }
     if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
     forget_sides(t, sides);
@@ -702,6 +677,7 @@ static void all_loops(tiling *t, ins *scratch) {
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     choose_tasks(t, &outer);
     if (t->bytes) round_to_bytes(t);
+    if (t->rounded_rows) round_to_pairs(t);
     scope mark = scope_open(e);
     if (!t->bytes && find_digits(t, scratch)) {
         scope_close(e, mark);
@@ -742,6 +718,7 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     dim *rows = axes_extent(e->k, c->m.at, c->m.n);
     tiling t = tiling_of(&own, c, scratch);
     if (!find_unpacking(&t)) return false;
+    find_pairs(&t, scratch);
     choose_tile(&t);
     choose_blocks(&t);
     bool always = rows->min >= LEAST_UNPACKED_ROWS;
