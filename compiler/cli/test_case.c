@@ -6,6 +6,7 @@
 //   constant  each input in turn, and all of them, made constants of the model
 //   kept      every value inside the model is kept, and looked at while it runs
 #include "compiler/cli/test_case.h"
+#include "compiler/base/cleanup.h"
 #include "compiler/cli/input_files.h"
 #include "compiler/cli/run_stream.h"
 #include "compiler/driver/bind.h"
@@ -220,7 +221,7 @@ static const runnable *reference(unit *u, int64_t size, tensor **out) {
     *own = *u;
     own->symbolic = !u->o->interpret;
     own->size = u->o->interpret ? size : -1;
-    own->diag = (diag){.arena = u->arena, .sink = keep_error, .user = own};
+    own->diag = (diag){.arena = u->arena, .sink = keep_error, .user = own, .leftovers = u->diag.leftovers};
     jmp_buf jump;
     const runnable *volatile from = NULL;
     if (DIAG_TRY(&own->diag, jump)) {
@@ -278,7 +279,8 @@ static void out_of_memory(void *user) {
 }
 
 static void run_unit(unit *u) {
-    u->diag = (diag){.arena = u->arena, .sink = keep_error, .user = u};
+    u->diag =
+        (diag){.arena = u->arena, .sink = keep_error, .user = u, .leftovers = leftovers_watch(u->arena)};
     jmp_buf jump;
     size_t workers = u->o->compile->jobs > 1 ? (size_t)u->o->compile->jobs : 1;
     arena_set_limit(u->arena, available_memory() / workers, out_of_memory, u);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WORKERS_MOST = 64, TEXT_MOST = 4096 };
@@ -61,7 +62,7 @@ static bool start(pool *p, worker *k) {
     pid_t pid = fork();
     if (pid == 0) {
         setpgid(0, 0); // a process group, to kill it with its children
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         close(down[1]), close(up[0]);
         close_others(p);
         signal(SIGINT, SIG_DFL);
@@ -86,12 +87,27 @@ static void answer(pool *p, const pool_answer *r) {
     p->work->done(p->work->user, r);
 }
 
+static void send_signal(const worker *k, int sig) {
+    if (kill(-k->pid, sig)) kill(k->pid, sig);
+}
+
+// Time to remove temporary files; false: the worker has not ended.
+static bool ended_by_request(const worker *k, int *status) {
+    enum { TRIES = 50 };
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    send_signal(k, SIGTERM);
+    for (int i = 0; i < TRIES; i++, nanosleep(&pause, NULL))
+        if (waitpid(k->pid, status, WNOHANG) == k->pid) return true;
+    return false;
+}
+
 static int stop(worker *k, bool by_force) {
     int status = 0;
     close(k->to);
     close(k->from);
-    if (by_force && kill(-k->pid, SIGKILL)) kill(k->pid, SIGKILL);
-    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
+    bool ended = by_force && ended_by_request(k, &status);
+    if (by_force) send_signal(k, SIGKILL); // its children, too
+    while (!ended && waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
     }
     k->pid = 0;
     return status;
