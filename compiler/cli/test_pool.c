@@ -103,9 +103,9 @@ static bool ended_by_request(const worker *k, int *status) {
 
 static int stop(worker *k, bool by_force) {
     int status = 0;
+    bool ended = by_force && ended_by_request(k, &status); // with open pipes: SIGPIPE would leave its files
     close(k->to);
     close(k->from);
-    bool ended = by_force && ended_by_request(k, &status);
     if (by_force) send_signal(k, SIGKILL); // its children, too
     while (!ended && waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
     }
