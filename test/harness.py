@@ -3,6 +3,7 @@ share."""
 import io
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -145,11 +146,17 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
 
 def run_stage(name, function):
     """Runs one stage, prints its line, returns its results."""
-    results, start = Results(name), time.monotonic()
+    results, start, before = Results(name), time.monotonic(), processor_seconds()
     function(results)
     print(f"{name}: {results.passed} passed, {results.failed} failed, {results.skipped} skipped"
-          f" ({time.monotonic() - start:.0f} s)", flush=True)
+          f" ({time.monotonic() - start:.0f} s, {processor_seconds() - before:.0f} s of processor)", flush=True)
     return results
+
+
+def processor_seconds():
+    """Of this process and of all that it started and that has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 # ---------------------------------------------------------------- test programs
