@@ -282,7 +282,11 @@ def quantize(results):
 
 
 def docs(results):
-    """The examples of the documentation, and docs/operators.md."""
+    """The examples of the documentation, docs/operators.md, and that docs/testing.md tells of every stage."""
+    with open(os.path.join(ROOT, "docs", "testing.md"), encoding="utf-8") as page:
+        rows = re.findall(r"^\| ([a-z-]+(?:, [a-z-]+)*) \|", page.read(), re.MULTILINE)
+    missing = {*STAGES, *MORE_STAGES} - {name for row in rows for name in row.split(", ")}
+    results.check(not missing, "docs/testing.md", f"stages without a row: {', '.join(sorted(missing))}")
     made = run(["make", "-s", "build/release/unit/math"], timeout=600, cwd=ROOT)
     if results.check(made.code == 0, "make unit/math", made.why()):
         own_program(results, "run_docs.py", ONNXC)

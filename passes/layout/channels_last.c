@@ -35,9 +35,9 @@ static void find_depthwise(const kernel *k, const expr *image, const expr *weigh
 }
 
 // Whether the image is read in windows, unlike the operand of a matrix product.
-static bool is_window(const kernel *k, const expr *image) {
+static bool is_window(const kernel *k, const expr *image, int channel) {
     for (int j = 0; j < image->buffer->rank; j++)
-        if (image->index[j]->op != X_AXIS && index_reduces(k, image->index[j])) return true;
+        if (j != channel && image->index[j]->op != X_AXIS && index_reduces(k, image->index[j])) return true;
     return false;
 }
 
@@ -177,7 +177,7 @@ bool find_conv(const kernel *k, conv_form *f) {
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
     for (int j = 0; j < image->buffer->rank; j++)
-        if (is_channel(&c, image->index[j], AXIS_REDUCE)) f->channel = j;
+        if (is_channel(&c, index_in_part(image->index[j]), AXIS_REDUCE)) f->channel = j;
     for (int j = 0; j < c.w->to->rank; j++)
         if (is_channel(&c, index_in_part(c.w->index[j]), AXIS_PARALLEL) &&
             index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
@@ -187,5 +187,5 @@ bool find_conv(const kernel *k, conv_form *f) {
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
     // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;
-    return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image));
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image, f->channel));
 }

@@ -73,7 +73,7 @@ static bool match_image(winograd *f) {
     const kernel *k = f->k;
     const expr *x = f->image, *n = x->index[0];
     f->n = plain_axis(k, n, AXIS_PARALLEL);
-    f->c = plain_axis(k, x->index[1], AXIS_REDUCE);
+    f->c = plain_axis(k, index_in_part(x->index[1]), AXIS_REDUCE);
     if (f->c < 0 || (f->n < 0 && !(n->op == X_CONST && n->i == 0))) return false;
     if (x->guard && (x->fill->op != X_CONST || x->fill->f != 0 || !guard_is_bounds(x))) return false;
     return match_space(f, 0) && match_space(f, 1) && f->tap[0] != f->tap[1] && f->out[0] != f->out[1];
@@ -390,17 +390,21 @@ static bool bounds_index(const expr *guard, const expr *index) {
 static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int col) {
     kernel *k = b->k;
     buffer *x = b->f->image->buffer;
-    expr *index[4] = {b->n, c}, *guard = x_int(k, DT_BOOL, 1);
+    const expr *image = b->f->image;
+    expr *axis[MAX_AXES] = {0}, *guard = x_int(k, DT_BOOL, 1);
+    axis[b->f->c] = c;
+    expr *index[4] = {b->n, expr_substitute(k, image->index[1], axis, NULL)};
     for (int j = 0; j < 2; j++) {
         expr *base = expr_rewrite(k, b->f->base[j], keep_leaves, NULL);
         expr *i = index[2 + j] = times_plus(k, tile[j], b->tile, x_add(k, base, x_i64(k, j ? col : row)));
         guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), i));
         guard = x_and(k, guard, x_lt(k, i, x_dim(k, x->dims[2 + j])));
     }
-    const expr *image = b->f->image;
-    for (int j = 0; j < 2; j++)
-        if (image->guard && bounds_index(image->guard, image->index[j]))
-            guard = x_and(k, guard, x_lt(k, index[j], x_dim(k, x->dims[j])));
+    for (int j = 0; j < 2; j++) {
+        if (!image->guard || !bounds_index(image->guard, image->index[j])) continue;
+        if (index[j]->op != X_AXIS) guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), index[j]));
+        guard = x_and(k, guard, x_lt(k, index[j], x_dim(k, x->dims[j])));
+    }
     return x_read_guarded(k, x, index, guard, NULL);
 }
 
