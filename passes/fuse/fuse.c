@@ -37,14 +37,21 @@ site *sole_writer(fuse *f, const buffer *b) {
     return found && !is_fixed(found) && !site_reads(found, b) ? found : NULL;
 }
 
-int readers_of(fuse *f, const site *writer, const buffer *b, site **out) {
+// Whether a step of the region contains it, at any depth, or is it.
+static bool is_within(const site *at, const region *r) {
+    while (at && at->region != r) at = at->owner;
+    return at != NULL;
+}
+
+int readers_of(fuse *f, const site *writer, const buffer *b, bool inner, site **out) {
     const site_list *l = &f->uses->of[b->id].sites;
     int n = 0;
     if (l->n > 8 * MOST_READERS) return -1;
     for (int j = 0; j < l->n; j++) {
         site *at = l->at[j];
         if (!site_reads(at, b)) continue;
-        if (at->s->kind != STEP_KERNEL || n == MOST_READERS || is_fixed(at) || at->region != writer->region ||
+        bool reachable = inner ? is_within(at, writer->region) : at->region == writer->region;
+        if (at->s->kind != STEP_KERNEL || n == MOST_READERS || is_fixed(at) || !reachable ||
             at->time <= writer->time)
             return -1;
         out[n++] = at;
@@ -80,8 +87,15 @@ static bool kernel_uses_dim(const kernel *k, const dim *target) {
     return found;
 }
 
+bool reads_constants(const site *at) {
+    for (int j = 0; j < at->reads.n; j++)
+        if (at->reads.at[j]->role != BUF_CONST) return false;
+    return true;
+}
+
 bool can_compute_later(fuse *f, const site *a, const site *b) {
-    if (a->region != b->region || a->time >= b->time || !a->s->kernel) return false;
+    if (a->time >= b->time || !a->s->kernel) return false;
+    if (a->region != b->region && !(reads_constants(a) && is_within(b, a->region))) return false;
     for (int j = 0; j < a->reads.n; j++)
         if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes))
             return false;

@@ -35,7 +35,7 @@ static bool leaves_bytes(const kernel *k) {
 
 static site *only_reader(fuse *f, const site *writer, const buffer *b) {
     site *r[MOST_READERS];
-    return !f->uses->of[b->id].output && readers_of(f, writer, b, r) == 1 ? r[0] : NULL;
+    return !f->uses->of[b->id].output && readers_of(f, writer, b, false, r) == 1 ? r[0] : NULL;
 }
 
 static site *contraction_before(fuse *f, const site *rows) {

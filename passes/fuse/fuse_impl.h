@@ -44,10 +44,12 @@ bool is_fixed(const site *at); // its kernel must not be changed
 // The only writer of b (a root that it does not read, not an output) if that is a kernel, else NULL.
 site *sole_writer(fuse *f, const buffer *b);
 // The kernels that read b, in program order; -1 if there are too many, or if a reader is not a kernel, is in
-// another region or precedes the writer.
-int readers_of(fuse *f, const site *writer, const buffer *b, site **out /* MOST_READERS */);
+// another region or precedes the writer. With `inner` regions within the writer's are allowed.
+int readers_of(fuse *f, const site *writer, const buffer *b, bool inner, site **out /* MOST_READERS */);
+bool reads_constants(const site *at);                           // and nothing else
 bool read_elsewhere(fuse *f, const buffer *b, const site *but); // by any other step
-// Whether the buffers that a reads still have the same contents when the later kernel b of its region runs.
+// Whether the buffers that a reads still have the same contents when the later kernel b of its region runs, or, if
+// they are constants, of a region within it.
 bool can_compute_later(fuse *f, const site *a, const site *b);
 // Whether a may run immediately before b instead.
 bool can_move_down(fuse *f, const site *a, const site *b);

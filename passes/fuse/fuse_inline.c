@@ -233,7 +233,7 @@ static bool transposes(const source *src) {
 }
 
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
-static bool worth(fuse *f, const source *src, site *const *to, int n) {
+static bool worth(fuse *f, const site *from, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
     double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
     bool contraction = false;
@@ -247,6 +247,8 @@ static bool worth(fuse *f, const source *src, site *const *to, int n) {
         // A table that is looked up often is transposed once.
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
         contraction |= here;
+        // Loops repeat it, which only products do without loss: those of packed constants.
+        if (to[j]->region != from->region && !here) return false;
     }
     // Integer products need the bytes themselves; wider elements are converted once instead of once per
     // product.
@@ -330,9 +332,9 @@ static bool append_to_source(fuse *f, const source *src, site *from, site *to) {
 static void inline_source(fuse *f, site *from, buffer *root) {
     site *to[MOST_READERS];
     source src;
-    int n = readers_of(f, from, root, to);
+    int n = readers_of(f, from, root, reads_constants(from), to);
     if (n <= 0 || f->uses->of[root->id].output || !source_of(from->s->kernel, root, &src)) return;
-    if (!worth(f, &src, to, n) || (n == 1 && append_to_source(f, &src, from, to[0]))) return;
+    if (!worth(f, from, &src, to, n) || (n == 1 && append_to_source(f, &src, from, to[0]))) return;
     kernel saved[MOST_READERS];
     int done = 0;
     for (; done < n; done++) {
