@@ -237,6 +237,18 @@ def layers_network(path, sizes=(256, 512, 384, 1024, 256, 640)):
     save(path, nodes, [tensor("x", "N", sizes[0])], [tensor("y", "N", sizes[-1])], constants)
 
 
+def epilogue_network(path):
+    """Products with the same number of elements, of weights of 4 bits, that differ in what follows them."""
+    node, nodes, constants, x = helper.make_node, [], [], "x"
+    for after in ("Relu", "Add", "Mul", "Sigmoid"):
+        made, data = blocks(after, 512, 512)
+        second = [x] if after in ("Add", "Mul") else []
+        nodes += [made, node("MatMul", [x, f"{after}.real"], [f"{after}.sums"]), node(after, [f"{after}.sums", *second], [f"{after}.y"])]
+        constants += data
+        x = f"{after}.y"
+    save(path, nodes, [tensor("x", "N", 512)], [tensor(x, "N", 512)], constants, 21)
+
+
 def code_bytes(folder, model, *options):
     """Of the sections of an object that are executed; None: not compiled."""
     made = run(ONNXC, model, "--target", "x86_64-linux-gnu", *options, "-o", "all.o", folder=folder)
@@ -252,7 +264,8 @@ def check_code(folder):
     pyramid_network(f"{folder}/pyramid.onnx")
     layers_network(f"{folder}/layers.onnx")
     check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
-    for model, options, most in (("bytes.onnx", [], 82000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+    epilogue_network(f"{folder}/epilogues.onnx")
+    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 104000), ("bytes.onnx", [], 82000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
                                  ("pyramid.onnx", [], 182000), ("layers.onnx", [], 62000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")

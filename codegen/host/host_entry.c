@@ -364,9 +364,17 @@ static void run_body(host *h) {
 }
 
 // ---------------------------------------------------------------- functions
+// Host code needs no feature of a CPU level: that of levels whose kernels are equal is equal, too, and stored once.
+const target *host_target(const host *h) {
+    const host_builder *a = h->builder;
+    for (int j = 0; j < a->nvariants; j++)
+        if (a->variants[j] == h->t) return a->variants[0];
+    return h->t;
+}
+
 static lfunc *open_function(host *h, const char *name, bool exported, ltype result, const char *ctype) {
     lfunc *f = lfunc_new(h->builder->m, name, result);
-    f->target = h->t;
+    f->target = host_target(h);
     f->exported = exported;
     f->ctype = ctype;
     h->b = lbuild_new(f, h->t, h->builder->diag);

@@ -129,6 +129,7 @@ void host_check_negative(host *h);
 void host_variables(host *h); // one for each opaque dim
 
 // host_entry.c
+const target *host_target(const host *h); // for which host code is compiled
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message);
 // A message with numbers in place of \1 and \2, which the runtime writes; the plain one is for objects without it.
 typedef struct said {

@@ -83,7 +83,7 @@ dim *parallel_scratch(const host *h, const kernel_code *c) {
 static const char *trampoline(host *h, const kernel_code *c) {
     const char *name = arena_printf(h->builder->arena, "%s_task", c->f->name);
     lfunc *f = lfunc_new(h->builder->m, name, lt(LK_VOID, 1));
-    f->target = h->t;
+    f->target = host_target(h);
     ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, true);
     ins *begin = lfunc_param(f, "begin", i64(), LK_VOID, DT_I64, true),
         *end = lfunc_param(f, "end", i64(), LK_VOID, DT_I64, true);

@@ -34,8 +34,7 @@ static bool is_own_data(const lmodule *m, const char *name) {
 
 static void add_symbol(hasher *h, const ins *x) {
     const lfunc *f = own_function(h->m, x->name);
-    const char *content =
-        f && f->kernel && !f->exported && x->op == L_CALL ? kernel_symbol(h->arena, h->m, f) : NULL;
+    const char *content = f && f->kernel && !f->exported ? kernel_symbol(h->arena, h->m, f) : NULL;
     add_string(h, content ? content : x->name);
     if (!content && (f || is_own_data(h->m, x->name))) h->own = true;
 }

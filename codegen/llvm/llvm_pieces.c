@@ -35,7 +35,8 @@ static bool is_splittable(const lmodule *m) {
 
 static void add_calls(const lblock *b, const map *number, bool *calls) {
     for (const ins *x = b->first; x; x = x->next) {
-        if (x->op == L_CALL && map_get(number, x->name)) calls[(intptr_t)map_get(number, x->name) - 1] = true;
+        bool refers = x->op == L_CALL || x->op == L_SYMBOL;
+        if (refers && map_get(number, x->name)) calls[(intptr_t)map_get(number, x->name) - 1] = true;
         for (int j = 0; j < 2; j++)
             if (x->body[j]) add_calls(x->body[j], number, calls);
     }

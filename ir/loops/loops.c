@@ -93,6 +93,12 @@ ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, b
     return x;
 }
 
+void lfunc_take_param(lfunc *f, lparam p) {
+    p.value->i = f->params.n;
+    VEC_PUSH(f->arena, &f->params, p);
+    if (f->body) add_param_ins(f, p.value);
+}
+
 static void remove_param_ins(lblock *body, const ins *x) {
     ins *before = NULL;
     for (ins *at = body->first; at != x; at = at->next) before = at;

@@ -134,6 +134,7 @@ typedef struct lfunc {
     struct lfunc *original; // whose body this is (ir/loops/loops_share.h); NULL: its own
     bool exported, noalias, strict_fp, kernel;
     bool half_vectors; // of half the width: their lanes are cheaper to reach
+    bool ends_tiles;   // what a kernel does with a tile of sums, which it may do by a pointer
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
     const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind
@@ -172,7 +173,8 @@ bool data_is_large(const lmodule *m);
 lmodule *lmodule_new(arena *a, const char *name, const struct target *t);
 lfunc *lfunc_new(lmodule *m, const char *name, ltype result);
 ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const);
-void lfunc_drop_param(lfunc *f, int i); // nothing uses its value
+void lfunc_take_param(lfunc *f, lparam p); // of another list of parameters, with its value
+void lfunc_drop_param(lfunc *f, int i);    // nothing uses its value
 const char *lfunc_print(arena *a, const lfunc *f);
 // GPU: dynamic shared memory of the launch in bytes: 0, or all of the function's if it exceeds what a kernel
 // may declare or needs larger alignment; and the offset of an L_LOCAL in it.

@@ -6,9 +6,13 @@
 //
 // A kernel and the kernels that it calls make a unit. Units of one shape are a group. Numbers that are the same in all
 // units of a group stay; numbers that are equal to each other in every unit share an entry.
+//
+// Loops that kernels with different ends have in common (ir/loops/outline.c) are units of their own. Their entries stand
+// first in the tables of the kernels that call them.
 #include "ir/loops/numbers.h"
 #include "compiler/base/round.h"
 #include "ir/loops/loops_share.h"
+#include "ir/loops/outline.h"
 #include "ir/target.h"
 #include <string.h>
 
@@ -31,10 +35,13 @@ typedef struct unit {
     int nshape;
     VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
     int instructions;
-    int loops;          // innermost ones
-    bool tiles;         // multiplies matrix tiles
-    struct unit *next;  // of the group
-    struct unit *group; // the first of it; NULL: none
+    int loops;                 // innermost ones
+    bool tiles;                // multiplies matrix tiles
+    struct unit *next;         // of the group
+    struct unit *group;        // the first of it; NULL: none
+    bool is_called;            // by a kernel, whose table has the entries
+    const struct unit *calls;  // such a unit; NULL: none
+    const struct table *table; // of the group of a unit that is called
 } unit;
 
 typedef struct entry {
@@ -42,6 +49,12 @@ typedef struct entry {
     int use;      // its first use
     int64_t at;   // in the table, bytes
 } entry;
+
+typedef struct table {
+    int n;
+    int64_t bytes; // with what precedes its entries
+    entry entries[MOST_ENTRIES];
+} table;
 
 typedef struct sharing {
     lmodule *m;
@@ -56,6 +69,7 @@ typedef struct sharing {
     const char *symbol;
     map table_of; // name of a kernel -> offset + 1
     map table_at; // hash of a table -> offset + 1
+    map called;   // units that kernels call, by name
 } sharing;
 
 // ---------------------------------------------------------------- which numbers
@@ -127,10 +141,14 @@ static int position(const sharing *s, const ins *x) {
     return refers ? (int)(intptr_t)map_get(&s->functions, x->name) - 1 : -1;
 }
 
+static const unit *called_unit(const sharing *s, const ins *x) {
+    return x->op == L_CALL ? map_get(&s->called, x->name) : NULL;
+}
+
 // The kernel that only the kernel of x calls; else NULL.
 static lfunc *called_part(const sharing *s, const ins *x) {
     int at = position(s, x);
-    if (at < 0 || s->several[at] || s->taken[at] || !s->caller[at]->kernel) return NULL;
+    if (at < 0 || called_unit(s, x) || s->several[at] || s->taken[at] || !s->caller[at]->kernel) return NULL;
     lfunc *f = s->m->funcs.at[at];
     return f->kernel && f->body && !f->exported ? f : NULL;
 }
@@ -186,7 +204,10 @@ static void add_block(describing *d, const lblock *b) {
         if (takes_scale(x))
             VEC_PUSH(d->s->arena, &d->u->numbers, (number){x->args[1]->type, x->i, 0, d->loop});
         const lfunc *part = called_part(d->s, x);
+        const unit *called = called_unit(d->s, x);
+        if (called) d->u->calls = called;
         if (part) add_part(d, part);
+        else if (called) add(d, (int64_t)(intptr_t)called->table);
         else if (x->op == L_SYMBOL || x->op == L_CALL) add_name(d, x->name);
         for (int i = 0; x->mask && i < x->type.lanes; i++) add(d, x->mask[i]);
         for (int i = 0; i < 2; i++)
@@ -238,25 +259,30 @@ static int stored_lanes(const target *t, ltype type) {
                : 1;
 }
 
-// The entries of a group, and the entry of each use; NULL: it stays a number. Returns their number; -1: too many.
-static int find_entries(const unit *group, entry *entries, const entry **of_use) {
-    int n = 0;
-    int64_t bytes = 0;
+// The entries of a group, and the entry of each use; NULL: it stays a number. False: too many, so that
+// there are none.
+static bool find_entries(const unit *group, table *t, const entry **of_use) {
+    int64_t before = group->calls ? group->calls->table->bytes : 0;
+    t->n = 0, t->bytes = before;
     for (int use = 0; use < group->numbers.n; use++) {
         int j = 0;
         if (!varies(group, use)) continue;
-        while (j < n && !always_equal(group, entries[j].use, use)) j++;
-        if (j == MOST_ENTRIES) return -1;
-        if (j == n) {
+        while (j < t->n && !always_equal(group, t->entries[j].use, use)) j++;
+        if (j == MOST_ENTRIES) {
+            memset(of_use, 0, (size_t)group->numbers.n * sizeof *of_use);
+            t->n = 0, t->bytes = before;
+            return false;
+        }
+        if (j == t->n) {
             number first = group->numbers.at[use];
             int64_t size =
                 (int64_t)lkind_bytes((lkind)first.type.kind) * stored_lanes(group->f->target, first.type);
-            entries[n++] = (entry){first, use, round_up(bytes, size)};
-            bytes = entries[j].at + size;
+            t->entries[t->n++] = (entry){first, use, round_up(t->bytes, size)};
+            t->bytes = t->entries[j].at + size;
         }
-        of_use[use] = &entries[j];
+        of_use[use] = &t->entries[j];
     }
-    return n;
+    return true;
 }
 
 // ---------------------------------------------------------------- innermost loops
@@ -322,15 +348,20 @@ static int64_t known_table(sharing *s, int64_t at) {
     return same ? known : at;
 }
 
-static int64_t add_table(sharing *s, const unit *u, const entry *entries, int n) {
+static void add_entries(text *t, int64_t at, const unit *u, const table *from) {
+    for (int j = 0; j < from->n; j++) {
+        add_zeros(t, at + from->entries[j].at);
+        const number *v = &u->numbers.at[from->entries[j].use];
+        for (int i = 0; i < stored_lanes(u->f->target, v->type); i++) add_number(t, v);
+    }
+}
+
+static int64_t add_table(sharing *s, const unit *u, const table *own) {
     text *t = &s->tables;
     int64_t at = round_up((int64_t)t->n, table_align(s->m->target));
     add_zeros(t, at);
-    for (int j = 0; j < n; j++) {
-        add_zeros(t, at + entries[j].at);
-        const number *v = &u->numbers.at[entries[j].use];
-        for (int i = 0; i < stored_lanes(u->f->target, v->type); i++) add_number(t, v);
-    }
+    if (u->calls) add_entries(t, at, u->calls, u->calls->table);
+    add_entries(t, at, u, own);
     return known_table(s, at);
 }
 
@@ -346,7 +377,7 @@ typedef struct rewriting {
     unit *again; // its parts so far
 } rewriting;
 
-static void rewrite_function(rewriting *r, lfunc *f);
+static void rewrite_function(rewriting *r, lfunc *f, bool outlined);
 
 static ins *load_number(lbuild *b, ins *numbers, const entry *e) {
     ltype t = e->first.type;
@@ -360,6 +391,13 @@ static void append_argument(lfunc *f, ins *call, ins *value) {
     memcpy(args, call->args, (size_t)call->nargs * sizeof *args);
     args[call->nargs++] = value;
     call->args = args;
+    value->uses++;
+}
+
+static void set_last_argument(ins *call, ins *value) {
+    ins **last = &call->args[call->nargs - 1];
+    (*last)->uses--;
+    *last = value;
     value->uses++;
 }
 
@@ -405,10 +443,11 @@ static void rewrite_block(rewriting *r, lblock *block) {
         }
         link = insert(&made, link);
         lfunc *part = called_part(r->s, x);
-        if (part) append_argument(r->f, x, r->numbers);
+        if (part && x->op == L_CALL) append_argument(r->f, x, r->numbers);
+        if (called_unit(r->s, x)) set_last_argument(x, r->numbers);
         if (part && !is_known_part(r->again, part)) {
             VEC_PUSH(r->s->arena, &r->again->parts, part);
-            rewrite_function(r, part);
+            rewrite_function(r, part, x->op == L_SYMBOL);
         }
         for (int i = 0; i < 2; i++)
             if (x->body[i]) rewrite_block(r, x->body[i]);
@@ -436,13 +475,19 @@ static void drop_constants(lblock *b, const int *uses) {
     b->last = before;
 }
 
-static void rewrite_function(rewriting *r, lfunc *f) {
+static ins *numbers_param(lfunc *f) {
+    ins *numbers = lfunc_param(f, "numbers", lt_ptr(), LK_VOID, DT_NONE, true);
+    f->params.at[f->params.n - 1].constant = true;
+    return numbers;
+}
+
+// outlined: its last parameter is the table.
+static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
     rewriting own = *r;
     own.f = f;
     own.start = (lblock){0};
     own.sizes = (map){.arena = r->s->arena};
-    own.numbers = lfunc_param(f, "numbers", lt_ptr(), LK_VOID, DT_NONE, true);
-    f->params.at[f->params.n - 1].constant = true;
+    own.numbers = outlined ? f->params.at[f->params.n - 1].value : numbers_param(f);
     rewrite_block(&own, f->body);
     insert(&own.start, &own.numbers->next);
     int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
@@ -451,26 +496,35 @@ static void rewrite_function(rewriting *r, lfunc *f) {
     lfunc_verify(f, r->s->diag);
 }
 
-static void share_group(sharing *s, unit *group) {
-    entry entries[MOST_ENTRIES];
-    if (!group || !group->next || group->instructions < LEAST_INSTRUCTIONS) return;
-    const entry **of_use = ARENA_ARRAY(s->arena, const entry *, group->numbers.n + 1);
+// Units of one shape, with the sizes of innermost loops that need them.
+static void share_group(sharing *s, unit *group);
+
+static void find_table(sharing *s, unit *group, table *t, const entry **of_use) {
     // A product of tiles takes so few instructions that those of its addresses count.
     if (group->tiles) share_group(s, split_group(group, 0));
+    // Rows at sizes that are not constants take instructions of a large product's innermost loops.
     for (int loop = 1; loop <= group->loops; loop++)
-        if (is_crowded(group, loop)) share_group(s, split_group(group, loop));
-    int n = find_entries(group, entries, of_use);
-    if (n < 0) { // too many: equal sizes need none
-        memset(of_use, 0, (size_t)group->numbers.n * sizeof *of_use);
-        share_group(s, split_group(group, 0));
-        n = find_entries(group, entries, of_use);
-    }
-    for (unit *u = group; u && n > 0; u = u->next) {
+        if (group->is_called || is_crowded(group, loop)) share_group(s, split_group(group, loop));
+    if (find_entries(group, t, of_use)) return;
+    // Too many: equal sizes need none.
+    share_group(s, split_group(group, 0));
+    find_entries(group, t, of_use);
+}
+
+static void share_group(sharing *s, unit *group) {
+    if (!group) return;
+    table *t = ARENA_NEW(s->arena, table);
+    const entry **of_use = ARENA_ARRAY(s->arena, const entry *, group->numbers.n + 1);
+    t->bytes = group->calls ? group->calls->table->bytes : 0;
+    if (group->next && group->instructions >= LEAST_INSTRUCTIONS) find_table(s, group, t, of_use);
+    for (unit *u = group; u; u = u->next) {
         int use = 0;
-        map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, entries, n) + 1));
+        u->table = t;
+        if (!t->bytes) continue;
+        if (!u->is_called) map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, t) + 1));
         if (u->f->original) continue;
         u->parts.n = 0;
-        rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f);
+        rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f, u->is_called);
     }
 }
 
@@ -511,7 +565,7 @@ static void find_callers(sharing *s, const lfunc *f, const lblock *b) {
         int at = position(s, x);
         if (at >= 0) {
             s->several[at] |= s->caller[at] && s->caller[at] != f;
-            s->taken[at] |= x->op == L_SYMBOL;
+            s->taken[at] |= x->op == L_SYMBOL && !s->m->funcs.at[at]->ends_tiles;
             s->caller[at] = f;
         }
         for (int i = 0; i < 2; i++)
@@ -521,7 +575,7 @@ static void find_callers(sharing *s, const lfunc *f, const lblock *b) {
 
 static void find_functions(sharing *s) {
     const lmodule *m = s->m;
-    s->functions.arena = s->table_of.arena = s->table_at.arena = s->tables.arena = s->arena;
+    s->functions = (map){.arena = s->arena};
     s->caller = ARENA_ARRAY(s->arena, const lfunc *, m->funcs.n + 1);
     s->several = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
     s->taken = ARENA_ARRAY(s->arena, bool, m->funcs.n + 1);
@@ -546,6 +600,7 @@ static unit *describe(sharing *s, lfunc *f) {
 }
 
 typedef VEC(unit *) group_list; // by their first unit
+typedef VEC(lfunc *) func_list;
 
 static void append_to_group(unit *first, unit *u) {
     u->group = first;
@@ -581,26 +636,64 @@ static void add_to_group(const sharing *s, group_list *groups, map *by_shape, un
     append_to_group(first, u);
 }
 
+// Returns what kernels call.
+static func_list outline_all(sharing *s) {
+    lmodule *m = s->m;
+    func_list called = {0};
+    map ends = {.arena = s->arena};
+    find_functions(s);
+    for (int i = 0; i < m->funcs.n; i++) {
+        lfunc *f = m->funcs.at[i];
+        if (f->ends_tiles && !s->several[i] && !s->taken[i]) map_put(&ends, f->name, f);
+    }
+    for (int i = 0, n = m->funcs.n; i < n; i++) {
+        lfunc *f = is_root(s, i) ? outline_tiles(m, m->funcs.at[i], &ends, s->diag) : NULL;
+        if (f) VEC_PUSH(s->arena, &called, f);
+    }
+    if (called.n) find_functions(s);
+    return called;
+}
+
+static void share_called(sharing *s) {
+    func_list called = outline_all(s);
+    group_list groups = {0};
+    map by_shape = {.arena = s->arena};
+    for (int i = 0; i < called.n; i++) {
+        unit *u = describe(s, called.at[i]);
+        u->is_called = true;
+        u->table = ARENA_NEW(s->arena, table);
+        add_to_group(s, &groups, &by_shape, u);
+        map_put(&s->called, u->f->name, u);
+    }
+    for (int i = 0; i < groups.n; i++) share_group(s, groups.at[i]);
+}
+
+static void share_kernels(sharing *s) {
+    const lmodule *m = s->m;
+    group_list groups = {0};
+    map by_shape = {.arena = s->arena}, units = by_shape;
+    for (int i = 0; i < m->funcs.n; i++) {
+        lfunc *f = m->funcs.at[i];
+        if (!is_root(s, i)) continue;
+        if (f->original) {
+            add_sharing(s, &units, f);
+            continue;
+        }
+        unit *u = describe(s, f);
+        add_to_group(s, &groups, &by_shape, u);
+        map_put_number(&units, (uint64_t)(uintptr_t)f, u);
+    }
+    for (int i = 0; i < groups.n; i++) share_group(s, groups.at[i]);
+}
+
 void share_numbers(lmodule *m, diag *d) {
     arena *scratch = arena_within(m->arena);
     sharing s = {
         .m = m, .diag = d, .arena = scratch, .symbol = arena_printf(m->arena, "%s_numbers", m->name)};
-    map by_shape = {.arena = scratch}, units = by_shape;
-    group_list groups = {0};
-    find_functions(&s);
+    s.table_of.arena = s.table_at.arena = s.called.arena = scratch;
     s.tables.arena = m->arena;
-    for (int i = 0; i < m->funcs.n; i++) {
-        lfunc *f = m->funcs.at[i];
-        if (!is_root(&s, i)) continue;
-        if (f->original) {
-            add_sharing(&s, &units, f);
-            continue;
-        }
-        unit *u = describe(&s, f);
-        add_to_group(&s, &groups, &by_shape, u);
-        map_put_number(&units, (uint64_t)(uintptr_t)f, u);
-    }
-    for (int i = 0; i < groups.n; i++) share_group(&s, groups.at[i]);
+    share_called(&s);
+    share_kernels(&s);
     if (s.tables.n) add_data(&s);
     for (int i = 0; i < m->funcs.n; i++) lfunc_follow(m->funcs.at[i]);
     arena_destroy(scratch);

@@ -413,6 +413,26 @@ static void objects_can_be_called(void **state) {
     run_caller(x, warnings, model, generic_caller);
 }
 
+// So that levels with equal kernels share it.
+static void host_code_is_for_the_lowest_level(void **state) {
+    fixture *x = *state;
+    toy_model(x);
+    program *p = lowered(x);
+    const target *base = machine(x, "x86-64");
+    const target *t[] = {target_with_cpu(x->a, &x->d, base, "x86-64-v2"),
+                         target_with_cpu(x->a, &x->d, base, "x86-64-v4")};
+    const lmodule *m = built(x, p, t, 2)->module;
+    int hosts = 0, kernels = 0;
+    for (int i = 0; i < m->funcs.n; i++) {
+        const lfunc *f = m->funcs.at[i];
+        if (!f->body) continue;
+        assert_true(f->kernel || f->target != t[1]);
+        hosts += !f->kernel && f->target == t[0];
+        kernels += f->kernel && f->target == t[1];
+    }
+    assert_true(hosts >= 2 && kernels >= 1);
+}
+
 // The dispatcher takes the best variant that the runtime's answer allows.
 // In place of the runtime's.
 #define MESSAGE                                                                                              \
@@ -515,6 +535,7 @@ int main(void) {
 #ifdef __x86_64__
         TEST(objects_can_be_called),
         TEST(objects_hold_a_variant_for_each_level),
+        TEST(host_code_is_for_the_lowest_level),
 #endif
         TEST(the_descriptor_tells_all),
     };

@@ -95,7 +95,8 @@ static void status_param(emitter *e) {
     if (!e->k->messages.n) return;
     e->code->has_status = true;
     lkind kind = status_kind(e->k, e->t);
-    lfunc_param(e->code->f, "status", lt_ptr(), kind, kind == LK_I64 ? DT_I64 : DT_I32, false);
+    e->status_param =
+        lfunc_param(e->code->f, "status", lt_ptr(), kind, kind == LK_I64 ? DT_I64 : DT_I32, false);
     emitter_status(e);
 }
 
@@ -177,18 +178,17 @@ void emitter_block_locals(emitter *e, ins *block) {
     }
 }
 
-static void store_status(emitter *e) {
-    if (!e->status) return;
-    lfunc *f = e->code->f;
+// A kernel whose checks are in another function has none to store.
+void emitter_store_status(emitter *e) {
+    if (!e->status || !e->status->uses) return;
     ins *failed = lb_get(&e->b, e->status), *zero = lb_int(&e->b, failed->type, 0);
     ins *bad = lb_if(&e->b, lb_cmp(&e->b, L_NE, failed, zero));
-    lb_store(&e->b, f->params.at[f->params.n - 1].value, lb_idx(&e->b, 0), failed,
-             failed->type.kind == LK_I64 ? 8 : 4);
+    lb_store(&e->b, e->status_param, lb_idx(&e->b, 0), failed, failed->type.kind == LK_I64 ? 8 : 4);
     lb_end(&e->b, bad);
 }
 
 void emitter_finish(emitter *e) {
-    store_status(e);
+    emitter_store_status(e);
     emitter_drop_dims(e);
 }
 

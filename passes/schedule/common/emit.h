@@ -69,7 +69,7 @@ typedef struct emitter {
     } *entries; // by expression id
     int nentries, visit;
     VEC(struct emit_log) log;   // values in the order made
-    ins *status;                // variable, NULL: kernel has no checks
+    ins *status, *status_param; // variable and parameter, NULL: kernel has no checks
     int half;                   // of a complex128 element
     ins *task_begin, *task_end; // parameters, NULL: the function runs everything
     int task_axis;              // axis whose positions are the tasks, -1: none
@@ -106,6 +106,7 @@ emitter emitter_apart(const emitter *e);
 void emitter_status(emitter *e); // a variable of this thread for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status, drops unused parameters
+void emitter_store_status(emitter *e);
 // Prepares a stage: accesses of its reads, and which values vary along vaxis.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
 access *access_make(emitter *e, buffer *b, expr *const *index);

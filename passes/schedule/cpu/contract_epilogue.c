@@ -16,13 +16,17 @@ static int instructions_of_group(const tiling *t) {
 
 // There are tiles of two heights, and of up to five where the number of rows is open, so that an epilogue such as a
 // requantisation would be most of their code. After a long sum, the loop over the stored tile costs no time.
+//
+// The code of packed constants that are unpacked for many rows, and multiplied otherwise by few, is so long that products
+// share it (ir/loops/outline.c): what differs is in the function.
 bool is_heavy_epilogue(const tiling *t) {
     const contraction *c = t->c;
     int work = value_work(c->k->arena, c->w->value);
     if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
     int64_t sum = positions(t->e->k, &c->k_axes) / t->group * instructions_of_group(t);
     bool few = !t->e->t->vector_bits && rounds_to_int(t->e->t, 1); // no more instructions than a call
-    bool share = sum >= LONG_SUM && !few;
+    bool share = sum >= LONG_SUM && !few, whole_words = t->e->t->hosted && t->e->t->ptr_bits == 64;
+    if (share && whole_words && !t->e->t->arch.is_text && unpacks_for_rows(t->e->t, c)) return true;
     return work > (share ? HEAVY_AFTER_LONG_SUM : HEAVY_EPILOGUE);
 }
 
@@ -99,6 +103,7 @@ static lfunc *make_finisher(tiling *t) {
     code->f->target = e->t;
     code->f->kernel = true;
     code->f->strict_fp = e->code->f->strict_fp;
+    code->f->ends_tiles = true;
     emitter *own = emitter_new(e->module, e->k, e->t, e->b.diag, code);
     emitter_signature(own, false, NULL);
     ltype index = lt(lindex_kind(e->t), 1);
@@ -119,6 +124,7 @@ static lfunc *make_finisher(tiling *t) {
     tiling inside = *t;
     inside.e = own;
     finish_rows(&inside, &(stored_tile){p[0], p[1], p[2], p[3], p[4], p[5], p[6]});
+    emitter_store_status(own);
     return code->f;
 }
 
@@ -129,6 +135,7 @@ static void call_finisher(tiling *t, const stored_tile *s) {
     int n = 0;
     for (int j = 0; j < e->code->nbuffers; j++) args[n++] = pointer_of(e, e->code->buffers[j]);
     for (int j = 0; j < e->code->ndims; j++) args[n++] = emit_dim(e, e->code->dims[j]);
+    if (e->status_param) args[n++] = e->status_param;
     ins *const own[TILE_PARAMS] = {s->at, s->m0, s->n0, s->rows, s->width, s->whole, s->left};
     for (int j = 0; j < TILE_PARAMS; j++) args[n++] = own[j];
     for (int x = 0; x < e->k->axes.n; x++)
@@ -151,8 +158,7 @@ static void finish_stored(tiling *t, const tile *x, ins **acc) {
                      .width = lb_idx(b, width),
                      .whole = lb_idx(b, x->last ? width - t->lanes : width),
                      .left = x->last ? x->last : lb_idx(b, 0)};
-    bool alone = !t->e->k->locals.n && !t->e->code->has_status;
-    if (alone) call_finisher(t, &s);
+    if (!t->e->k->locals.n) call_finisher(t, &s);
     else finish_rows(t, &s);
 }
 
