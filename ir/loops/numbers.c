@@ -20,6 +20,8 @@
 enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64 };
 // Smaller sizes, such as the steps of tiles, stay in the code. An innermost loop has registers for a few.
 enum { LEAST_SIZE = 16, SIZES_OF_LOOP = 5 };
+// In shapes: a scale that may become a number of the table. Others are what they are.
+enum { ANY_SCALE = -1 };
 
 typedef struct number {
     ltype type;
@@ -197,7 +199,7 @@ static void add_block(describing *d, const lblock *b) {
         d->u->instructions++;
         d->u->tiles |= lop_class(x->op) == LC_TILE;
         int64_t facts[] = {
-            x->op,   x->type.kind, x->type.lanes, x->nargs, takes_scale(x) ? 1 : x->i,
+            x->op,   x->type.kind, x->type.lanes, x->nargs, takes_scale(x) ? ANY_SCALE : x->i,
             x->elem, x->shared,    x->align,      x->role,  (x->body[0] != NULL) + 2 * (x->body[1] != NULL)};
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) add(d, facts[i]);
         for (int i = 0; i < x->nargs; i++) add_operand(d, x, i);

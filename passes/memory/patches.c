@@ -193,8 +193,8 @@ static bool set_rates(patch_plan *x, int64_t rows) {
 }
 
 // The most rows that the kernel can have computed when this image is at its lead.
-static int64_t lead_behind(const patch_kernel *k, const patch_image *i, const index_window *w) {
-    return k->sums ? i->lead : 1 + div_down(w->down * i->lead - w->hi - 1, w->at);
+static int64_t lead_behind(const patch_image *i, const index_window *w) {
+    return 1 + div_down(w->down * i->lead - w->hi - 1, w->at);
 }
 
 typedef void each_read(patch_plan *x, patch_kernel *k, patch_image *i, const index_window *w);
@@ -213,13 +213,13 @@ static void for_reads(patch_plan *x, patch_kernel *k, each_read *f) {
 
 static void lag_behind(patch_plan *x, patch_kernel *k, patch_image *i, const index_window *w) {
     (void)x;
-    int64_t lead = lead_behind(k, i, w);
+    int64_t lead = lead_behind(i, w);
     if (lead < k->lead) k->lead = lead;
 }
 
 static void keep_rows(patch_plan *x, patch_kernel *k, patch_image *i, const index_window *w) {
     (void)x;
-    int64_t begin = k->sums ? k->lead : div_down(w->at * k->lead + w->lo, w->down);
+    int64_t begin = div_down(w->at * k->lead + w->lo, w->down);
     if (begin < i->begin) i->begin = begin;
 }
 
