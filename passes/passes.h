@@ -75,6 +75,7 @@ void pass_spread_rows(pass_context *c);   // rows of products' operands in diffe
 void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
 void pass_split_axes(pass_context *c); // of which indices take quotients
+void pass_row_values(pass_context *c); // functions that several stages of a row need are computed once
 void pass_round(pass_context *c);      // constants rounded as --precision allows
 void pass_gpu_layout(pass_context *c);
 void pass_patches(pass_context *c); // kernels at the peak of memory run on a few rows at a time

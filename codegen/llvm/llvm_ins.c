@@ -253,6 +253,14 @@ static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
         e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256", &from, 1);
 }
 
+// LLVM would compare halves before a widening instead of floats behind it, lane by lane where comparisons of halves are missing.
+static LLVMValueRef emit_widened(emit *e, const ins *x) {
+    LLVMValueRef wide = emit_cast(e, x, LLVMFPExt);
+    LLVMTypeRef type = LLVMTypeOf(wide);
+    if (x->args[0]->type.kind != LK_F16 || x->type.lanes == 1) return wide;
+    return call_intrinsic(e, "llvm.arithmetic.fence", &type, 1, &wide, 1);
+}
+
 static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
     bool plain = x->op == L_RINT && e->t->arch.no_roundeven;
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
@@ -301,6 +309,7 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_PRECISION:
         if (x->op == L_FTRUNC && x->type.kind == LK_BF16) return emit_to_bf16(e, x);
+        if (x->op == L_FEXT) return emit_widened(e, x);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_BITCAST: return emit_bitcast(e, x);
     case LC_DOT:

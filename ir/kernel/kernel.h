@@ -215,9 +215,11 @@ typedef enum reduce_op { RED_SUM, RED_PROD, RED_MIN, RED_MAX, RED_AND, RED_OR, R
 typedef struct state {
     dtype dtype; // compute type
     reduce_op op;
-    expr *init;  // may read; must not use the stage's reduce axes
-    expr *step;  // RED_CUSTOM: the new state from X_STATE(i); others: the term combined into the state
-    expr *merge; // RED_CUSTOM: from X_STATE(i) and X_OTHER(i); NULL: cannot be split (scan)
+    expr *init; // may read; must not use the stage's reduce axes
+    expr *step; // RED_CUSTOM: the new state from X_STATE(i); others: the term combined into the state
+    // RED_CUSTOM: from X_STATE(i) and X_OTHER(i), either of which may be initial and then changes nothing; NULL: cannot be
+    // split (scan)
+    expr *merge;
 } state;
 
 typedef enum write_when { WRITE_END, WRITE_BEFORE, WRITE_AFTER } write_when;

@@ -70,8 +70,7 @@ expr *rows_count(rows *r, dtype t) {
     return x_cast(r->k, count, t, true);
 }
 
-// Whether (a, ia) is preferred to (b, ib).
-static expr *arg_before(kernel *k, expr *a, expr *ia, expr *b, expr *ib, bool largest, bool last) {
+expr *rows_before(kernel *k, expr *a, expr *ia, expr *b, expr *ib, bool largest, bool last) {
     expr *better = largest ? x_lt(k, b, a) : x_lt(k, a, b), *equal = x_bin(k, X_EQ, a, b);
     if (dtype_is_float(a->dtype)) {
         expr *a_nan = x_un(k, X_ISNAN, a), *b_nan = x_un(k, X_ISNAN, b);
@@ -91,8 +90,8 @@ expr *rows_arg(rows *r, stage *s, expr *x, expr *position, dim *extent, bool lar
     int value = s->states.n, at = value + 1;
     expr *v = stage_state(k, s, t, worst), *i = stage_state(k, s, DT_I64, start);
     expr *ov = x_other(k, value, t), *oi = x_other(k, at, DT_I64);
-    expr *take = arg_before(k, x, position, v, i, largest, last);
-    expr *take_other = arg_before(k, ov, oi, v, i, largest, last);
+    expr *take = rows_before(k, x, position, v, i, largest, last);
+    expr *take_other = rows_before(k, ov, oi, v, i, largest, last);
     stage_step(s, value, x_select(k, take, x, v), x_select(k, take_other, ov, v));
     stage_step(s, at, x_select(k, take, position, i), x_select(k, take_other, oi, i));
     return last ? x_bin(k, X_MAX, i, x_i64(k, 0)) : i;

@@ -32,6 +32,8 @@ stage *rows_stage(rows *r, axis_kind kind, expr **index);
 expr *rows_scalar(rows *r, stage *s, const char *name, expr *value);
 // The number of elements in a row, in compute type t.
 expr *rows_count(rows *r, dtype t);
+// Whether (a, ia) is preferred to (b, ib): the largest or smallest, of equal ones the first or last; NaN to all numbers.
+expr *rows_before(kernel *k, expr *a, expr *ia, expr *b, expr *ib, bool largest, bool last);
 // Adds a reduction to stage s that finds the position of the largest (or smallest) x of a row, the first or
 // the last of equal ones. NaN is both largest and smallest. Empty rows give 0.
 expr *rows_arg(rows *r, stage *s, expr *x, expr *position, dim *extent, bool largest, bool last);

@@ -144,7 +144,7 @@ static bool reduces_allow(nest *n) {
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         bool reorders = dtype_is_float(st->dtype) && (st->op == RED_SUM || st->op == RED_PROD);
-        if (st->op == RED_CUSTOM || (reorders && n->e->t->fp == FP_STRICT)) return false;
+        if ((st->op == RED_CUSTOM && !st->merge) || (reorders && n->e->t->fp == FP_STRICT)) return false;
     }
     for (int j = 0; j < n->ninner; j++)
         if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
@@ -415,15 +415,25 @@ void nest_point(nest *n) {
 // ---------------------------------------------------------------- reduction along the vector axis
 enum { REDUCE_UNROLL = 4 };
 
+// The next states from those in the variables; steps may read all of them.
+static void next_states(nest *n, ins *const *vars, int apart, ins **next) {
+    emitter *e = n->e;
+    for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(&e->b, vars[j * apart]);
+    for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
+}
+
+static void set_states(nest *n, ins *const *vars, int apart, ins *const *next) {
+    for (int j = 0; j < n->s->states.n; j++) lb_set(&n->e->b, vars[j * apart], next[j]);
+}
+
 static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
     emitter *e = n->e;
+    ins *next[64];
     for (int u = 0; u < unroll; u++) {
         scope mark = scope_open(e);
         e->counter[n->vaxis] = idx_addk(&e->b, base, (int64_t)u * n->lanes);
-        for (int j = 0; j < n->s->states.n; j++) {
-            ins *var = vars[j * REDUCE_UNROLL + u];
-            lb_set(&e->b, var, next_state(n, &n->s->states.at[j], lb_get(&e->b, var)));
-        }
+        next_states(n, vars + u, REDUCE_UNROLL, next);
+        set_states(n, vars + u, REDUCE_UNROLL, next);
         scope_close(e, mark);
     }
 }
@@ -433,25 +443,33 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
     int lanes = e->lanes;
     emitter_stage(e, n->s, n->vaxis, 1, false);
     scope loop = open_loop(n, n->vaxis, begin, end, 1, LOOP_SERIAL);
-    for (int j = 0; j < n->s->states.n; j++)
-        lb_set(&e->b, n->vars[j], next_state(n, &n->s->states.at[j], lb_get(&e->b, n->vars[j])));
+    ins *next[64];
+    next_states(n, n->vars, 1, next);
+    set_states(n, n->vars, 1, next);
     scope_close(e, loop);
     emitter_stage(e, n->s, n->vaxis, lanes, true);
 }
 
-// The partial last vector: lanes past the end contribute the neutral element.
+// What a state of the partial last vector becomes: lanes past the end contribute the neutral element, or stay.
+static ins *state_inside(nest *n, const state *st, ins *inside, ins *old) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    if (st->op == RED_CUSTOM) return lb_select(b, inside, emit_vector(e, st->step), old);
+    ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
+    return emit_reduce(e, st->op, st->dtype, old, lb_select(b, inside, emit_vector(e, st->step), neutral));
+}
+
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
+    ins *next[64];
     scope part = open_partial_vector(e, n->vaxis, begin, end);
     ltype index = lt(lindex_kind(e->t), n->lanes);
     ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
-    for (int j = 0; j < n->s->states.n; j++) {
-        const state *st = &n->s->states.at[j];
-        ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
-        ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
-        lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
-    }
+    for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
+    for (int j = 0; j < n->s->states.n; j++)
+        next[j] = state_inside(n, &n->s->states.at[j], inside, e->state[j]);
+    set_states(n, vars, REDUCE_UNROLL, next);
     close_partial_vector(e, part);
 }
 
@@ -485,29 +503,71 @@ static void reduce_loops(nest *n, ins **vars, int depth) {
     scope_close(n->e, loop);
 }
 
+// into := the states of into and from as one.
+static void merge_states(nest *n, ins **into, ins *const *from) {
+    emitter *e = n->e;
+    ins *merged[64];
+    scope mark = scope_open(e);
+    for (int j = 0; j < n->s->states.n; j++) e->state[j] = into[j], e->other[j] = from[j];
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        bool custom = st->op == RED_CUSTOM;
+        merged[j] = !custom        ? emit_reduce(e, st->op, st->dtype, into[j], from[j])
+                    : e->lanes > 1 ? emit_vector(e, st->merge)
+                                   : emit_value(e, st->merge);
+    }
+    memcpy(into, merged, (size_t)n->s->states.n * sizeof *into);
+    scope_close(e, mark);
+}
+
+// Lane i of the result is lane i + by.
+static ins *lanes_from(lbuild *b, ins *v, int by) {
+    int mask[64];
+    for (int i = 0; i < v->type.lanes; i++) mask[i] = (i + by) % v->type.lanes;
+    return lb_shuffle(b, v, v, mask, v->type.lanes);
+}
+
+// The states of all lanes as one.
+static void merge_lanes(nest *n, ins **acc) {
+    emitter *e = n->e;
+    bool custom = false;
+    ins *from[64];
+    for (int j = 0; j < n->s->states.n; j++) custom |= n->s->states.at[j].op == RED_CUSTOM;
+    for (int half = n->lanes / 2; custom && half; half /= 2) {
+        for (int j = 0; j < n->s->states.n; j++) from[j] = lanes_from(&e->b, acc[j], half);
+        merge_states(n, acc, from);
+    }
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        acc[j] = custom ? lb_extract(&e->b, acc[j], 0) : emit_horizontal(e, st->op, st->dtype, acc[j]);
+    }
+}
+
 static void point_reduced(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);
-    ins *vars[64 * REDUCE_UNROLL];
-    for (int j = 0; j < n->s->states.n; j++) {
+    ins *vars[64 * REDUCE_UNROLL], *acc[64], *from[64];
+    int states = n->s->states.n;
+    for (int j = 0; j < states; j++) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
-        expr *neutral = reduce_neutral(e->k, st->op, st->dtype);
+        expr *start = st->op == RED_CUSTOM ? st->init : reduce_neutral(e->k, st->op, st->dtype);
         for (int u = 0; u < REDUCE_UNROLL; u++)
-            vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, neutral), n->lanes));
+            vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, start), n->lanes));
     }
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     reduce_loops(n, vars, 0);
-    emitter_stage(e, n->s, -1, 1, false);
-    for (int j = 0; j < n->s->states.n; j++) {
-        const state *st = &n->s->states.at[j];
-        ins *acc = lb_get(b, vars[j * REDUCE_UNROLL]);
-        for (int u = 1; u < REDUCE_UNROLL; u++)
-            acc = emit_reduce(e, st->op, st->dtype, acc, lb_get(b, vars[j * REDUCE_UNROLL + u]));
-        ins *all = emit_horizontal(e, st->op, st->dtype, acc);
-        e->state[j] = emit_reduce(e, st->op, st->dtype, all, lb_get(b, n->vars[j]));
+    for (int j = 0; j < states; j++) acc[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
+    for (int u = 1; u < REDUCE_UNROLL; u++) {
+        for (int j = 0; j < states; j++) from[j] = lb_get(b, vars[j * REDUCE_UNROLL + u]);
+        merge_states(n, acc, from);
     }
+    merge_lanes(n, acc);
+    emitter_stage(e, n->s, -1, 1, false);
+    for (int j = 0; j < states; j++) from[j] = lb_get(b, n->vars[j]);
+    merge_states(n, acc, from);
+    memcpy(e->state, acc, (size_t)states * sizeof *acc);
     nest_write(n, WRITE_END);
     scope_close(e, mark);
 }
@@ -602,6 +662,7 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
                            "kernel %s has more axes or states than this build schedules", e->k->name);
     n->vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     e->state = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    e->other = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     emitter_stage(e, s, -1, 1, false);
     n->writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
     for (int j = 0; j < s->writes.n; j++)

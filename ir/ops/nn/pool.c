@@ -2,6 +2,7 @@
 //
 //   for n, c, o...:  out[n, c, o...] = reduce over k... of x[n, c, o*stride - pad + k*dilation ...]
 #include "ir/ops/contract.h"
+#include "ir/ops/rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -95,18 +96,18 @@ static expr *column_major(pool *p, expr *flat) {
     return out;
 }
 
-// State (value, position), with position -1 before the first element; the first of equal elements wins.
+// State (value, position), with position -1 before the first element; the first of equal elements wins, or of NaNs.
 static void max_pool_indices(pool *p, buffer *indices, bool by_columns) {
     kernel *k = p->k;
     dtype t = dtype_compute(p->x->dtype);
     expr *lowest = reduce_neutral(k, RED_MAX, t), *none = x_i64(k, -1), *zero = x_i64(k, 0);
     expr *best = stage_state(k, p->s, t, lowest), *place = stage_state(k, p->s, DT_I64, none);
     expr *v = x_read_guarded(k, p->x, p->at, p->guard, lowest), *flat = spatial_position(p);
-    expr *wins = x_bin(k, X_OR, x_lt(k, place, zero), x_lt(k, best, v));
+    expr *first = x_lt(k, place, zero);
+    expr *wins = x_bin(k, X_OR, first, rows_before(k, v, flat, best, place, true, false));
     if (p->guard) wins = x_and(k, p->guard, wins);
     expr *other = x_other(k, 0, t), *there = x_other(k, 1, DT_I64);
-    expr *first = x_and(k, x_bin(k, X_EQ, other, best), x_lt(k, there, place));
-    expr *takes = x_bin(k, X_OR, x_lt(k, place, zero), x_bin(k, X_OR, x_lt(k, best, other), first));
+    expr *takes = x_bin(k, X_OR, first, rows_before(k, other, there, best, place, true, false));
     takes = x_and(k, x_bin(k, X_LE, zero, there), takes);
     stage_step(p->s, 0, x_select(k, wins, v, best), x_select(k, takes, other, best));
     stage_step(p->s, 1, x_select(k, wins, flat, place), x_select(k, takes, there, place));

@@ -18,6 +18,7 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"
 #include "passes/schedule/cpu/schedule_rows.h"
+#include "passes/schedule/cpu/schedule_transpose.h"
 #include <math.h>
 
 enum { ROWS = FLASH_ROWS, KEYS = FLASH_KEYS, REGISTER_ROWS = 4, MANY = 8, FEW_ROWS = 4 };
@@ -85,27 +86,85 @@ static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
     scope_close(e, mark);
 }
 
-// Kt[j / KEYS][d][j % KEYS], keys past the end 0.
-static void pack_keys(flash *f) {
+static int vectors_of_tile(const flash *f) { return f->e->t->vector_regs >= 32 ? 4 : 2; }
+
+// Columns that are computed for n keys: whole vectors or, if n is not known, narrow tiles.
+static ins *round_columns(flash *f, ins *n) {
+    int64_t step = f->a->lanes;
+    if (n->op != L_CONST) step *= vectors_of_tile(f) / 2;
+    return emit_int_floor(f->b, idx_addk(f->b, n, step - 1), step);
+}
+
+// Whether neighbours along the axis are neighbours in memory where x reads.
+static bool reads_along(flash *f, const stage *s, expr *x, int axis) {
+    emitter *e = f->e;
+    emitter_stage(e, s, -1, 1, false);
+    expr_list reads = reads_only(expr_nodes(e->scratch, x));
+    bool along = false;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(e, reads.at[j])->read;
+        along |= a && steps_by_one(a, axis);
+    }
+    return along;
+}
+
+// A vector of x along the axis from `from` on, of which `left` elements are needed.
+static ins *vector_along(flash *f, const stage *s, expr *x, int axis, ins *from, int64_t left) {
+    emitter *e = f->e;
+    emitter_stage(e, s, axis, f->a->lanes, false);
+    scope mark = scope_open(e);
+    e->counter[axis] = from;
+    e->active = left < f->a->lanes ? lb_idx(f->b, left) : NULL;
+    ins *v = emit_vector(e, x);
+    e->active = NULL;
+    e->counter[axis] = NULL;
+    scope_close(e, mark);
+    return v;
+}
+
+// A square of keys from j and elements from d on, of which `left` exist, transposed. Keys past the end repeat the last one.
+static void pack_square(flash *f, ins *j, ins *base, ins *d, int64_t left) {
+    const attention *a = f->a;
+    ins *row[16], *last = idx_addk(f->b, f->nj, -1);
+    for (int i = 0; i < a->lanes; i++) {
+        f->e->counter[a->j] = lb_bin(f->b, L_SMIN, idx_addk(f->b, j, i), last);
+        row[i] = vector_along(f, a->score, a->key, a->d, d, left);
+        f->e->counter[a->j] = NULL;
+    }
+    transpose_rows(f->b, row, a->lanes);
+    ins *at = lb_add(f->b, base, idx_mulk(f->b, d, KEYS));
+    for (int i = 0; i < a->lanes && i < left; i++)
+        lb_store(f->b, f->keys, idx_addk(f->b, at, i * KEYS), row[i], 4);
+}
+
+static void pack_squares(flash *f, ins *j, ins *base) {
+    int64_t lanes = f->a->lanes, whole = f->depth / lanes * lanes;
+    ins *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, whole), lanes);
+    pack_square(f, j, base, d, lanes);
+    lb_end(f->b, d);
+    if (whole < f->depth) pack_square(f, j, base, lb_idx(f->b, whole), f->depth - whole);
+}
+
+static void pack_elements(flash *f, ins *j, ins *base) {
     emitter *e = f->e;
     const attention *a = f->a;
-    ins *zero = lb_idx(f->b, 0),
-        *blocks = emit_int_op(f->b, X_FLOORDIV, idx_addk(f->b, f->nj, KEYS - 1), lb_idx(f->b, KEYS));
-    ins *j = serial(f, "j", zero, idx_mulk(f->b, blocks, KEYS), 1);
-    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)),
-        *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
-    ins *base = lb_add(f->b, idx_mulk(f->b, block, KEYS * f->depth), inside);
-    ins *valid = lb_if(f->b, lb_cmp(f->b, L_SLT, j, f->nj));
-    ins *d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
-    e->counter[a->j] = j, e->counter[a->d] = d;
+    ins *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
+    e->counter[a->j] = lb_bin(f->b, L_SMIN, j, idx_addk(f->b, f->nj, -1)), e->counter[a->d] = d;
     pack_value(f, a->score, a->key, f->keys, lb_add(f->b, base, idx_mulk(f->b, d, KEYS)));
     e->counter[a->j] = e->counter[a->d] = NULL;
     lb_end(f->b, d);
-    lb_else(f->b, valid);
-    d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
-    lb_store(f->b, f->keys, lb_add(f->b, base, idx_mulk(f->b, d, KEYS)), lb_float(f->b, lt(LK_F32, 1), 0), 4);
-    lb_end(f->b, d);
-    lb_end(f->b, valid);
+}
+
+// Kt[j / KEYS][d][j % KEYS]; what keys past the end are does not matter.
+static void pack_keys(flash *f) {
+    const attention *a = f->a;
+    bool squares = a->lanes <= 16 && reads_along(f, a->score, a->key, a->d);
+    int64_t step = squares ? a->lanes : 1;
+    ins *j = serial(f, "j", lb_idx(f->b, 0), round_columns(f, f->nj), step);
+    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)),
+        *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
+    ins *base = lb_add(f->b, idx_mulk(f->b, block, KEYS * f->depth), inside);
+    (squares ? pack_squares : pack_elements)(f, j, base);
     lb_end(f->b, j);
 }
 
@@ -129,15 +188,32 @@ static void pack_values(flash *f) {
     lb_end(f->b, j);
 }
 
+// Query r, lanes at a time.
+static void pack_query_row(flash *f, ins *r) {
+    const attention *a = f->a;
+    int64_t lanes = a->lanes, whole = f->depth / lanes * lanes, left = f->depth - whole;
+    ins *row = idx_mulk(f->b, r, f->depth), *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, whole), lanes);
+    lb_store(f->b, f->query, lb_add(f->b, row, d), vector_along(f, a->score, a->q, a->d, d, lanes), 4);
+    lb_end(f->b, d);
+    if (!left) return;
+    ins *rest = vector_along(f, a->score, a->q, a->d, lb_idx(f->b, whole), left);
+    lb_storen(f->b, f->query, idx_addk(f->b, row, whole), rest, lb_idx(f->b, left));
+}
+
 static void pack_query(flash *f, ins *i0) {
     emitter *e = f->e;
     const attention *a = f->a;
-    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1),
-        *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
-    e->counter[a->i] = lb_add(f->b, i0, r), e->counter[a->d] = d;
-    pack_value(f, a->score, a->q, f->query, lb_add(f->b, idx_mulk(f->b, r, f->depth), d));
+    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1);
+    e->counter[a->i] = lb_add(f->b, i0, r);
+    if (reads_along(f, a->score, a->q, a->d)) {
+        pack_query_row(f, r);
+    } else {
+        ins *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
+        e->counter[a->d] = d;
+        pack_value(f, a->score, a->q, f->query, lb_add(f->b, idx_mulk(f->b, r, f->depth), d));
+        lb_end(f->b, d);
+    }
     e->counter[a->i] = e->counter[a->d] = NULL;
-    lb_end(f->b, d);
     lb_end(f->b, r);
 }
 
@@ -182,27 +258,29 @@ static void register_tile(flash *f, const product *p) {
     }
 }
 
-static void product_rows(flash *f, product p, ins *begin, ins *end, int rows, int64_t columns) {
-    int64_t wide = (int64_t)p.vectors * f->a->lanes;
+static void product_rows(flash *f, product p, ins *begin, ins *end, int rows, ins *columns) {
+    int64_t wide = (int64_t)p.vectors * f->a->lanes, known = columns->op == L_CONST ? columns->i : -1;
+    ins *whole = known < 0 ? columns : lb_idx(f->b, known / wide * wide);
     p.rows = rows;
     ins *r = serial(f, "row", begin, end, rows);
     p.row = r;
-    if (columns >= wide) {
-        ins *c = serial(f, "col", lb_idx(f->b, 0), lb_idx(f->b, columns / wide * wide), wide);
+    if (known < 0 || known >= wide) {
+        ins *c = serial(f, "col", lb_idx(f->b, 0), whole, wide);
         p.column = c;
         register_tile(f, &p);
         lb_end(f->b, c);
     }
-    if (columns % wide) {
-        p.column = lb_idx(f->b, columns / wide * wide);
-        p.vectors = (int)(columns % wide / f->a->lanes);
+    if (known >= 0 && known % wide) {
+        p.column = whole;
+        p.vectors = (int)(known % wide / f->a->lanes);
         register_tile(f, &p);
     }
     lb_end(f->b, r);
 }
 
-static void block_product(flash *f, product p, int64_t columns) {
-    p.vectors = f->e->t->vector_regs >= 32 ? 4 : 2;
+// Narrow tiles if the number of columns is not known, so that few are computed in vain.
+static void block_product(flash *f, product p, ins *columns) {
+    p.vectors = columns->op == L_CONST ? vectors_of_tile(f) : vectors_of_tile(f) / 2;
     ins *full = emit_int_floor(f->b, f->rows, REGISTER_ROWS);
     product_rows(f, p, lb_idx(f->b, 0), full, REGISTER_ROWS, columns);
     product_rows(f, p, full, f->rows, 1, columns);
@@ -212,13 +290,13 @@ static void block_product(flash *f, product p, int64_t columns) {
 static ins *row_base(flash *f, ins *r) { return idx_mulk(f->b, r, KEYS); }
 
 // f(S) for one row and the block's maximum; lanes past the last key are -inf.
-static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, ins *columns, bool last) {
     emitter *e = f->e;
     lbuild *b = f->b;
     const attention *a = f->a;
     ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
     emitter_stage(e, a->score, a->j, a->lanes, true);
-    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = lb_add(b, row_base(f, r), c);
+    ins *c = serial(f, "col", lb_idx(b, 0), columns, a->lanes), *at = lb_add(b, row_base(f, r), c);
     scope mark = scope_open(e);
     ins *j = lb_add(b, j0, c), *left = lb_sub(b, f->nj, j);
     left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
@@ -247,18 +325,18 @@ ins *attention_weight(flash *f, ins *x) {
     return lb_select(b, small, zero, exp_of(f, lb_select(b, small, zero, x)));
 }
 
-static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+static void softmax_row(flash *f, ins *i, ins *r, ins *j0, ins *columns, bool last) {
     lbuild *b = f->b;
     int lanes = f->a->lanes;
     ltype scalar = lt(LK_F32, 1);
     ins *zero = lb_float(b, scalar, 0), *lowest = lb_float(b, scalar, -INFINITY);
-    ins *block = mask_row(f, i, r, j0, last), *old = lb_load(b, scalar, f->top, r, 4);
+    ins *block = mask_row(f, i, r, j0, columns, last), *old = lb_load(b, scalar, f->top, r, 4);
     ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
     // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
     ins *rescale = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
-        *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
+        *c = serial(f, "col", lb_idx(b, 0), columns, lanes);
     ins *at = lb_add(b, row_base(f, r), c);
     ins *p = attention_weight(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     if (f->a->blocks) attention_blocks_store_weights(f, r, c, p);
@@ -277,13 +355,13 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     lb_end(b, changed);
 }
 
-static void softmax_rows(flash *f, ins *i0, ins *j0, bool last) {
+static void softmax_rows(flash *f, ins *i0, ins *j0, ins *columns, bool last) {
     ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1);
-    softmax_row(f, lb_add(f->b, i0, r), r, j0, last);
+    softmax_row(f, lb_add(f->b, i0, r), r, j0, columns, last);
     lb_end(f->b, r);
 }
 
-static void block_scores(flash *f, ins *j0) {
+static void block_scores(flash *f, ins *j0, ins *columns) {
     lbuild *b = f->b;
     product scores = {.a = f->query,
                       .b = f->keys,
@@ -293,7 +371,7 @@ static void block_scores(flash *f, ins *j0) {
                       .ldc = KEYS,
                       .n = lb_idx(b, f->depth),
                       .b_offset = idx_mulk(b, j0, f->depth)};
-    block_product(f, scores, KEYS);
+    block_product(f, scores, columns);
 }
 
 static void block_values(flash *f, ins *j0, ins *n) {
@@ -307,15 +385,21 @@ static void block_values(flash *f, ins *j0, ins *n) {
                       .n = n,
                       .b_offset = idx_mulk(b, j0, f->padded),
                       .add = true};
-    block_product(f, values, f->padded);
+    block_product(f, values, lb_idx(b, f->padded));
 }
 
 static void key_block(flash *f, ins *i0, ins *j0, bool last) {
-    bool blocks = f->a->blocks;
-    (blocks ? attention_blocks_scores : block_scores)(f, j0);
-    softmax_rows(f, i0, j0, last);
-    ins *n = last ? lb_sub(f->b, f->nj, j0) : lb_idx(f->b, KEYS);
-    (blocks ? attention_blocks_values : block_values)(f, j0, n);
+    ins *all = lb_idx(f->b, KEYS), *n = last ? lb_sub(f->b, f->nj, j0) : all;
+    if (f->a->blocks) {
+        attention_blocks_scores(f, j0);
+        softmax_rows(f, i0, j0, all, last);
+        attention_blocks_values(f, j0, n);
+    } else {
+        ins *columns = round_columns(f, n);
+        block_scores(f, j0, columns);
+        softmax_rows(f, i0, j0, columns, last);
+        block_values(f, j0, n);
+    }
 }
 
 // ---------------------------------------------------------------- rows of queries

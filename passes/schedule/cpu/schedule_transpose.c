@@ -15,10 +15,18 @@
 enum { MOST_LANES = 16, LEAST_LANES = 4 };
 
 // ---------------------------------------------------------------- recognition
+static bool is_read(const expr *x) { return x->op == X_READ; }
+
 static int unit_axis(const nest *n, const access *a) {
     for (int j = 0; j < n->nparallel; j++)
         if (steps_by_one(a, n->parallel[j])) return n->parallel[j];
     return -1;
+}
+
+// Whether all of a row is inside or outside, as the rows of a partial panel are.
+static bool guards_rows(const expr *x, int u) {
+    bool whole = !expr_uses_axis(x->guard, u) && !expr_uses_axis(x->fill, u);
+    return whole && !expr_any(x->guard, is_read) && !expr_any(x->fill, is_read);
 }
 
 // The only transposed read: others are contiguous along v or invariant. False: another form.
@@ -30,11 +38,11 @@ static bool find_read(transpose *t, expr *value) {
         if (x->op == X_CHECK) return false;
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
-        if (!a || !a->affine || x->guard || x->buffer->role == BUF_LOCAL) return false;
-        if (steps_by_one(a, t->v) || expr_is_int(a->coef[t->v], 0)) continue;
+        if (!a || !a->affine || x->buffer->role == BUF_LOCAL) return false;
+        if (!x->guard && (steps_by_one(a, t->v) || expr_is_int(a->coef[t->v], 0))) continue;
         int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
-        if (t->read || u < 0 || (bits != 32 && bits != 64) || x->buffer->dtype == DT_C64 ||
-            kernel_writes(e->k, x->buffer))
+        if (t->read || u < 0 || u == t->v || bits < 8 || bits > 64 || x->buffer->dtype == DT_C64 ||
+            kernel_writes(e->k, x->buffer) || (x->guard && !guards_rows(x, u)))
             return false;
         t->read = x, t->u = u;
     }
@@ -129,6 +137,17 @@ void transpose_rows(lbuild *b, ins **row, int lanes) {
         }
 }
 
+// Row j of a tile; instead of one outside, the start of the buffer is read, and its fill used.
+static ins *load_row(const transpose *t, ins *at, ins *inside, ins *fill, int j) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    if (inside) at = lb_select(b, inside, at, lb_idx(b, 0));
+    ins *row = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
+    if (!inside) return row;
+    ins *all = lb_splat(b, inside, t->lanes), *lane = lb_splat(b, lb_extract(b, fill, j), t->lanes);
+    return lb_select(b, all, row, lane);
+}
+
 static void one_tile(transpose *t, ins *u0, ins *v0) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
@@ -137,8 +156,10 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     scope outer = scope_open(e);
     e->counter[t->u] = u0, e->counter[t->v] = v0;
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
+    ins *inside = t->read->guard ? emit_vector(e, t->read->guard) : NULL;
+    ins *fill = inside ? emit_vector(e, t->read->fill) : NULL;
     for (int j = 0; j < t->lanes; j++) {
-        row[j] = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
+        row[j] = load_row(t, at, inside ? lb_extract(b, inside, j) : NULL, fill, j);
         at = lb_add(b, at, stride);
     }
     scope_close(e, outer);

@@ -1,0 +1,124 @@
+"""Single operators and small chains in several sizes and types, against ONNX Runtime on one thread.
+
+usage: operators.py ONNXC [--old ONNXC] [--seconds S] [NAME...]     prints a line of docs/measurements.md for each
+
+Times are this thread's processor time: the best of calls in turns, less that of a call that adds two numbers. With --old,
+another compiler's code is measured beside them. "Difference" is the largest from ONNX Runtime's answer, relative to its
+largest element.
+"""
+import argparse
+import os
+import re
+import tempfile
+import time
+
+import numpy as np
+import onnx
+from onnx import helper, parser
+from peers import Compiled, difference, ort_session
+
+TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8}
+ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
+
+
+def attention(heads, queries, keys, width):
+    shapes = [f"float[1,{heads},{n},{width}] {name}" for name, n in (("q", queries), ("k", keys), ("v", keys))]
+    return ", ".join(shapes), "float", ATTENTION
+
+
+# name: inputs, type of the result, nodes
+CASES = {
+    "nothing": ("float[2] x", "float", "y = Add (x, x)"),
+    "softmax 12x128x128": ("float[12,128,128] x", "float", "y = Softmax (x)"),
+    "softmax 12x197x197": ("float[12,197,197] x", "float", "y = Softmax (x)"),
+    "softmax 128x3072": ("float[128,3072] x", "float", "y = Softmax (x)"),
+    "softmax, f16, 12x128x128": ("float16[12,128,128] x", "float16", "y = Softmax (x)"),
+    "attention 12x128x128x64": attention(12, 128, 128, 64),
+    "attention 12x197x197x64": attention(12, 197, 197, 64),
+    "attention 8x1024x77x40": attention(8, 1024, 77, 40),
+    "ArgMax 64x1000": ("float[64,1000] x", "int64", "y = ArgMax <axis = 1> (x)"),
+    "ArgMax 1x32000": ("float[1,32000] x", "int64", "y = ArgMax <axis = 1> (x)"),
+    "Relu, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Relu (x)"),
+    "Sigmoid, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Sigmoid (x)"),
+    "Transpose, u8, 512x512": ("uint8[512,512] x", "uint8", "y = Transpose (x)"),
+    "Transpose, f16, 512x512": ("float16[512,512] x", "float16", "y = Transpose (x)"),
+    "16x512x1000, B a transposed input": ("float[16,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
+    "100x512x1000, B a transposed input": ("float[100,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
+    "32x768x768, B an input": ("float[32,768] x, float[768,768] w", "float", "y = MatMul (x, w)"),
+    "32x4096x4096, B an input": ("float[32,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
+}
+
+
+def model_and_inputs(case):
+    inputs, result, nodes = case
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => ({result} y) {{ {nodes} }}')
+    random, feed = np.random.default_rng(1), {}
+    for kind, dims, name in re.findall(r"(\w+)\[([\d,]+)\] (\w+)", inputs):
+        normal = random.standard_normal([int(d) for d in dims.split(",")])
+        feed[name] = (np.abs(64 * normal) if kind == "uint8" else normal).astype(TYPES[kind])
+    return model, feed
+
+
+def ort_call(session, feed, y):
+    binding = session.io_binding()
+    for name, a in feed.items():
+        binding.bind_input(name, "cpu", 0, a.dtype, a.shape, a.ctypes.data)
+    binding.bind_output("y", "cpu", 0, y.dtype, y.shape, y.ctypes.data)
+    return lambda kept=(feed, y): session.run_with_iobinding(binding)  # the binding has their addresses only
+
+
+def calls(compilers, case, folder):
+    """The engines' calls, and the largest difference of our answers."""
+    model, feed = model_and_inputs(case)
+    # Without a shape, the parser's type is that of a scalar.
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", model.graph.output[0].type.tensor_type.elem_type, None))
+    path = os.path.join(folder, f"model{len(os.listdir(folder))}.onnx")
+    onnx.save(model, path)
+    session, engines, worst = ort_session(path, 1), {}, 0
+    wanted = session.run(None, feed)[0]
+    for name, onnxc in compilers.items():
+        ours, y = Compiled(onnxc, path, folder, ["--threads", "1"]), np.empty_like(wanted)
+        ours.prepare(list(feed.values()), [y])
+        ours.run()
+        engines[name], worst = ours.run, max(worst, difference(y, wanted))
+    engines["ort"] = ort_call(session, feed, np.empty_like(wanted))
+    return engines, worst
+
+
+def processor_time(run, times):
+    start = time.thread_time()
+    for _ in range(times):
+        run()
+    return (time.thread_time() - start) / times
+
+
+def best_times(engines, seconds):
+    times = {name: max(1, int(3e-4 / processor_time(run, 3))) for name, run in engines.items()}
+    best, end, turns = dict.fromkeys(engines, 1e9), time.perf_counter() + seconds, 0
+    while turns < 5 or time.perf_counter() < end:
+        for name, run in engines.items():
+            run()
+            best[name] = min(best[name], processor_time(run, times[name]))
+        turns += 1
+    return best
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("onnxc")
+    p.add_argument("names", nargs="*")
+    p.add_argument("--old")
+    p.add_argument("--seconds", type=float, default=0.5)
+    a = p.parse_intermixed_args()
+    compilers = {"onnxc": os.path.abspath(a.onnxc), **({"old": os.path.abspath(a.old)} if a.old else {})}
+    with tempfile.TemporaryDirectory() as folder:
+        nothing = best_times(calls(compilers, CASES["nothing"], folder)[0], a.seconds)
+        for name in a.names or [n for n in CASES if n != "nothing"]:
+            engines, worst = calls(compilers, CASES[name], folder)
+            t = {e: best - nothing[e] for e, best in best_times(engines, a.seconds).items()}
+            before = f" {t['old'] / t['ort']:.2f} |" if a.old else ""
+            print(f"| {name} | {1e6 * t['onnxc']:.1f} us | {1e6 * t['ort']:.1f} us | {t['onnxc'] / t['ort']:.2f} |{before} {worst:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
