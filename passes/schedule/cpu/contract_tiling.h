@@ -51,6 +51,7 @@ typedef struct tiling {
     int registers;            // for vectors of so many lanes
     bool widens;              // products of bytes are those of 16 bits
     bool packed;
+    int panel;                     // columns of one, or of rows as they lie that a vector may take
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
     access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
     int nsides;
