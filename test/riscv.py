@@ -147,8 +147,24 @@ def panels():
     return m
 
 
+def transposes():
+    """Elements of all sizes, in sizes that vectors divide and others, also while they are converted."""
+    m = Model("transposes")
+    for kind in (TensorProto.INT8, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE):
+        for shape in ((2, 64, 28), (3, 37, 131), (5, 6, 7)):
+            x = m.input(kind, *shape)
+            for perm in ((0, 2, 1), (2, 1, 0), (1, 2, 0)):
+                m.output(m.add("Transpose", x, perm=perm), kind)
+    x = m.add("DequantizeLinear", m.input(TensorProto.UINT8, 37, 131), m.constant(0.5, np.float32), m.constant(7, np.uint8))
+    m.output(m.add("Transpose", x, perm=(1, 0)), TensorProto.FLOAT)
+    back = m.add("Transpose", m.input(TensorProto.FLOAT, 37, 131), perm=(1, 0))
+    m.output(m.add("QuantizeLinear", back, m.constant(0.02, np.float32), m.constant(7, np.uint8)), TensorProto.UINT8)
+    return m
+
+
 # (model, extensions of its CPUs, how near answers must be)
-MODELS = [(products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (panels, "", []), (halves, "", ["--atol=0.02"]),
+MODELS = [(products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (panels, "", []),
+          (transposes, "", ["--rtol=0", "--atol=0"]), (halves, "", ["--atol=0.02"]),
           (halves, "_zfh_zvfh", ["--atol=0.02"])]
 LIMITS = {TensorProto.INT8: "-128..127", TensorProto.UINT8: "0..255", TensorProto.FLOAT: "-3..3", TensorProto.FLOAT16: "-2..2", TensorProto.DOUBLE: "-3..3"}
 
@@ -195,6 +211,7 @@ EXPECTED = [("products", "rv64gcv", [r"vwmacc\.vx", r"vsext\.vf2", r"vwmaccus\.v
             ("floats", "rv64gcv_zvl256b", [r"vfmacc\.vf", r"vset.*e32, m4"], []),
             ("floats", "rv64gcv_zvl512b", [r"vfmacc\.vf", r"vset.*e32, m4"], []),
             ("halves", "rv64gcv_zfh_zvfh", [r"vfwcvt\.f\.f\.v|vfwmacc", r"vfncvt\.f\.f\.w"], []),
+            ("transposes", "rv64gcv", [r"vlse8\.v", r"vlse16\.v", r"vlse32\.v", r"vlse64\.v"], [r"vrgather"]),
             ("floats", "rv64gc", [r"fmadd\.s"], [r"v[a-z]+\.v[a-z]*", r"vset"])]
 
 

@@ -112,6 +112,7 @@ const arch_row arch_aarch64 = {
               .dot = DOT_AARCH64,
               .dot_signed = true,
               .dot_lanes = true,
+              .transposes_bytes = true,
               .stack_align = 16,
               .levels = levels,
               .protect = {"branch-target-enforcement"},

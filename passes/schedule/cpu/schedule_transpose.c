@@ -5,6 +5,7 @@
 //     transpose row[] in log2 L steps: step b swaps bit b of the row's number with bit b of the lane's
 //     for i < L: write[u0 + i][v0 .. v0 + L] = f(row[i])
 //
+// Where one instruction loads elements that are equally far apart, a tile is one row: write[u][v0 .. v0 + L] = f(read[v0 .. v0 + L][u]).
 // A tail tile that would exceed the extent starts earlier and writes some elements again.
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "ir/kernel/program.h"
@@ -12,13 +13,17 @@
 #include "passes/memory/memory_plan.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, LEAST_LANES = 4 };
+enum { MOST_LANES = 16, LEAST_LANES = 4, LEAST_BITS = 64 };
 
 // ---------------------------------------------------------------- recognition
 static int unit_axis(const nest *n, const access *a) {
     for (int j = 0; j < n->nparallel; j++)
         if (steps_by_one(a, n->parallel[j])) return n->parallel[j];
     return -1;
+}
+
+static bool has_vectors(const target *t, int bits) {
+    return bits == 32 || bits == 64 || (t->arch.transposes_bytes && (bits == 8 || bits == 16));
 }
 
 // The only transposed read: others are contiguous along v or invariant. False: another form.
@@ -33,7 +38,7 @@ static bool find_read(transpose *t, expr *value) {
         if (!a || !a->affine || x->guard || x->buffer->role == BUF_LOCAL) return false;
         if (steps_by_one(a, t->v) || expr_is_int(a->coef[t->v], 0)) continue;
         int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
-        if (t->read || u < 0 || (bits != 32 && bits != 64) || x->buffer->dtype == DT_C64 ||
+        if (t->read || u < 0 || !has_vectors(e->t, bits) || x->buffer->dtype == DT_C64 ||
             kernel_writes(e->k, x->buffer))
             return false;
         t->read = x, t->u = u;
@@ -63,15 +68,19 @@ static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
 static void choose_lanes(transpose *t) {
     const emitter *e = t->n->e;
     double best = INFINITY;
-    int most = target_lanes(e->t, dtype_bits(t->read->buffer->dtype));
-    bool twice = !may_be_in_place(e->k, t->n->s->writes.at[0].to);
+    const buffer *from = t->read->buffer, *to = t->n->s->writes.at[0].to;
+    int bits = dtype_bits(from->dtype), most = target_lanes(e->t, bits);
+    bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
+    if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
+    if (!strided && most > MOST_LANES) most = MOST_LANES;
     t->lanes = 0;
-    for (int lanes = most > MOST_LANES ? MOST_LANES : most; lanes >= LEAST_LANES; lanes /= 2) {
-        double cost =
-            tile_waste(e, t->u, lanes, twice) * tile_waste(e, t->v, lanes, twice) * (2 + log2(lanes)) / lanes;
+    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= LEAST_BITS; lanes /= 2) {
+        int rows = strided ? 1 : lanes;
+        double steps = strided ? 2 : 2 + log2(lanes);
+        double cost = tile_waste(e, t->u, rows, twice) * tile_waste(e, t->v, lanes, twice) * steps / lanes;
         if (cost >= best) continue;
         best = cost;
-        t->lanes = lanes;
+        t->lanes = lanes, t->rows = rows;
     }
 }
 
@@ -88,7 +97,7 @@ bool transpose_find(nest *n, transpose *t) {
     t->v = unit_axis(n, to);
     if (t->v < 0 || !find_read(t, w->value) || steps_by_one(to, t->u)) return false;
     choose_lanes(t);
-    t->always = e->extent[t->u]->min >= t->lanes && e->extent[t->v]->min >= t->lanes;
+    t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
     return t->lanes > 0;
 }
 
@@ -102,16 +111,15 @@ void transpose_tasks(const transpose *t) {
     }
     // Tasks must not write the same elements.
     const dim *u = e->extent[t->u];
-    if (t->always && dim_is_const(u) && dim_value(u) % t->lanes == 0)
-        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->lanes));
+    if (t->always && dim_is_const(u) && dim_value(u) % t->rows == 0)
+        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->rows));
 }
 
 ins *transpose_fits(const transpose *t) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    ins *lanes = lb_idx(b, t->lanes);
-    return lb_bin(b, L_AND, lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->u])),
-                  lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->v])));
+    return lb_bin(b, L_AND, lb_cmp(b, L_SLE, lb_idx(b, t->rows), emit_dim(e, e->extent[t->u])),
+                  lb_cmp(b, L_SLE, lb_idx(b, t->lanes), emit_dim(e, e->extent[t->v])));
 }
 
 // ---------------------------------------------------------------- building
@@ -129,6 +137,16 @@ void transpose_rows(lbuild *b, ins **row, int lanes) {
         }
 }
 
+// A lane from each of as many rows.
+static ins *load_column(transpose *t, ins *at, ins *stride) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *rows = lb_mul(b, lb_iota(b, lt(at->type.kind, t->lanes)), lb_splat(b, stride, t->lanes));
+    const buffer *from = t->read->buffer;
+    return load_element_gather(b, from->dtype, pointer_of(e, from),
+                               lb_add(b, lb_splat(b, at, t->lanes), rows));
+}
+
 static void one_tile(transpose *t, ins *u0, ins *v0) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
@@ -137,13 +155,14 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     scope outer = scope_open(e);
     e->counter[t->u] = u0, e->counter[t->v] = v0;
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
-    for (int j = 0; j < t->lanes; j++) {
+    if (t->rows == 1) row[0] = load_column(t, at, stride);
+    for (int j = 0; j < t->rows && t->rows > 1; j++) {
         row[j] = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
         at = lb_add(b, at, stride);
     }
     scope_close(e, outer);
-    transpose_rows(b, row, t->lanes);
-    for (int i = 0; i < t->lanes; i++) {
+    transpose_rows(b, row, t->rows);
+    for (int i = 0; i < t->rows; i++) {
         scope mark = scope_open(e);
         e->counter[t->u] = idx_addk(b, u0, i);
         use_value(e, t->read, row[i]);
@@ -154,19 +173,19 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
 }
 
 // A loop over tiles of the axis; *start: the first position of the tile.
-static scope open_tiles(transpose *t, int axis, ins **start) {
+static scope open_tiles(transpose *t, int axis, int size, ins **start) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[axis]), *lanes = lb_idx(b, t->lanes), *begin, *end;
-    piece_range(e, axis, t->lanes, &begin, &end);
-    scope loop = scope_axis(e, axis, begin, end, t->lanes, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop.head, lb_sub(b, extent, lanes));
+    ins *extent = emit_dim(e, e->extent[axis]), *begin, *end;
+    piece_range(e, axis, size, &begin, &end);
+    scope loop = scope_axis(e, axis, begin, end, size, LOOP_PARALLEL);
+    *start = lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
     return loop;
 }
 
 static void tile_loops(transpose *t) {
     ins *u0, *v0;
-    scope u = open_tiles(t, t->u, &u0), v = open_tiles(t, t->v, &v0);
+    scope u = open_tiles(t, t->u, t->rows, &u0), v = open_tiles(t, t->v, t->lanes, &v0);
     one_tile(t, u0, v0);
     scope_close(t->n->e, v);
     scope_close(t->n->e, u);
