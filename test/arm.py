@@ -14,7 +14,7 @@ CPUS = {"cortex-a72": "v1", "neoverse-n1": "v1_dotprod", "max,sve=off": "v1_i8mm
         "a64fx": "v1_sve512", "max": "v1_i8mm_sve512"}
 # Flags, the emulator's CPU, what the code for bytes and that for bf16 contains, and what it lacks. SVE's registers are
 # at least as long as the flag says.
-CODE = [("-mcpu=cortex-a72", "cortex-a72", "smull|umull", "", "dot|mmla"),
+CODE = [("-mcpu=cortex-a72", "cortex-a72", r"smull|umull|addp\tv\d+\.8h|sadalp", "", "dot|mmla"),
         ("-mcpu=neoverse-n1", "neoverse-n1", r"sdot\tv.*\[|udot\tv.*\[", "", "mmla"),
         ("-mcpu=neoverse-n2", "max,sve=off", r"smmla\tv|ummla\tv|usmmla\tv", r"bfmmla\tv", r"\tz\d"),
         ("-mcpu=neoverse-v1 -msve-vector-bits=256", "max,sve256=on", r"smmla\tz|ummla\tz|usmmla\tz", r"bfmmla\tz", r"mmla\tv"),
@@ -45,6 +45,12 @@ def bytes_model():
             outputs += [f"int32[21, 45] m{a}{b}", f"int32[21, 45] n{a}{b}", f"{a_type}[1, 23, 9, 7] q{a}{b}"]
             nodes += [f"m{a}{b} = MatMulInteger (x{a}, w{b}, z{a}, z{b})", f"n{a}{b} = MatMulInteger (x{a}, c{b}, z{a}, z{b})",
                       f"q{a}{b} = QLinearConv <pads = [1, 1, 1, 1]> (i{a}, s, z{a}, k{b}, by, kz{b}, big, z{a}, bias)"]
+    # Sums of two products of neighbours that 16 bits do not hold, of constants that some of these have, and of others.
+    inputs += ["int8[21, 67] least"]
+    for name, pair in (("alone", "-128, 5"), ("pairs", "-128, -128")):
+        constants += [f"int8[45, 67] {name} = {{{', '.join([pair] * 1507)}, -128}}"]
+        outputs += [f"int32[21, 45] l{name}"]
+        nodes += [f"t{name} = Transpose <perm = [1, 0]> ({name})", f"l{name} = MatMulInteger (least, t{name})"]
     return model(inputs, outputs, constants, nodes)
 
 
@@ -86,7 +92,7 @@ def write(name, text):
 def runs(results, options, name, models):
     """Exact for bytes."""
     random = {name: [w for x, r in ranges.items() for w in ("--input", f"{x}=random:{r}")]
-              for name, ranges in (("bytes", {x: "-128..127" if x[-1] == "s" else "0..255" for x in ("xs", "xu", "is", "iu", "ws", "wu")}),
+              for name, ranges in (("bytes", {x: "-128..127" if x[-1] == "s" else "0..255" for x in ("xs", "xu", "is", "iu", "ws", "wu")} | {"least": "-128..-128"}),
                                    ("floats", {"f": "-3..2"}), ("transposes", {x + kind: "0..100" for x in "abc" for kind in KINDS}))}
     exact = ["--rtol=0", "--atol=0"]
     for kind, limits in (("bytes", exact), ("transposes", exact), ("floats", [])):

@@ -58,6 +58,7 @@ typedef struct tiling {
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
+    bool halves;           // their products are added as adds_halves says
     word_factor word;      // then B's factor
     byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
     digit_plan digits;

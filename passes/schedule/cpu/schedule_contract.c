@@ -80,6 +80,7 @@ bool contraction_operands(tiling *t) {
     int packed = grouped_operand(c, &t->group_axis);
     t->group = packed ? packed : 1;
     t->words = packed && word_elements(c);
+    t->halves = packed && adds_halves(e->t, c);
     t->packed = t->group_axis >= 0 || is_packed_operand(c->b, c->n);
     t->panel = t->packed ? panel_of(c->b->buffer, packed) : panel_for(e->t, e->extent[c->n]);
     if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
