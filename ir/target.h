@@ -43,6 +43,7 @@ typedef struct arch {
     bool scalar_operands;    // vector instructions take a scalar operand for all lanes
     bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
     bool vector_lengths;     // ... and work on the first n lanes, for any n
+    bool strided_loads;      // one instruction loads elements of any size that are equally far apart
     bool is_wasm;            // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     bool compiled_again;     // by an engine, whose register allocator spills where loads come early
     const char *protect[2];  // module flags of branch protection
@@ -71,6 +72,7 @@ typedef struct target {
     int vector_regs;     // SIMD registers of so many bits
     int tile_regs;       // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
+    int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice

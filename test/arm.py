@@ -14,13 +14,14 @@ CPUS = {"cortex-a72": "v1", "neoverse-n1": "v1_dotprod", "max,sve=off": "v1_i8mm
         "a64fx": "v1_sve512", "max": "v1_i8mm_sve512"}
 # Flags, the emulator's CPU, what the code for bytes and that for bf16 contains, and what it lacks. SVE's registers are
 # at least as long as the flag says.
-CODE = [("-mcpu=cortex-a72", "cortex-a72", "smull|umull", "", "dot|mmla"),
+CODE = [("-mcpu=cortex-a72", "cortex-a72", r"smull|umull|addp\tv\d+\.8h|sadalp", "", "dot|mmla"),
         ("-mcpu=neoverse-n1", "neoverse-n1", r"sdot\tv.*\[|udot\tv.*\[", "", "mmla"),
         ("-mcpu=neoverse-n2", "max,sve=off", r"smmla\tv|ummla\tv|usmmla\tv", r"bfmmla\tv", r"\tz\d"),
         ("-mcpu=neoverse-v1 -msve-vector-bits=256", "max,sve256=on", r"smmla\tz|ummla\tz|usmmla\tz", r"bfmmla\tz", r"mmla\tv"),
         ("-mcpu=neoverse-v1 -msve-vector-bits=256", "max", r"smmla\tz", r"bfmmla\tz", r"mmla\tv"),
         ("-mcpu=neoverse-v1 -msve-vector-bits=scalable", "max", r"smmla\tz", r"bfmmla\tz", r"mmla\tv"),
         ("-mcpu=a64fx -msve-vector-bits=512", "a64fx", r"sdot\tz.*\[|udot\tz.*\[", "", "mmla")]
+KINDS = ("int8", "uint16", "float", "double")
 TYPES = {"s": ("int8", -128, 3), "u": ("uint8", 0, 131)}
 
 
@@ -44,7 +45,26 @@ def bytes_model():
             outputs += [f"int32[21, 45] m{a}{b}", f"int32[21, 45] n{a}{b}", f"{a_type}[1, 23, 9, 7] q{a}{b}"]
             nodes += [f"m{a}{b} = MatMulInteger (x{a}, w{b}, z{a}, z{b})", f"n{a}{b} = MatMulInteger (x{a}, c{b}, z{a}, z{b})",
                       f"q{a}{b} = QLinearConv <pads = [1, 1, 1, 1]> (i{a}, s, z{a}, k{b}, by, kz{b}, big, z{a}, bias)"]
+    # Sums of two products of neighbours that 16 bits do not hold, of constants that some of these have, and of others.
+    inputs += ["int8[21, 67] least"]
+    for name, pair in (("alone", "-128, 5"), ("pairs", "-128, -128")):
+        constants += [f"int8[45, 67] {name} = {{{', '.join([pair] * 1507)}, -128}}"]
+        outputs += [f"int32[21, 45] l{name}"]
+        nodes += [f"t{name} = Transpose <perm = [1, 0]> ({name})", f"l{name} = MatMulInteger (least, t{name})"]
     return model(inputs, outputs, constants, nodes)
+
+
+def transposes_model():
+    """Elements of all sizes, in sizes that vectors divide and others."""
+    shapes = {"a": (2, 64, 28), "b": (3, 37, 131), "c": (5, 6, 7)}
+    inputs, outputs, nodes = [], [], []
+    for kind in KINDS:
+        for name, shape in shapes.items():
+            inputs.append(f"{kind}[{', '.join(map(str, shape))}] {name}{kind}")
+            for perm in ((0, 2, 1), (2, 1, 0), (1, 2, 0)):
+                outputs.append(f"{kind}[{', '.join(str(shape[p]) for p in perm)}] {name}{kind}{perm[0]}")
+                nodes.append(f"{name}{kind}{perm[0]} = Transpose <perm = [{', '.join(map(str, perm))}]> ({name}{kind})")
+    return model(inputs, outputs, [], nodes)
 
 
 def floats_model():
@@ -72,15 +92,16 @@ def write(name, text):
 def runs(results, options, name, models):
     """Exact for bytes."""
     random = {name: [w for x, r in ranges.items() for w in ("--input", f"{x}=random:{r}")]
-              for name, ranges in (("bytes", {x: "-128..127" if x[-1] == "s" else "0..255" for x in ("xs", "xu", "is", "iu", "ws", "wu")}),
-                                   ("floats", {"f": "-3..2"}))}
-    for kind, limits in (("bytes", ["--rtol=0", "--atol=0"]), ("floats", [])):
+              for name, ranges in (("bytes", {x: "-128..127" if x[-1] == "s" else "0..255" for x in ("xs", "xu", "is", "iu", "ws", "wu")} | {"least": "-128..-128"}),
+                                   ("floats", {"f": "-3..2"}), ("transposes", {x + kind: "0..100" for x in "abc" for kind in KINDS}))}
+    exact = ["--rtol=0", "--atol=0"]
+    for kind, limits in (("bytes", exact), ("transposes", exact), ("floats", [])):
         ran = run([ONNXC, "run", models[kind], *options, *random[kind], *limits, "--compare=interpret"], timeout=180)
         results.check(ran.code == 0, f"{name}: {kind}", ran.out[-500:] + ran.why())
 
 
 def code(results, flags, models, bytes_have, bf16_has, lacks):
-    for kind, extra, wanted in (("bytes", [], bytes_have), ("pairs", ["--precision=bf16"], bf16_has)):
+    for kind, extra, wanted in (("bytes", [], bytes_have), ("pairs", ["--precision=bf16"], bf16_has), ("transposes", [], r"trn1\tv.*\.16b|trn1\tv.*\.8h")):
         path = os.path.join(FOLDER, f"{kind}{abs(hash(flags))}.s")
         ran = run([ONNXC, models[kind], "--target=aarch64-linux-gnu", *flags.split(), *extra, "--emit=asm", "-o", path], timeout=120)
         if not results.check(ran.code == 0, f"{flags}: {kind} as assembly", ran.why()):
@@ -122,6 +143,7 @@ def levels(results, runtime, emulator):
 def units(results, options_for, runtime, emulator):
     os.makedirs(FOLDER, exist_ok=True)
     models = {"bytes": write("bytes.onnxtxt", bytes_model()), "floats": write("floats.onnxtxt", floats_model()),
+              "transposes": write("transposes.onnxtxt", transposes_model()),
               "pairs": write("pairs.onnxtxt", model(["float[21, 64] f"], ["float[21, 36] y"], [
                   "float[64, 64] v = {%s}" % ", ".join(str(i * 7 % 31 / 32) for i in range(4096)),
                   "float[64, 36] w = {%s}" % ", ".join(str(i * 11 % 31 / 32) for i in range(64 * 36))],

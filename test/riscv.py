@@ -51,7 +51,7 @@ class Model:
     def write(self):
         graph = helper.make_graph(self.nodes, "g", list(self.inputs.values()), self.outputs, list(self.constants.values()))
         path = os.path.join(FOLDER, self.name + ".onnx")
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
         return path
 
 
@@ -108,7 +108,7 @@ def floats():
     out(m.add("Transpose", image, perm=[0, 2, 3, 1]))
     for axis in (0, 1):
         out(m.add("Softmax", x, axis=axis))
-        out(m.add("ReduceMax", x, axes=[axis]))
+        out(m.add("ReduceMax", x, m.constant([axis], np.int64)))
         out(m.add("ReduceSum", x, m.constant([axis], np.int64)))
     out(m.add("LayerNormalization", x, m.floats(67), m.floats(67)))
     for op in ("Exp", "Tanh", "Erf", "Sigmoid", "Floor", "Round", "Sqrt"):
@@ -129,8 +129,42 @@ def halves():
     return m
 
 
+def panels():
+    """Constants packed in panels as wide as four registers, of several types; few columns, or some beyond the last panel; few rows and many."""
+    m = Model("panels")
+    for columns in (17, 40, 150):
+        for rows in (3, 70):
+            x = m.input(TensorProto.FLOAT, rows, 96)
+            half = m.constant(m.random.uniform(-1, 1, (96, columns)), np.float16)
+            m.output(m.add("MatMul", x, m.add("Cast", half, to=TensorProto.FLOAT)), TensorProto.FLOAT)
+            scales = m.constant(m.random.uniform(0.01, 0.02, (3, columns)), np.float32)
+            for kind in (TensorProto.INT8, TensorProto.INT4):
+                few = 8 if kind == TensorProto.INT4 else 128
+                name = f"c{len(m.constants)}"
+                m.constants[name] = helper.make_tensor(name, kind, (96, columns), m.random.integers(-few, few, 96 * columns))
+                m.output(m.add("MatMul", x, m.add("DequantizeLinear", name, scales, axis=0, block_size=32)), TensorProto.FLOAT)
+        m.output(m.add("MatMul", m.input(TensorProto.DOUBLE, 33, 20), m.constant(m.random.uniform(-1, 1, (20, columns)), np.float64)), TensorProto.DOUBLE)
+    return m
+
+
+def transposes():
+    """Elements of all sizes, in sizes that vectors divide and others, also while they are converted."""
+    m = Model("transposes")
+    for kind in (TensorProto.INT8, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE):
+        for shape in ((2, 64, 28), (3, 37, 131), (5, 6, 7)):
+            x = m.input(kind, *shape)
+            for perm in ((0, 2, 1), (2, 1, 0), (1, 2, 0)):
+                m.output(m.add("Transpose", x, perm=perm), kind)
+    x = m.add("DequantizeLinear", m.input(TensorProto.UINT8, 37, 131), m.constant(0.5, np.float32), m.constant(7, np.uint8))
+    m.output(m.add("Transpose", x, perm=(1, 0)), TensorProto.FLOAT)
+    back = m.add("Transpose", m.input(TensorProto.FLOAT, 37, 131), perm=(1, 0))
+    m.output(m.add("QuantizeLinear", back, m.constant(0.02, np.float32), m.constant(7, np.uint8)), TensorProto.UINT8)
+    return m
+
+
 # (model, extensions of its CPUs, how near answers must be)
-MODELS = [(products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (halves, "", ["--atol=0.02"]),
+MODELS = [(products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (panels, "", []),
+          (transposes, "", ["--rtol=0", "--atol=0"]), (halves, "", ["--atol=0.02"]),
           (halves, "_zfh_zvfh", ["--atol=0.02"])]
 LIMITS = {TensorProto.INT8: "-128..127", TensorProto.UINT8: "0..255", TensorProto.FLOAT: "-3..3", TensorProto.FLOAT16: "-2..2", TensorProto.DOUBLE: "-3..3"}
 
@@ -170,11 +204,14 @@ def instructions(path, march):
 
 # (model, -march, what must occur, what must not)
 EXPECTED = [("products", "rv64gcv", [r"vwmacc\.vx", r"vsext\.vf2", r"vwmaccus\.vx|vwmacc\.vx", r"vset.*e32, m4"], [r"vmacc\.vv", r"vmadd\.vv"]),
-            ("products", "rv64gcv_zvl256b", [r"vwmacc\.vx", r"vset.*e16, m1"], [r"vmacc\.vv", r"vmadd\.vv"]),
-            ("products", "rv64gcv_zvl512b", [r"vwmacc\.vx"], [r"vmacc\.vv", r"vmadd\.vv"]),
+            ("products", "rv64gcv_zvl256b", [r"vwmacc\.vx", r"vset.*e16, m2", r"vset.*e32, m4"], [r"vmacc\.vv", r"vmadd\.vv"]),
+            ("products", "rv64gcv_zvl512b", [r"vwmacc\.vx", r"vset.*e16, m2"], [r"vmacc\.vv", r"vmadd\.vv"]),
             ("quantised", "rv64gcv", [r"vwmacc\.vx", r"vfcvt\.x\.f\.v", r"vnclip\.wi", r"vset.*e32, m4"], [r"vfcvt\.rtz"]),
             ("floats", "rv64gcv", [r"vfmacc\.vf", r"vset.*e32, m4", r"vset.*e64, m4"], []),
+            ("floats", "rv64gcv_zvl256b", [r"vfmacc\.vf", r"vset.*e32, m4"], []),
+            ("floats", "rv64gcv_zvl512b", [r"vfmacc\.vf", r"vset.*e32, m4"], []),
             ("halves", "rv64gcv_zfh_zvfh", [r"vfwcvt\.f\.f\.v|vfwmacc", r"vfncvt\.f\.f\.w"], []),
+            ("transposes", "rv64gcv", [r"vlse8\.v", r"vlse16\.v", r"vlse32\.v", r"vlse64\.v"], [r"vrgather"]),
             ("floats", "rv64gc", [r"fmadd\.s"], [r"v[a-z]+\.v[a-z]*", r"vset"])]
 
 

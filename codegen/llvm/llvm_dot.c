@@ -127,18 +127,22 @@ static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
 
 // Without the dot product: sums of two 16-bit products each, from the low and from the high bytes.
 static LLVMValueRef aarch64_halves(emit *e, const dot *d) {
-    bool is_signed = d->op == L_DOT4_SS;
+    bool is_signed = d->op != L_DOT4_UU;
     LLVMTypeRef bytes = type_of(e, lt(LK_I8, 16)), halves = type_of(e, lt(LK_I16, 8)),
                 types[2] = {words(e, 4), halves};
     LLVMValueRef b = LLVMBuildBitCast(e->b, d->b, bytes, ""), c = LLVMBuildBitCast(e->b, d->c, bytes, ""),
-                 sum[2];
+                 product[2], sum[2];
+    const char *widening_sum = is_signed ? "llvm.aarch64.neon.saddlp" : "llvm.aarch64.neon.uaddlp";
     for (int i = 0; i < 2; i++) {
         LLVMValueRef part[2] = {slice(e, b, 8 * i, 8), slice(e, c, 8 * i, 8)};
-        LLVMValueRef product = call_intrinsic(
-            e, is_signed ? "llvm.aarch64.neon.smull" : "llvm.aarch64.neon.umull", &halves, 1, part, 2);
-        sum[i] = call_intrinsic(e, is_signed ? "llvm.aarch64.neon.saddlp" : "llvm.aarch64.neon.uaddlp", types,
-                                2, &product, 1);
+        product[i] = call_intrinsic(e, is_signed ? "llvm.aarch64.neon.smull" : "llvm.aarch64.neon.umull",
+                                    &halves, 1, part, 2);
     }
+    if (d->op == L_DOT4_SH) {
+        sum[0] = call_intrinsic(e, "llvm.aarch64.neon.addp", &halves, 1, product, 2);
+        return LLVMBuildAdd(e->b, d->acc, call_intrinsic(e, widening_sum, types, 2, sum, 1), "");
+    }
+    for (int i = 0; i < 2; i++) sum[i] = call_intrinsic(e, widening_sum, types, 2, &product[i], 1);
     return LLVMBuildAdd(e->b, d->acc, call_intrinsic(e, "llvm.aarch64.neon.addp", types, 1, sum, 2), "");
 }
 
@@ -192,7 +196,7 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
     }
-    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && (op == L_DOT4_SS || op == L_DOT4_UU)) {
+    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && op != L_DOT2 && op != L_DOT4_US) {
         *most = 4;
         return aarch64_halves;
     }

@@ -244,8 +244,70 @@ static bool has_gather(const emit *e, const ins *x) {
     return e->t->gathers && kind_bits(e, x->type.kind) >= 32 && lanes >= 4 && !(lanes & (lanes - 1));
 }
 
+// Lane j of a vector of integers is first + step * j; step NULL: 0.
+typedef struct progression {
+    LLVMValueRef first, step;
+} progression;
+
+static bool find_progression(emit *e, const ins *x, progression *p);
+
+static LLVMValueRef sum_of_steps(emit *e, lop op, LLVMValueRef x, LLVMValueRef y) {
+    if (!y) return x;
+    if (op == L_SUB) return x ? LLVMBuildSub(e->b, x, y, "") : LLVMBuildNeg(e->b, y, "");
+    return x ? LLVMBuildAdd(e->b, x, y, "") : y;
+}
+
+static bool progression_of_two(emit *e, const ins *x, progression *p) {
+    progression a, b;
+    if (!find_progression(e, x->args[0], &a) || !find_progression(e, x->args[1], &b)) return false;
+    if (x->op != L_MUL) {
+        p->first = x->op == L_ADD ? LLVMBuildAdd(e->b, a.first, b.first, "")
+                                  : LLVMBuildSub(e->b, a.first, b.first, "");
+        p->step = sum_of_steps(e, x->op, a.step, b.step);
+        return true;
+    }
+    if (a.step && b.step) return false;
+    p->first = LLVMBuildMul(e->b, a.first, b.first, "");
+    p->step = a.step   ? LLVMBuildMul(e->b, a.step, b.first, "")
+              : b.step ? LLVMBuildMul(e->b, b.step, a.first, "")
+                       : NULL;
+    return true;
+}
+
+static bool find_progression(emit *e, const ins *x, progression *p) {
+    LLVMTypeRef one = type_of(e, lt((lkind)x->type.kind, 1));
+    *p = (progression){0};
+    if (x->op == L_CONST || x->op == L_IOTA) {
+        p->first = LLVMConstInt(one, x->op == L_CONST ? (uint64_t)x->i : 0, 1);
+        p->step = x->op == L_IOTA ? LLVMConstInt(one, 1, 0) : NULL;
+        return true;
+    }
+    if (x->op == L_SPLAT) p->first = value_of(e, x->args[0]);
+    if (x->op == L_ADD || x->op == L_SUB || x->op == L_MUL) return progression_of_two(e, x, p);
+    return p->first != NULL;
+}
+
+// By one instruction of RISC-V, for elements of any size; NULL: the indices are no progression.
+static LLVMValueRef load_strided(emit *e, const ins *x) {
+    lkind k = (lkind)x->type.kind;
+    progression at;
+    if (!e->t->arch.strided_loads || k == LK_I1 || !find_progression(e, x->args[1], &at) || !at.step)
+        return NULL;
+    LLVMTypeRef index = index_type(e), types[3] = {type_of(e, x->type), e->kinds[LK_PTR], index};
+    LLVMValueRef first = LLVMBuildIntCast2(e->b, at.first, index, 1, ""),
+                 step = LLVMBuildIntCast2(e->b, at.step, index, 1, "");
+    LLVMValueRef args[4] = {LLVMBuildGEP2(e->b, e->kinds[k], value_of(e, x->args[0]), &first, 1, ""),
+                            LLVMBuildMul(e->b, step, index_const(e, kind_bytes(e, k)), ""),
+                            all_lanes(e, x->type), const_int(e, lt(LK_I32, 1), x->type.lanes)};
+    LLVMValueRef loaded = call_intrinsic(e, "llvm.experimental.vp.strided.load", types, 3, args, 4);
+    set_alignment(e, loaded, 0, x->type);
+    return loaded;
+}
+
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    LLVMValueRef strided = load_strided(e, x);
+    if (strided) return strided;
     if (has_gather(e, x)) return gather_lanes(e, x, 0, x->type.lanes);
     LLVMValueRef v = LLVMGetPoison(type_of(e, x->type));
     for (int i = 0; i < x->type.lanes; i++) {

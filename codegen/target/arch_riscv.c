@@ -42,10 +42,10 @@ static bool isa_has(const char *isa, const char *extension) {
     return false;
 }
 
-// Vectors are pairs of registers (LMUL 2), up to 512 bits. Code for the least length of registers runs on longer ones,
+// Vectors are pairs of registers (LMUL 2), up to 512 bits, and vectors of sums four of them, as wide as panels are. Code for the least length of registers runs on longer ones,
 // since it sets the number of elements.
 static void fill_vectors(target *t, arena *a, const char *isa) {
-    enum { REGISTERS = 32, LEAST = 64, MOST = 512 };
+    enum { REGISTERS = 32, LEAST = 64, MOST = 512, SUMS = 4 };
     int bits = 0;
     for (int n = LEAST; n <= MOST; n *= 2)
         if (isa_has(isa, arena_printf(a, "zvl%db", n))) bits = n;
@@ -54,6 +54,7 @@ static void fill_vectors(target *t, arena *a, const char *isa) {
     t->register_bits = bits;
     t->vector_bits = pair * bits;
     t->vector_regs = REGISTERS / pair;
+    t->panel = SUMS * bits / 32;
     t->masked = t->round_to_int = t->gathers = true;
     t->f16_convert = t->f16_convert && isa_has(isa, "zvfhmin");
 }
@@ -98,6 +99,7 @@ const arch_row arch_riscv = {
               .scalar_operands = true,
               .widens_products = true,
               .vector_lengths = true,
+              .strided_loads = true,
               .levels = levels},
     .title = "RISC-V",
     .cpus = riscv_cpus,

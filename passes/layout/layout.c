@@ -3,6 +3,7 @@
 // columns. The preferences are propagated to the kernels between contractions; inputs and outputs stay
 // row-major and get explicit copies.
 #include "passes/layout/layout.h"
+#include "compiler/base/round.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/layout/channels_last.h"
@@ -398,9 +399,10 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
 static layout *panel_layout(const assign *a, const contraction *c, int n_axis, int group) {
     int elements = group >= 0 ? packed_elements(a->t, c) : 1;
     layout *l = column_layout(a->p->arena, c, n_axis);
-    l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
+    int panel = panel_for(a->t, c->b->buffer->dims[n_axis]);
+    l->order[l->n++] = (struct layout_entry){n_axis, panel};
     if (group >= 0) l->order[l->n++] = (struct layout_entry){group, elements};
-    spread_panels(l, c->b->buffer, n_axis, PANEL * elements);
+    spread_panels(l, c->b->buffer, n_axis, (int64_t)panel * elements);
     return l;
 }
 
@@ -422,12 +424,12 @@ static const dim *rows_of(const contraction *c) { return axes_extent(c->k, c->m.
 
 // A single row uses each element of B once and reads columns nearly as fast as panels. Panels do not pay off
 // if the padding of the last one exceeds this size (half of the size for a classifier of 1000 classes).
-static bool wastes_panels(const contraction *c, int n_axis) {
+static bool wastes_panels(const target *t, const contraction *c, int n_axis) {
     enum { FILL_BYTES = 8192 };
     const buffer *b = c->b->buffer;
     dim *columns = b->dims[n_axis], *all = buffer_bytes(b);
     if (b->role != BUF_CONST || rows_of(c)->max > 1 || dim_value(columns) == 0) return false;
-    int64_t fill = (PANEL - dim_value(columns) % PANEL) % PANEL;
+    int64_t fill = round_up(dim_value(columns), panel_for(t, columns)) - dim_value(columns);
     return dim_value(all) / dim_value(columns) * fill > FILL_BYTES;
 }
 
@@ -464,7 +466,7 @@ static void pack_sides(assign *a, const contraction *c) {
         l->order[l->n++] = (struct layout_entry){n_axis, 0};
         for (int i = 0; i < b->rank; i++)
             if (!has_entry(l, i)) l->order[l->n++] = (struct layout_entry){i, 0};
-        l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
+        l->order[l->n++] = (struct layout_entry){n_axis, panel_for(a->t, b->dims[n_axis])};
         kernel_swap_reads((kernel *)c->k, b, packed_constant_as(a, b, l, type_of_side(a, b)));
     }
     arena_destroy(scratch);
@@ -483,7 +485,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = across_axis(a->t, c) >= 0 ||
-                   (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis));
+                   (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(a->t, c, n_axis));
     const layout *l = columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a, c, n_axis, group);
     buffer *to;
     if (b->role == BUF_CONST) {

@@ -23,7 +23,7 @@ def numbers(low, high):
 
 
 def product(a, b, sums, rows, operator, out):
-    weights = numbers(-128, 127) if b == "int8" else numbers(0, 255)
+    weights = numbers(-127, 127) if b == "int8" else numbers(0, 255)
     return (f'<ir_version: 8, opset_import: ["" : 13]> g ({a}[{rows}, {K}] x) => ({sums}[{rows}, {N}] {out}) '
             f"<{b}[{K}, {N}] w = {{{weights}}}> {{ y = {operator} (x, w) {'z = Relu (y) u = MatMul (z, w)' if out == 'u' else ''} }}")
 

@@ -20,8 +20,8 @@ int panel_entry(const buffer *b, bool groups) {
 ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes;
-    if (column < PANEL) return lb_idx(b, column * wide);
-    return idx_addk(b, idx_mulk(b, stride, column / PANEL), column % PANEL * wide);
+    if (column < t->panel) return lb_idx(b, column * wide);
+    return idx_addk(b, idx_mulk(b, stride, column / t->panel), column % t->panel * wide);
 }
 ins *column_offset(const tiling *t, int v) {
     if (!t->packed) return lb_idx(&t->e->b, (int64_t)v * t->lanes);
@@ -31,11 +31,11 @@ ins *column_offset(const tiling *t, int v) {
 // Elements before column n0 in such panels.
 ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
     lbuild *b = &t->e->b;
-    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
-        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, t->panel)),
+        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, t->panel));
     ins *start = lb_mul(b, panel, stride);
     if (wide > 1) inside = idx_mulk(b, inside, wide);
-    return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
+    return t->lanes * x->vectors % t->panel == 0 ? start : lb_add(b, start, inside);
 }
 ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
@@ -80,7 +80,7 @@ static ins *load_side(tiling *t, const tile *x, int s, int v) {
     ins *stride = emit_dim(t->e, layout_stride(from, panel_entry(from, false)));
     ins *at = lb_add(b, emit_index(t->e, a->offset), panel_start(t, x, stride, 1));
     at = lb_add(b, at, panel_offset(t, stride, v, 1));
-    if (v * t->lanes % PANEL == 0) request_side(t, x, from, at, stride);
+    if (v * t->lanes % t->panel == 0) request_side(t, x, from, at, stride);
     return load_lanes(b, from->dtype, pointer_of(t->e, from), at, t->lanes, NULL);
 }
 
@@ -185,7 +185,7 @@ static void unpack_step(unpacking *u) {
                 ins *value = word_element(e, t->c, &t->word, words, j, &part);
                 made[j] = emit_column(t, u->x, v, t->word.whole, part, value);
             } else {
-                made[j] = factor_b(t, u->x, idx_addk(b, column, (int64_t)j * PANEL), v);
+                made[j] = factor_b(t, u->x, idx_addk(b, column, (int64_t)j * t->panel), v);
             }
             scope_close(e, step);
         }

@@ -94,7 +94,8 @@ static ins *top_bits(lbuild *b, ltype words) { return lb_int(b, words, (int32_t)
 // ---------------------------------------------------------------- products
 static void add_product(tiling *t, const group_step *s, ins *sum, ins *a, ins *b) {
     lbuild *l = &t->e->b;
-    lb_set(l, sum, group_products(t->e, t->c, unit_for(t), s->extra != NULL, lb_get(l, sum), a, b));
+    group_form form = {unit_for(t), s->extra != NULL, t->halves};
+    lb_set(l, sum, group_products(t->e, t->c, form, lb_get(l, sum), a, b));
 }
 
 static void add_extra(tiling *t, const group_step *s, int v, ins *b) {

@@ -12,7 +12,7 @@ static ins *next_panel(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
     ins *next = lb_idx(b, t->prefetch_panels);
     if (!wraps(t)) return next;
-    ins *first = emit_int_op(b, X_FLOORDIV, lb_sub(b, t->chunk, x->n0), lb_idx(b, PANEL));
+    ins *first = emit_int_op(b, X_FLOORDIV, lb_sub(b, t->chunk, x->n0), lb_idx(b, t->panel));
     return lb_select(b, ends_chunk(t, x), first, next);
 }
 
@@ -31,11 +31,11 @@ ins *prefetch_offset(tiling *t, const tile *x) {
     if (t->k_begin && t->block.k_at == t->k.n - 1) depth = lb_sub(b, t->k_end, t->k_begin);
     ins *part = emit_int_op(b, X_MOD, turn, lb_idx(b, parts)), *count = lb_idx(b, parts);
     ins *panel = lb_add(b, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
-    ins *length = idx_mulk(b, emit_int_op(b, X_FLOORDIV, depth, count), PANEL);
+    ins *length = idx_mulk(b, emit_int_op(b, X_FLOORDIV, depth, count), t->panel);
     ins *there = lb_add(b, lb_mul(b, panel, t->panel_stride), lb_mul(b, part, length));
     if (t->k_begin && wraps(t))
         there = lb_add(b, there,
-                       lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
+                       lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * t->panel), lb_idx(b, 0)));
     ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->prefetch_panels * parts));
     return lb_select(b, any, there, lb_idx(b, 0));
 }
@@ -48,7 +48,7 @@ void emit_prefetch(tiling *t, ins *at_b) {
     if (!t->prefetch || t->prefetch_done) return;
     ins *step = e->counter[inner];
     if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_sub(b, step, t->k_begin);
-    ins *back = idx_mulk(b, step, PANEL - PANEL / t->prefetch_parts);
+    ins *back = idx_mulk(b, step, t->panel - t->panel / t->prefetch_parts);
     ins *at = lb_add(b, lb_sub(b, at_b, back), t->prefetch);
     const buffer *buf = t->c->b->buffer;
     lb_prefetch(b, pointer_of(e, buf), idx_mulk(b, at, dtype_bits(buf->dtype) / 8));
@@ -75,13 +75,13 @@ bool reads_ahead(const tiling *t) {
 // in the block of K, requests the next tile's beginning; shorter panels: all of it.
 static ins *bytes_ahead(const tiling *t, const tile *x, ins *k) {
     lbuild *b = &t->e->b;
-    int64_t panels = ((int64_t)x->vectors * t->lanes + PANEL - 1) / PANEL,
+    int64_t panels = ((int64_t)x->vectors * t->lanes + t->panel - 1) / t->panel,
             depth = positions(t->e->k, &t->c->k_axes), stride = panel_bytes(t, t->panel_stride->i),
-            steps = AHEAD * depth / panel_bytes(t, depth * PANEL);
+            steps = AHEAD * depth / panel_bytes(t, depth * t->panel);
     ins *begin = t->k_begin ? t->k_begin : lb_idx(b, 0), *end = t->k_begin ? t->k_end : lb_idx(b, depth);
-    if (panel_bytes(t, depth * PANEL) < 2 * AHEAD) return lb_idx(b, stride * panels);
+    if (panel_bytes(t, depth * t->panel) < 2 * AHEAD) return lb_idx(b, stride * panels);
     if (panels < 2 && !t->k_begin) return lb_idx(b, AHEAD);
-    ins *part = idx_mulk(b, lb_sub(b, end, begin), panel_bytes(t, PANEL));
+    ins *part = idx_mulk(b, lb_sub(b, end, begin), panel_bytes(t, t->panel));
     ins *next = idx_addk(b, lb_sub(b, lb_idx(b, panels * stride), part), AHEAD);
     return lb_select(b, lb_cmp(b, L_SLE, idx_addk(b, end, -steps), k), next, lb_idx(b, AHEAD));
 }
@@ -90,10 +90,10 @@ void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps) {
     lbuild *b = &t->e->b;
     const buffer *from = t->c->b->buffer;
     int bits = dtype_bits(from->dtype);
-    int64_t bytes = panel_bytes(t, (int64_t)steps * PANEL);
+    int64_t bytes = panel_bytes(t, (int64_t)steps * t->panel);
     ins *ahead = bytes_ahead(t, x, k);
     for (int v = 0; v < x->vectors; v++) {
-        if (v * t->lanes % PANEL) continue;
+        if (v * t->lanes % t->panel) continue;
         ins *at = lb_add(b, at_b, column_offset(t, v));
         at = bits < 8 ? emit_int_op(b, X_FLOORDIV, at, lb_idx(b, 8 / bits)) : idx_mulk(b, at, bits / 8);
         for (int64_t line = 0; line < bytes; line += LINE)
@@ -104,7 +104,7 @@ void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps) {
 void request_side(tiling *t, const tile *x, const buffer *from, ins *at, ins *stride) {
     lbuild *b = &t->e->b;
     int bits = dtype_bits(from->dtype);
-    int64_t panels = (int64_t)x->vectors * t->lanes / PANEL;
+    int64_t panels = (int64_t)x->vectors * t->lanes / t->panel;
     if (!t->ahead || bits < 8 || stride->op != L_CONST) return;
     int64_t tile_bytes = stride->i * (panels ? panels : 1) * bits / 8;
     ins *ahead = lb_idx(b, tile_bytes < 2 * AHEAD ? tile_bytes : AHEAD / 8);

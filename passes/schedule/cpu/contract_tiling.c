@@ -123,8 +123,8 @@ void choose_lanes(tiling *t) {
     t->widens = t->group_axis < 0 && widens_bytes(of, t->c);
     t->lanes = target_lanes(of, bits);
     t->registers = of->vector_bits ? of->vector_regs : of->tile_regs;
-    if (!of->register_bits || of->vector_bits == of->register_bits || t->group_axis >= 0) return;
-    if (wide > PANEL * bits) wide = PANEL * bits;
+    if (!of->register_bits || !of->panel || t->group_axis >= 0) return;
+    if (wide > t->panel * bits) wide = t->panel * bits;
     t->lanes = wide / bits;
     t->registers = of->vector_regs * of->vector_bits / wide;
 }
@@ -220,9 +220,11 @@ static int most_vectors(const tiling *t) {
 }
 static bool can_be_so_wide(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
+    int64_t most = (int64_t)MAX_VECTORS * target_lanes(t->e->t, dtype_bits(t->c->s->states.at[0].dtype));
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
         return false;
-    return width > PANEL ? width % PANEL == 0 : PANEL % width == 0; // whole panels, or a part of one
+    if (width > most) return false; // as memory for sums and widened columns is
+    return width > t->panel ? width % t->panel == 0 : t->panel % width == 0; // whole panels, or a part of one
 }
 
 // Chooses the width with the least cost for all columns: full tiles and the tail.
@@ -401,14 +403,14 @@ void choose_prefetch(tiling *t, int vectors) {
     dtype type = t->c->b->buffer->dtype;
     int64_t tiles = tiles_in_turn(t), width = (int64_t)vectors * t->lanes,
             k = positions(t->e->k, &t->c->k_axes), n = const_extent(t, t->c->n);
-    int panels = (int)((width + PANEL - 1) / PANEL);
+    int panels = (int)((width + t->panel - 1) / t->panel);
     t->prefetch_panels = t->prefetch_parts = 0;
-    if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
+    if (!t->packed || t->tile_m < 0 || !width || width % t->panel || tiles < 2 || n <= width) return;
     if (t->e->choices->ahead == NO || t->words) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
-    if (step->op != X_CONST || step->i != PANEL) return;
+    if (step->op != X_CONST || step->i != t->panel) return;
     t->prefetch_panels = panels, t->prefetch_parts = 1;
     while (t->prefetch_parts < MOST_PARTS && 2 * t->prefetch_parts * panels <= tiles) t->prefetch_parts *= 2;
 }

@@ -51,12 +51,14 @@ typedef struct tiling {
     int registers;            // for vectors of so many lanes
     bool widens;              // products of bytes are those of 16 bits
     bool packed;
+    int panel;                     // columns of one, or of rows as they lie that a vector may take
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
     access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
+    bool halves;           // their products are added as adds_halves says
     word_factor word;      // then B's factor
     byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
     digit_plan digits;

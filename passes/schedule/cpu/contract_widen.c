@@ -68,7 +68,7 @@ static void end_block(tiling *t) {
 }
 
 bool panels_are_dense(const tiling *t) {
-    int64_t step = PANEL;
+    int64_t step = t->panel;
     for (int j = t->k.n - 1; j >= 0; j--) {
         if (!expr_is_int(t->b->coef[t->k.at[j]], step)) return false;
         step *= dim_value(t->e->extent[t->k.at[j]]);
@@ -88,9 +88,10 @@ typedef struct wide_place {
 static void store_factors(void *user, ins *place, int v, ins *const *factors, int n) {
     const wide_place *w = user;
     lbuild *b = &w->t->e->b;
-    ins *at = w->width % PANEL == 0
-                  ? idx_mulk(b, place, w->width / PANEL)
-                  : idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, PANEL)), w->width);
+    int64_t panel = w->t->panel;
+    ins *at = w->width % panel == 0
+                  ? idx_mulk(b, place, w->width / panel)
+                  : idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, panel)), w->width);
     if (w->t->rounded_rows) {
         at = lb_bin(b, L_SDIV, at, lb_idx(b, 2));
         for (int j = 0; j < n; j += 2)
@@ -119,7 +120,7 @@ void widen_columns(tiling *t, const tile *x, ins *first_column) {
     end_block(t);
     scope_close(e, mark);
     ins *k = lb_for(b, "wide", lb_idx(b, 0), n, lb_idx(b, together), LOOP_SERIAL);
-    ins *from = lb_add(b, t->wide_from, idx_mulk(b, k, PANEL)), *to = idx_mulk(b, k, width);
+    ins *from = lb_add(b, t->wide_from, idx_mulk(b, k, t->panel)), *to = idx_mulk(b, k, width);
     for (int v = 0; v < x->vectors; v++) {
         ins *at = lb_add(b, from, column_offset(t, v));
         if (!t->pairs) {
@@ -138,7 +139,7 @@ ins *load_widened(tiling *t, const tile *x, ins *at, int v) {
     lbuild *b = &t->e->b;
     int64_t width = (int64_t)x->vectors * t->lanes;
     ins *place = lb_sub(b, at, t->wide_from);
-    int64_t step = t->rounded_rows ? 2 * PANEL : PANEL;
+    int64_t step = t->rounded_rows ? 2 * t->panel : t->panel;
     if (width % step == 0) place = idx_mulk(b, place, width / step);
     else place = idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, step)), width);
     return lb_load(b, lt(t->rounded_rows ? LK_I32 : LK_F32, t->lanes), t->wide,

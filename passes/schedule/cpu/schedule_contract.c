@@ -28,14 +28,23 @@
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
     const layout *l = read->buffer->layout;
-    if (!l || l->n < 2 || l->order[l->n - 1].tile != PANEL) return false;
+    if (!l || l->n < 2 || l->order[l->n - 1].tile < PANEL) return false;
     const expr *i = read->index[l->order[l->n - 1].axis];
     return i->op == X_AXIS && i->axis == n_axis;
 }
 
-// B's access at the first group of four: with K blocked by 4, element k + 1 is PANEL further.
+// Half as many while these hold all.
+int panel_for(const target *t, const dim *columns) {
+    int panel = t->panel > PANEL ? t->panel : PANEL;
+    while (panel > PANEL && columns->max <= panel / 2) panel /= 2;
+    return panel;
+}
+
+int panel_of(const buffer *b, bool groups) { return b->layout->order[b->layout->n - (groups ? 2 : 1)].tile; }
+
+// B's access at the first group of four: with K blocked by 4, element k + 1 is a panel's row of columns further.
 static access *group_access(emitter *e, access *a, int k) {
-    a->coef[k] = x_i64(e->k, PANEL);
+    a->coef[k] = x_i64(e->k, panel_of(a->buffer, true));
     a->offset = x_add(e->k, a->offset, x_mul(e->k, x_axis(e->k, k), a->coef[k]));
     return a;
 }
@@ -71,7 +80,9 @@ bool contraction_operands(tiling *t) {
     int packed = grouped_operand(c, &t->group_axis);
     t->group = packed ? packed : 1;
     t->words = packed && word_elements(c);
+    t->halves = packed && adds_halves(e->t, c);
     t->packed = t->group_axis >= 0 || is_packed_operand(c->b, c->n);
+    t->panel = t->packed ? panel_of(c->b->buffer, packed) : panel_for(e->t, e->extent[c->n]);
     if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
     t->a = entry_of(e, c->a)->read;
     t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->group_axis) : entry_of(e, c->b)->read;
@@ -194,7 +205,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
 // Whether the u-th step of K from the beginning of a cache line of B is in that line, too.
 static bool shares_line(const tiling *t, int u) {
     enum { LINE_BITS = 512 };
-    return u * PANEL * dtype_bits(t->c->b->buffer->dtype) % LINE_BITS;
+    return u * t->panel * dtype_bits(t->c->b->buffer->dtype) % LINE_BITS;
 }
 
 // Positions of the K axis at `depth` in a step.
@@ -650,7 +661,7 @@ static bool prepare(tiling *t) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(t)) return false;
     choose_lanes(t);
-    if (t->lanes > PANEL || (t->lanes < 2 && t->group_axis < 0 && !(t->widens && t->registers)) ||
+    if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !(t->widens && t->registers)) ||
         t->lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;
     choose_axes(t);

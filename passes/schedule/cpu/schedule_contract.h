@@ -4,7 +4,10 @@
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
-enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed copy serves all CPU levels)
+// Columns of a packed panel at least. One packed copy serves all CPU levels, of which one may have longer vectors.
+enum { PANEL = 16 };
+// Those of a panel of so many columns.
+int panel_for(const target *t, const dim *columns);
 
 // Bytes of scratch memory for cache blocking, and behind it for columns of 16-bit floats in f32
 // (contract_widen.c); 0: none.
@@ -26,6 +29,8 @@ typedef struct tiling tiling; // contract_tiling.h
 // The same without blocking, in the tiles and tasks that another schedule has chosen for both. scratch: of contract_bytes.h
 // and contract_digits.h, or NULL.
 void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch);
+// The columns of a panel of such an operand, or of one in groups.
+int panel_of(const buffer *b, bool groups);
 // Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
 bool is_packed_operand(const expr *read, int n_axis);
 #endif

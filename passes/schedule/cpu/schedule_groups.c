@@ -99,7 +99,7 @@ int grouped_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
     int elements = group_elements(c), packed = l && l->n >= 3 ? l->order[l->n - 1].tile : 0;
     *k = -1;
-    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile != PANEL)
+    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile < PANEL)
         return 0;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
     int axis = grouped_axis(c);
@@ -117,7 +117,7 @@ int across_axis(const target *t, const contraction *c) {
 group_unit unit_of(const target *t, const contraction *c, int packed) {
     int elements = group_elements(c);
     if (packed > elements && (elements == 4 ? t->i8mm : t->bf16mm)) return UNIT_BLOCKS;
-    return t->arch.dot_lanes && (elements == 4 ? t->vnni : t->bf16mm) ? UNIT_LANES : UNIT_WORDS;
+    return t->arch.dot_lanes && (elements == 4 ? t->vector_bits > 0 : t->bf16mm) ? UNIT_LANES : UNIT_WORDS;
 }
 
 bool flips_a(const target *t, const contraction *c, int packed) {
@@ -145,6 +145,23 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
     }
     if (group_elements(c) == 2 ? !t->bf16_pairs : !t->vnni) return (free - 2 * vectors) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
+}
+
+bool adds_halves(const target *t, const contraction *c) {
+    const buffer *b = c->b->buffer;
+    int axis = grouped_in_b(c, grouped_axis(c));
+    bool needed = t->arch.dot == DOT_AARCH64 && !t->vnni && group_elements(c) == 4;
+    if (!needed || axis < 0 || b->dtype != DT_I8 || b->role != BUF_CONST) return false;
+    const constant *data = b->data;
+    if (data->kind != CONST_BYTES) return data->kind == CONST_SPLAT && (int8_t)data->splat[0] != INT8_MIN;
+    int64_t stride = 1;
+    for (int j = axis + 1; j < data->rank; j++) stride *= data->dims[j];
+    for (int64_t i = 0; i < data->count - stride; i++) {
+        bool first = i / stride % data->dims[axis] % 2 == 0;
+        if (first && (int8_t)data->data[i] == INT8_MIN && (int8_t)data->data[i + stride] == INT8_MIN)
+            return false;
+    }
+    return true;
 }
 
 // ---------------------------------------------------------------- instructions
@@ -202,13 +219,14 @@ static lop product_of(const contraction *c, const products *p, bool flipped, boo
     return group_elements(c) == 2 ? p->bf16 : p->bytes[a][b];
 }
 
-ins *group_products(emitter *e, const contraction *c, group_unit unit, bool flipped, ins *acc, ins *a,
-                    ins *b) {
+ins *group_products(emitter *e, const contraction *c, group_form form, ins *acc, ins *a, ins *b) {
     static const products *const of[] = {
         [UNIT_WORDS] = &of_words, [UNIT_LANES] = &of_lanes, [UNIT_BLOCKS] = &of_blocks};
     bool swaps;
-    lop op = product_of(c, of[unit], flipped, &swaps);
-    if (unit == UNIT_LANES && op != L_DOT4_US) swaps = true; // the processor takes a lane of its last operand
+    lop op = product_of(c, of[form.unit], form.flipped, &swaps);
+    if (form.halves && op == L_DOT4_SS) op = L_DOT4_SH;
+    if (form.unit == UNIT_LANES && op != L_DOT4_US)
+        swaps = true; // the processor takes a lane of its last operand
     return lb_dot(&e->b, op, acc, swaps ? b : a, swaps ? a : b);
 }
 

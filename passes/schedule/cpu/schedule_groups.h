@@ -42,8 +42,14 @@ ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n);
 ins *half_of_pairs(lbuild *b, ins *x, bool high);
 // Whether the unit has no product for these signs, but for A with the other one: the top bit of A's bytes is flipped.
 bool flips_a(const target *t, const contraction *c, int packed);
+// Whether products of signed bytes are added in pairs of 16 bits, which holds any two neighbours' since no two of B are
+// both -128.
+bool adds_halves(const target *t, const contraction *c);
 // Not for pairs as words without t->bf16_pairs: their elements are multiplied one by one.
-ins *group_products(emitter *e, const contraction *c, group_unit unit, bool flipped, ins *acc, ins *a,
-                    ins *b);
+typedef struct group_form {
+    group_unit unit;
+    bool flipped, halves; // flips_a, adds_halves
+} group_form;
+ins *group_products(emitter *e, const contraction *c, group_form form, ins *acc, ins *a, ins *b);
 bool blocks_are_transposed(const contraction *c); // the sums of a block lie column by column
 #endif

@@ -5,6 +5,8 @@
 //     transpose row[] in log2 L steps: step b swaps bit b of the row's number with bit b of the lane's
 //     for i < L: write[u0 + i][v0 .. v0 + L] = f(row[i])
 //
+// Where one instruction loads elements that are equally far apart, a tile is one row:
+// write[u][v0 .. v0 + L] = f(read[v0 .. v0 + L][u]).
 // A tail tile that would exceed the extent starts earlier and writes some elements again.
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "ir/kernel/program.h"
@@ -12,7 +14,7 @@
 #include "passes/memory/memory_plan.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, LEAST_LANES = 4 };
+enum { MOST_LANES = 16, LEAST_LANES = 4, LEAST_BITS = 64 };
 
 // ---------------------------------------------------------------- recognition
 static bool is_read(const expr *x) { return x->op == X_READ; }
@@ -24,9 +26,9 @@ static int unit_axis(const nest *n, const access *a) {
 }
 
 // Whether all of a row is inside or outside, as the rows of a partial panel are.
-static bool guards_rows(const expr *x, int u) {
+static bool guards_rows(const emitter *e, const expr *x, int u) {
     bool whole = !expr_uses_axis(x->guard, u) && !expr_uses_axis(x->fill, u);
-    return whole && !expr_any(x->guard, is_read) && !expr_any(x->fill, is_read);
+    return whole && !e->t->arch.strided_loads && !expr_any(x->guard, is_read) && !expr_any(x->fill, is_read);
 }
 
 // The only transposed read: others are contiguous along v or invariant. False: another form.
@@ -42,7 +44,7 @@ static bool find_read(transpose *t, expr *value) {
         if (!x->guard && (steps_by_one(a, t->v) || expr_is_int(a->coef[t->v], 0))) continue;
         int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
         if (t->read || u < 0 || u == t->v || bits < 8 || bits > 64 || x->buffer->dtype == DT_C64 ||
-            kernel_writes(e->k, x->buffer) || (x->guard && !guards_rows(x, u)))
+            kernel_writes(e->k, x->buffer) || (x->guard && !guards_rows(e, x, u)))
             return false;
         t->read = x, t->u = u;
     }
@@ -71,15 +73,19 @@ static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
 static void choose_lanes(transpose *t) {
     const emitter *e = t->n->e;
     double best = INFINITY;
-    int most = target_lanes(e->t, dtype_bits(t->read->buffer->dtype));
-    bool twice = !may_be_in_place(e->k, t->n->s->writes.at[0].to);
+    const buffer *from = t->read->buffer, *to = t->n->s->writes.at[0].to;
+    int bits = dtype_bits(from->dtype), most = target_lanes(e->t, bits);
+    bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
+    if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
+    if (!strided && most > MOST_LANES) most = MOST_LANES;
     t->lanes = 0;
-    for (int lanes = most > MOST_LANES ? MOST_LANES : most; lanes >= LEAST_LANES; lanes /= 2) {
-        double cost =
-            tile_waste(e, t->u, lanes, twice) * tile_waste(e, t->v, lanes, twice) * (2 + log2(lanes)) / lanes;
+    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= LEAST_BITS; lanes /= 2) {
+        int rows = strided ? 1 : lanes;
+        double steps = strided ? 2 : 2 + log2(lanes);
+        double cost = tile_waste(e, t->u, rows, twice) * tile_waste(e, t->v, lanes, twice) * steps / lanes;
         if (cost >= best) continue;
         best = cost;
-        t->lanes = lanes;
+        t->lanes = lanes, t->rows = rows;
     }
 }
 
@@ -96,7 +102,7 @@ bool transpose_find(nest *n, transpose *t) {
     t->v = unit_axis(n, to);
     if (t->v < 0 || !find_read(t, w->value) || steps_by_one(to, t->u)) return false;
     choose_lanes(t);
-    t->always = e->extent[t->u]->min >= t->lanes && e->extent[t->v]->min >= t->lanes;
+    t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
     return t->lanes > 0;
 }
 
@@ -110,16 +116,15 @@ void transpose_tasks(const transpose *t) {
     }
     // Tasks must not write the same elements.
     const dim *u = e->extent[t->u];
-    if (t->always && dim_is_const(u) && dim_value(u) % t->lanes == 0)
-        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->lanes));
+    if (t->always && dim_is_const(u) && dim_value(u) % t->rows == 0)
+        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->rows));
 }
 
 ins *transpose_fits(const transpose *t) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    ins *lanes = lb_idx(b, t->lanes);
-    return lb_bin(b, L_AND, lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->u])),
-                  lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->v])));
+    return lb_bin(b, L_AND, lb_cmp(b, L_SLE, lb_idx(b, t->rows), emit_dim(e, e->extent[t->u])),
+                  lb_cmp(b, L_SLE, lb_idx(b, t->lanes), emit_dim(e, e->extent[t->v])));
 }
 
 // ---------------------------------------------------------------- building
@@ -148,6 +153,16 @@ static ins *load_row(const transpose *t, ins *at, ins *inside, ins *fill, int j)
     return lb_select(b, all, row, lane);
 }
 
+// A lane from each of as many rows.
+static ins *load_column(transpose *t, ins *at, ins *stride) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *rows = lb_mul(b, lb_iota(b, lt(at->type.kind, t->lanes)), lb_splat(b, stride, t->lanes));
+    const buffer *from = t->read->buffer;
+    return load_element_gather(b, from->dtype, pointer_of(e, from),
+                               lb_add(b, lb_splat(b, at, t->lanes), rows));
+}
+
 static void one_tile(transpose *t, ins *u0, ins *v0) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
@@ -158,13 +173,14 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     ins *inside = t->read->guard ? emit_vector(e, t->read->guard) : NULL;
     ins *fill = inside ? emit_vector(e, t->read->fill) : NULL;
-    for (int j = 0; j < t->lanes; j++) {
+    if (t->rows == 1) row[0] = load_column(t, at, stride);
+    for (int j = 0; j < t->rows && t->rows > 1; j++) {
         row[j] = load_row(t, at, inside ? lb_extract(b, inside, j) : NULL, fill, j);
         at = lb_add(b, at, stride);
     }
     scope_close(e, outer);
-    transpose_rows(b, row, t->lanes);
-    for (int i = 0; i < t->lanes; i++) {
+    transpose_rows(b, row, t->rows);
+    for (int i = 0; i < t->rows; i++) {
         scope mark = scope_open(e);
         e->counter[t->u] = idx_addk(b, u0, i);
         use_value(e, t->read, row[i]);
@@ -175,19 +191,19 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
 }
 
 // A loop over tiles of the axis; *start: the first position of the tile.
-static scope open_tiles(transpose *t, int axis, ins **start) {
+static scope open_tiles(transpose *t, int axis, int size, ins **start) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[axis]), *lanes = lb_idx(b, t->lanes), *begin, *end;
-    piece_range(e, axis, t->lanes, &begin, &end);
-    scope loop = scope_axis(e, axis, begin, end, t->lanes, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop.head, lb_sub(b, extent, lanes));
+    ins *extent = emit_dim(e, e->extent[axis]), *begin, *end;
+    piece_range(e, axis, size, &begin, &end);
+    scope loop = scope_axis(e, axis, begin, end, size, LOOP_PARALLEL);
+    *start = lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
     return loop;
 }
 
 static void tile_loops(transpose *t) {
     ins *u0, *v0;
-    scope u = open_tiles(t, t->u, &u0), v = open_tiles(t, t->v, &v0);
+    scope u = open_tiles(t, t->u, t->rows, &u0), v = open_tiles(t, t->v, t->lanes, &v0);
     one_tile(t, u0, v0);
     scope_close(t->n->e, v);
     scope_close(t->n->e, u);

@@ -7,7 +7,8 @@ typedef struct transpose {
     nest *n;
     expr *read;  // the read that is contiguous along u
     int u, v;    // the write is contiguous along v
-    int lanes;   // of a square tile
+    int lanes;   // of a tile
+    int rows;    // of it: as many, or 1 where lanes are loaded from as many rows at once
     bool always; // both axes always contain a tile
 } transpose;
 
