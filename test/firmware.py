@@ -1,6 +1,7 @@
 """The stage `firmware`: quantised kernels on microcontrollers in qemu: results beside the interpreter's, and instructions.
 
 usage: firmware.py ONNXC. Ends with "N passed, N failed, N skipped"."""
+import json
 import os
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import firmware as bench  # noqa: E402  pylint: disable=wrong-import-position
 CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
+ESTIMATE = 0.15  # how far inspect's number of instructions may be off
 TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 
@@ -114,6 +116,17 @@ def convolutions(path):
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
 
+def estimated(arguments, path, cpu):
+    """Thousand instructions of a run that inspect foresees."""
+    triple, flags, _ = bench.CPUS[cpu]
+    report = bench.run(arguments.onnxc, "inspect", path, "--format=json", f"--target={triple}", *flags.split(), *arguments.options.split())
+    estimate = json.loads(report)
+    kernels = sum(k["cycles"] for k in estimate["kernels"])
+    if not 0.5 * estimate["estimate"]["cycles"] <= kernels <= estimate["estimate"]["cycles"] + len(estimate["kernels"]):
+        raise RuntimeError(f"{kernels} cycles of kernels, {estimate['estimate']['cycles']} of all")
+    return estimate["estimate"]["instructions"] / 1000
+
+
 def measured(arguments, path, cpu):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
     with tempfile.TemporaryDirectory() as folder:
@@ -130,11 +143,15 @@ class Arguments:
 
 def check(results, onnxc, name, path, level, cpu, counts):
     """Whole numbers are equal; a requantised byte in a thousand may be the next one where sums are fused."""
+    arguments = Arguments(onnxc, level)
     try:
-        count, differ, most = measured(Arguments(onnxc, level), path, cpu)
+        count, differ, most = measured(arguments, path, cpu)
+        foreseen = estimated(arguments, path, cpu)
     except RuntimeError as why:
         return results.fail(f"{name} {cpu} {level}", str(why)[:1500])
     counts[name, cpu, level] = count
+    if abs(foreseen - count) > ESTIMATE * count:
+        return results.fail(f"{name} {cpu} {level}", f"{foreseen:.0f} thousand instructions estimated, {count} run")
     good = differ == 0 or (name != "products" and cpu not in EXACT and most <= 1 and differ <= 4)
     return results.check(good, f"{name} {cpu} {level}", f"{differ} elements differ, by up to {most}")
 
