@@ -23,12 +23,12 @@ TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 
 class Network:
-    """An ONNX model with inputs x (int8), u (uint8) and r (a row of int8), built output by output."""
+    """An ONNX model with inputs x (int8), u (uint8), r (a row of int8) and images p and s of 3 channels and 1, built output by output."""
 
     def __init__(self, image, row):
         self.rng = np.random.default_rng(7)
-        self.nodes, self.constants, self.outputs, self.shapes = [], [], [], {"x": image, "u": image, "r": row}
-        self.kinds = {"x": "int8", "u": "uint8", "r": "int8"}
+        self.nodes, self.constants, self.outputs, self.shapes = [], [], [], {"x": image, "u": image, "r": row, "p": (1, 3, 9, 8), "s": (1, 1, 14, 6)}
+        self.kinds = {"x": "int8", "u": "uint8", "r": "int8", "p": "int8", "s": "uint8"}
 
     def constant(self, array):
         self.constants.append(numpy_helper.from_array(array, f"c{len(self.constants)}"))
@@ -83,6 +83,10 @@ def products(path):
     n.integers("ConvInteger", "x", "int8", 8, 5, 3, 2, group=4, dilations=[2, 1])
     n.integers("ConvInteger", "x", "int8", 20, 1, 3, 3, group=20, pads=[1, 1, 1, 1])
     n.integers("ConvInteger", "u", "int8", 40, 1, 5, 1, group=20)
+    n.integers("ConvInteger", "p", "int8", 9, 3, 3, 3, strides=[2, 2], pads=[1, 1, 1, 1], zero=2)
+    n.integers("ConvInteger", "p", "uint8", 4, 3, 2, 2)
+    n.integers("ConvInteger", "s", "uint8", 8, 1, 10, 4, pads=[4, 1, 5, 1], zero=9)
+    n.integers("ConvInteger", "s", "int8", 6, 1, 5, 5)
     for columns in (1, 3, 4, 17):
         n.integers("MatMulInteger", "r", "int8", 45, columns)
     n.save(path)
@@ -94,6 +98,7 @@ def layers(path):
     n.output(n.layer("x", 18, 20, 1, 1), TensorProto.INT8)
     n.output(n.layer("x", 7, 20, 3, 3, relu=True, pads=[1, 1, 1, 1]), TensorProto.INT8)
     n.output(n.layer("x", 20, 1, 3, 3, relu=True, group=20, pads=[1, 1, 1, 1], out=0.3), TensorProto.INT8)
+    n.output(n.layer("p", 8, 3, 3, 3, relu=True, pads=[1, 1, 1, 1], strides=[2, 2]), TensorProto.INT8)
     added = n.node("Add", [n.dequantised("x", 0.05, 3), n.dequantised("u", 0.03, 120)])
     n.output(n.quantised(added, 0.06, -9), TensorProto.INT8)
     n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3]), 0.05, 3), TensorProto.INT8)
