@@ -10,32 +10,34 @@
 //
 // Operands of different sign are widened to 16 bits, half as many at a time.
 //
-// A few vectors of A stay in registers for all columns, and no loop over K remains:
+// A few vectors of A are loaded once for all columns, and no loop over K remains; those for which there are no registers come from
+// the stack, which takes no addresses:
 //
 //   for batch, other N and M axes:
 //     a[i] = A[m][i V .. (i + 1) V]
 //     for n0 in steps of 4: s[j] = sum of sum(a[i] * B[n0 + j][i V ...])
 //
-// Windows of several rows, as in the first layer of a network, are copied to local memory before, row after row as B has them.
+// Windows of several rows, as in the first layer of a network, are copied to local memory before, row after row as B has
+// them.
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
-enum { COLUMNS = 4, UNROLLED = 4, HELD_VECTORS = 4 };
+enum { COLUMNS = 4, UNROLLED = 4, HELD_VECTORS = 9 };
 
 typedef struct across {
     tiling t;
     int axis, width;           // the innermost axis of K, and its positions in a vector
     ins *sum[COLUMNS];         // variables
     ins *stride;               // elements of B from one column to the next
-    int64_t held;              // elements of A in registers; 0: they are read for each group of columns
+    int64_t held;              // elements of A that are loaded once; 0: they are for each group of columns
     ins *vector[HELD_VECTORS]; // ... of bytes: the code generator widens them where it multiplies them
 } across;
 
 // ---------------------------------------------------------------- does it fit
 static int64_t vectors_of(const across *x, int64_t elements) { return (elements + x->width - 1) / x->width; }
 
-// The elements of A for one sum, if they stay in registers: columns of B are in one piece, and rows that are copied do not
-// take more vectors than rows that are read where they are. 0: they do not.
+// The elements of A for one sum, if they are loaded once for all columns: columns of B are in one piece, and rows that are copied do not
+// take more vectors than rows that are read where they are. 0: they are not.
 static int64_t held_elements(const across *x) {
     const tiling *t = &x->t;
     int64_t all = 1, row = dim_is_const(t->e->extent[x->axis]) ? dim_value(t->e->extent[x->axis]) : 0;
@@ -146,7 +148,7 @@ static void k_loops(across *x, int columns, int depth) {
     scope_close(t->e, loop);
 }
 
-// ---------------------------------------------------------------- vectors in registers
+// ---------------------------------------------------------------- vectors that are held
 // The elements of vector i that exist; NULL: all.
 static ins *rest_of_held(across *x, int64_t i) {
     int64_t left = x->held - i * x->width;
