@@ -79,6 +79,7 @@ def products(path):
     n.integers("ConvInteger", "x", "int8", 9, 20, 1, 1, zero=5)
     n.integers("ConvInteger", "x", "int8", 4, 20, 3, 3, pads=[1, 1, 1, 1], zero=-3)
     n.integers("ConvInteger", "u", "int8", 5, 20, 2, 3, strides=[2, 1], zero=7)
+    n.integers("ConvInteger", "x", "int8", 6, 20, 2, 3, zero=1)
     n.integers("ConvInteger", "x", "uint8", 8, 20, 1, 1)
     n.integers("ConvInteger", "x", "int8", 8, 5, 3, 2, group=4, dilations=[2, 1])
     n.integers("ConvInteger", "x", "int8", 20, 1, 3, 3, group=20, pads=[1, 1, 1, 1])

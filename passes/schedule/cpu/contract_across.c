@@ -169,11 +169,13 @@ static void copy_rows(across *x, ins *window, ins *at, int depth) {
         scope_close(e, loop);
         return;
     }
+    e->counter[axis] = lb_idx(b, 0);
+    ins *from = pointer_of(e, t->c->a->buffer), *first = emit_index(e, t->a->offset);
     for (int64_t k = 0; k < extent; k += x->width) {
-        e->counter[axis] = lb_idx(b, k);
-        ins *n = lb_idx(b, extent - k < x->width ? extent - k : x->width);
-        ins *row = load_bytes(x, pointer_of(e, t->c->a->buffer), emit_index(e, t->a->offset), n);
-        lb_storen(b, window, idx_addk(b, at, k), row, n);
+        ins *n = extent - k < x->width ? lb_idx(b, extent - k) : NULL, *to = idx_addk(b, at, k);
+        ins *row = load_bytes(x, from, idx_addk(b, first, k), n);
+        if (n) lb_storen(b, window, to, row, n);
+        else lb_store(b, window, to, row, 1);
     }
     e->counter[axis] = NULL;
 }
