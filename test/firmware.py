@@ -172,6 +172,8 @@ def main():
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
+    floats, _, most = measured(Arguments(onnxc, "-O2"), os.path.join(bench.ROOT, "samples", "digits", "digits.onnx"), "cortex-m4")
+    results.check(floats < 150 and most < 1e-3, "digits in f32 on a Cortex-M4", f"{floats} thousand instructions, off by up to {most}")
     m4, m55 = (counts.get(("convolutions", cpu, "-O2"), 0) for cpu in ("cortex-m4", "cortex-m55"))
     results.check(m55 and 3 * m55 <= m4, "convolutions on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4")
     if os.environ.get("FIRMWARE_VERBOSE"):

@@ -3,7 +3,6 @@
 #include "codegen/host/header.h"
 #include "codegen/c/library.h"
 #include "codegen/host/real_time.h"
-#include "codegen/llvm/run_cost.h"
 #include "ir/kernel/kernel_cost.h"
 #include "passes/memory/memory_peak.h"
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
 #include "codegen/host/real_time.h"
-#include "codegen/llvm/run_cost.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/uses.h"

@@ -10,7 +10,7 @@
 #ifndef ONNXC_CODEGEN_HOST_HOST_H
 #define ONNXC_CODEGEN_HOST_HOST_H
 #include "codegen/host/interface.h"
-#include "codegen/target/core_model.h"
+#include "codegen/llvm/run_cost.h"
 #include "ir/loops/loops.h"
 #include "passes/memory/memory_plan.h"
 
@@ -88,9 +88,9 @@ typedef struct build {
     VEC(kernel_function) kernel_functions;
     // Set after code generation:
     int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
-    const char *stack_note;      // what else is to be said of it
-    const struct run_cost *cost; // codegen/llvm/run_cost.h; NULL: not known
-    bool imported;               // the header is for a DLL of Windows
+    const char *stack_note; // what else is to be said of it
+    const run_cost *cost;   // NULL: not known
+    bool imported;          // the header is for a DLL of Windows
 } build;
 
 // What a run spends in a kernel; 0 where nothing is known.

@@ -10,7 +10,7 @@ typedef enum emit_kind {
     EMIT_ASM,     // text
     EMIT_LLVM_IR, // text, after the passes
     EMIT_BITCODE,
-    EMIT_LISTING,  // the object's machine code as text, for estimates (codegen/llvm/listing.h)
+    EMIT_LISTING,  // the object's machine code as text, for estimates (codegen/llvm/run_cost.h)
     EMIT_LOADABLE, // an object for load_module: data may be far from functions, all symbols are plain globals
 } emit_kind;
 

@@ -6,7 +6,6 @@
 #include "codegen/host/header.h"
 #include "codegen/host/javascript.h"
 #include "codegen/llvm/llvm.h"
-#include "codegen/llvm/run_cost.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
 #include "codegen/object/object.h"

@@ -2,7 +2,6 @@
 #include "compiler/report/report.h"
 #include "codegen/host/host.h"
 #include "codegen/host/real_time.h"
-#include "codegen/llvm/run_cost.h"
 #include "compiler/report/report_impl.h"
 #include "ir/graph/op.h"
 #include "ir/kernel/kernel_cost.h"

@@ -2,7 +2,6 @@
 // steps and memory plan.
 #include "codegen/host/host.h"
 #include "codegen/host/real_time.h"
-#include "codegen/llvm/run_cost.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
 #include "compiler/import/file.h"
