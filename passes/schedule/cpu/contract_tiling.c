@@ -220,7 +220,7 @@ static double columns_cost(const tiling *t, int vectors) {
 }
 
 static int most_vectors(const tiling *t) {
-    bool scalars = t->lanes == 1;
+    bool scalars = t->lanes == 1 && t->group_axis < 0;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
 static bool can_be_so_wide(const tiling *t, int vectors) {
