@@ -71,6 +71,7 @@ typedef struct target {
     int vector_bits;     // 0: scalars only (C text, M4, CUDA)
     int vector_regs;     // SIMD registers of so many bits
     int tile_regs;       // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
+    int float_regs;      // without vectors: registers for tiles of sums of f32, 0: too few
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE

@@ -1,6 +1,7 @@
 """The stage `firmware`: quantised kernels on microcontrollers in qemu: results beside the interpreter's, and instructions.
 
 usage: firmware.py ONNXC. Ends with "N passed, N failed, N skipped"."""
+import json
 import os
 import sys
 import tempfile
@@ -17,16 +18,17 @@ import firmware as bench  # noqa: E402  pylint: disable=wrong-import-position
 CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
+ESTIMATE = 0.15  # how far inspect's number of instructions may be off
 TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 
 class Network:
-    """An ONNX model with inputs x (int8), u (uint8) and r (a row of int8), built output by output."""
+    """An ONNX model with inputs x (int8), u (uint8), r (a row of int8) and images p and s of 3 channels and 1, built output by output."""
 
     def __init__(self, image, row):
         self.rng = np.random.default_rng(7)
-        self.nodes, self.constants, self.outputs, self.shapes = [], [], [], {"x": image, "u": image, "r": row}
-        self.kinds = {"x": "int8", "u": "uint8", "r": "int8"}
+        self.nodes, self.constants, self.outputs, self.shapes = [], [], [], {"x": image, "u": image, "r": row, "p": (1, 3, 9, 8), "s": (1, 1, 14, 6)}
+        self.kinds = {"x": "int8", "u": "uint8", "r": "int8", "p": "int8", "s": "uint8"}
 
     def constant(self, array):
         self.constants.append(numpy_helper.from_array(array, f"c{len(self.constants)}"))
@@ -77,10 +79,15 @@ def products(path):
     n.integers("ConvInteger", "x", "int8", 9, 20, 1, 1, zero=5)
     n.integers("ConvInteger", "x", "int8", 4, 20, 3, 3, pads=[1, 1, 1, 1], zero=-3)
     n.integers("ConvInteger", "u", "int8", 5, 20, 2, 3, strides=[2, 1], zero=7)
+    n.integers("ConvInteger", "x", "int8", 6, 20, 2, 3, zero=1)
     n.integers("ConvInteger", "x", "uint8", 8, 20, 1, 1)
     n.integers("ConvInteger", "x", "int8", 8, 5, 3, 2, group=4, dilations=[2, 1])
     n.integers("ConvInteger", "x", "int8", 20, 1, 3, 3, group=20, pads=[1, 1, 1, 1])
     n.integers("ConvInteger", "u", "int8", 40, 1, 5, 1, group=20)
+    n.integers("ConvInteger", "p", "int8", 9, 3, 3, 3, strides=[2, 2], pads=[1, 1, 1, 1], zero=2)
+    n.integers("ConvInteger", "p", "uint8", 4, 3, 2, 2)
+    n.integers("ConvInteger", "s", "uint8", 8, 1, 10, 4, pads=[4, 1, 5, 1], zero=9)
+    n.integers("ConvInteger", "s", "int8", 6, 1, 5, 5)
     for columns in (1, 3, 4, 17):
         n.integers("MatMulInteger", "r", "int8", 45, columns)
     n.save(path)
@@ -92,6 +99,7 @@ def layers(path):
     n.output(n.layer("x", 18, 20, 1, 1), TensorProto.INT8)
     n.output(n.layer("x", 7, 20, 3, 3, relu=True, pads=[1, 1, 1, 1]), TensorProto.INT8)
     n.output(n.layer("x", 20, 1, 3, 3, relu=True, group=20, pads=[1, 1, 1, 1], out=0.3), TensorProto.INT8)
+    n.output(n.layer("p", 8, 3, 3, 3, relu=True, pads=[1, 1, 1, 1], strides=[2, 2]), TensorProto.INT8)
     added = n.node("Add", [n.dequantised("x", 0.05, 3), n.dequantised("u", 0.03, 120)])
     n.output(n.quantised(added, 0.06, -9), TensorProto.INT8)
     n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3]), 0.05, 3), TensorProto.INT8)
@@ -114,6 +122,17 @@ def convolutions(path):
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
 
+def estimated(arguments, path, cpu):
+    """Thousand instructions of a run that inspect foresees."""
+    triple, flags, _ = bench.CPUS[cpu]
+    report = bench.run(arguments.onnxc, "inspect", path, "--format=json", f"--target={triple}", *flags.split(), *arguments.options.split())
+    estimate = json.loads(report)
+    kernels = sum(k["cycles"] for k in estimate["kernels"])
+    if not 0.5 * estimate["estimate"]["cycles"] <= kernels <= estimate["estimate"]["cycles"] + len(estimate["kernels"]):
+        raise RuntimeError(f"{kernels} cycles of kernels, {estimate['estimate']['cycles']} of all")
+    return estimate["estimate"]["instructions"] / 1000
+
+
 def measured(arguments, path, cpu):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
     with tempfile.TemporaryDirectory() as folder:
@@ -130,11 +149,15 @@ class Arguments:
 
 def check(results, onnxc, name, path, level, cpu, counts):
     """Whole numbers are equal; a requantised byte in a thousand may be the next one where sums are fused."""
+    arguments = Arguments(onnxc, level)
     try:
-        count, differ, most = measured(Arguments(onnxc, level), path, cpu)
+        count, differ, most = measured(arguments, path, cpu)
+        foreseen = estimated(arguments, path, cpu)
     except RuntimeError as why:
         return results.fail(f"{name} {cpu} {level}", str(why)[:1500])
     counts[name, cpu, level] = count
+    if abs(foreseen - count) > ESTIMATE * count:
+        return results.fail(f"{name} {cpu} {level}", f"{foreseen:.0f} thousand instructions estimated, {count} run")
     good = differ == 0 or (name != "products" and cpu not in EXACT and most <= 1 and differ <= 4)
     return results.check(good, f"{name} {cpu} {level}", f"{differ} elements differ, by up to {most}")
 
@@ -149,6 +172,8 @@ def main():
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
+    floats, _, most = measured(Arguments(onnxc, "-O2"), os.path.join(bench.ROOT, "samples", "digits", "digits.onnx"), "cortex-m4")
+    results.check(floats < 150 and most < 1e-3, "digits in f32 on a Cortex-M4", f"{floats} thousand instructions, off by up to {most}")
     m4, m55 = (counts.get(("convolutions", cpu, "-O2"), 0) for cpu in ("cortex-m4", "cortex-m55"))
     results.check(m55 and 3 * m55 <= m4, "convolutions on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4")
     if os.environ.get("FIRMWARE_VERBOSE"):

@@ -3,6 +3,7 @@
 #include "codegen/host/header.h"
 #include "codegen/c/library.h"
 #include "codegen/host/real_time.h"
+#include "ir/kernel/kernel_cost.h"
 #include "passes/memory/memory_peak.h"
 #include <string.h>
 
@@ -354,6 +355,23 @@ static void stack(header *h) {
                 h->io->macro, (long long)b->stack);
 }
 
+static void cycles(header *h, const program *p) {
+    const build *b = h->b;
+    if (!b->cost) return;
+    text_printf(&h->t,
+                "// Estimated cycles of a run on %s, if memory answers at once: without wait states of flash "
+                "and without cache "
+                "misses.\n#define %s_CYCLES %.0f\n",
+                b->module->target->cpu, h->io->macro, b->cost->all.cycles);
+    text_add(&h->t, "// By kernel: multiply-accumulates, cycles, name.\n");
+    for (int i = 0; i < p->kernels.n; i++) {
+        const kernel *k = p->kernels.at[i];
+        const dim *macs = kernel_cost_of(k).macs;
+        text_printf(&h->t, "//  %4d %10s %10.0f  %s\n", i, dim_text(h->arena, macs),
+                    build_kernel_cost(b, i).cycles, comment_text(h->arena, k->name));
+    }
+}
+
 static void real_time_macro(header *h) {
     const real_time *r = h->b->real_time;
     const char *condition = real_time_condition(h->arena, r), *space = *condition ? " " : "";
@@ -413,6 +431,7 @@ static void functions(header *h, const program *p) {
     workspace(h);
     pools(h);
     stack(h);
+    cycles(h, p);
     real_time_macro(h);
     output_dims(h);
     context_functions(h);

@@ -193,7 +193,9 @@ static void schedule_step(host *h, const uses *u, const step *s) {
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);
     if (h->t->freestanding) find_overlaps(a, u, c);
-    h->code[s->kernel->id] = share_body(h, own, c, first);
+    h->code[s->kernel->id] = c = share_body(h, own, c, first);
+    VEC_PUSH(a->arena, &a->result->kernel_functions,
+             ((kernel_function){c->f->name, a->first_kernel + s->kernel->id}));
 }
 
 // "x86-64, x86-64-v2 ... and x86-64-v4+avx512vnni"; "": this architecture has none.
@@ -545,4 +547,14 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
 lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,
                       diag *d) {
     return build_program(p, variants, nvariants, o, d)->module;
+}
+
+code_cost build_kernel_cost(const build *b, int kernel) {
+    code_cost sum = {0};
+    for (int i = 0; b->cost && i < b->kernel_functions.n; i++) {
+        const kernel_function *f = &b->kernel_functions.at[i];
+        const code_cost *c = f->kernel == kernel ? map_get(&b->cost->of_function, f->name) : NULL;
+        if (c) sum.instructions += c->instructions, sum.cycles += c->cycles;
+    }
+    return sum;
 }

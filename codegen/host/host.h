@@ -10,6 +10,7 @@
 #ifndef ONNXC_CODEGEN_HOST_HOST_H
 #define ONNXC_CODEGEN_HOST_HOST_H
 #include "codegen/host/interface.h"
+#include "codegen/llvm/run_cost.h"
 #include "ir/loops/loops.h"
 #include "passes/memory/memory_plan.h"
 
@@ -60,6 +61,12 @@ typedef struct placed_weights {
     int64_t offset; // in the file
 } placed_weights;
 
+// The function that computes a kernel.
+typedef struct kernel_function {
+    const char *name;
+    int kernel; // its number
+} kernel_function;
+
 typedef struct build {
     lmodule *module;
     interface *io;
@@ -78,11 +85,16 @@ typedef struct build {
     int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none
     bool needs_runtime; // the object refers to runtime-lite
     struct real_time *real_time;
+    VEC(kernel_function) kernel_functions;
     // Set after code generation:
     int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
     const char *stack_note; // what else is to be said of it
+    const run_cost *cost;   // NULL: not known
     bool imported;          // the header is for a DLL of Windows
 } build;
+
+// What a run spends in a kernel; 0 where nothing is known.
+code_cost build_kernel_cost(const build *b, int kernel);
 
 // A build, step by step. The arguments of host_begin must live until its end. Errors are fatal (d->jump).
 typedef struct host_builder host_builder; // codegen/host/host_impl.h

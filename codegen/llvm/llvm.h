@@ -10,11 +10,14 @@ typedef enum emit_kind {
     EMIT_ASM,     // text
     EMIT_LLVM_IR, // text, after the passes
     EMIT_BITCODE,
+    EMIT_LISTING,  // the object's machine code as text, for estimates (codegen/llvm/run_cost.h)
     EMIT_LOADABLE, // an object for load_module: data may be far from functions, all symbols are plain globals
 } emit_kind;
 
 // Thread-safe with different arenas and diags.
 bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d);
+// A listing, and by name of a function its label.
+bytes llvm_emit_listing(const lmodule *m, map *labels, arena *a, diag *d);
 // Options that affect speed, but not the result.
 typedef struct emit_means {
     int threads;               // maximum for large modules; 0: one

@@ -297,9 +297,31 @@ static LLVMValueRef vwmacc(emit *e, LLVMValueRef acc, const ins *a, const ins *b
     return call_intrinsic(e, "llvm.vector.extract", back, 2, place, 2);
 }
 
+// VMLADAVA: a scalar and all products of two vectors of bytes, or of 16 bits where only one has signs. LLVM finds it itself if all
+// operations are in one block, but moves those on operands that stay in registers out of loops.
+static LLVMValueRef sum_across(emit *e, const ins *x) {
+    const ins *sum = x->args[1], *product = sum->op == L_HADD ? sum->args[0] : sum;
+    int lanes = product->type.lanes;
+    if (x->op != L_ADD || sum->op != L_HADD || product->op != L_MUL || x->type.kind != LK_I32) return NULL;
+    const ins *a = product->args[0], *b = product->args[1];
+    if (!widens_halves(a) || !widens_halves(b)) return NULL;
+    bool bytes = a->args[0]->type.kind == LK_I8 && b->args[0]->type.kind == LK_I8 && a->op == b->op;
+    if (lanes * (bytes ? 8 : 16) != e->t->vector_bits) return NULL;
+    LLVMTypeRef type = type_of(e, lt(bytes ? LK_I8 : LK_I16, lanes));
+    LLVMValueRef no = const_int(e, lt(LK_I32, 1), 0);
+    LLVMValueRef args[6] = {const_int(e, lt(LK_I32, 1), bytes && a->op == L_ZEXT),
+                            no,
+                            no,
+                            value_of(e, x->args[0]),
+                            bytes ? value_of(e, a->args[0]) : halves_of(e, a),
+                            bytes ? value_of(e, b->args[0]) : halves_of(e, b)};
+    return call_intrinsic(e, "llvm.arm.mve.vmldava", &type, 1, args, 6);
+}
+
 LLVMValueRef emit_widened_product(emit *e, const ins *x) {
     enum { MOST_REGISTERS = 8 };
     const target *t = e->t;
+    if (t->dot_across) return sum_across(e, x);
     int lanes = x->type.lanes;
     bool fits = lanes * 32 <= MOST_REGISTERS * t->register_bits && !(lanes & (lanes - 1));
     if (!t->arch.widens_products || !fits || x->op != L_ADD || x->type.kind != LK_I32) return NULL;

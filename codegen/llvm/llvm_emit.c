@@ -2,6 +2,7 @@
 // mem2reg turns into values. Loops are rotated (a guard, then the test at the end), the form that the code
 // generator handles best.
 #include "codegen/llvm/llvm_impl.h"
+#include "ir/loops/loops_count.h"
 #include <string.h>
 
 LLVMTypeRef type_of(const emit *e, ltype t) {
@@ -27,7 +28,21 @@ LLVMValueRef const_int(const emit *e, ltype t, int64_t v) {
 }
 
 LLVMBasicBlockRef new_block(emit *e, const char *name) {
+    if (e->kind == EMIT_LISTING) name = arena_printf(e->arena, "p%d.%d_", e->place.block, e->place.outer);
     return LLVMAppendBasicBlockInContext(e->context, e->fn, name);
+}
+
+static place enter_place(emit *e, const ins *owner, int which) {
+    place before = e->place;
+    e->place = (place){lblock_number(owner, which), before.block};
+    return before;
+}
+
+static LLVMBasicBlockRef inner_block(emit *e, const ins *owner, int which, const char *name) {
+    place before = enter_place(e, owner, which);
+    LLVMBasicBlockRef made = new_block(e, name);
+    e->place = before;
+    return made;
 }
 
 // Blocks appear in the order in which they are entered.
@@ -50,31 +65,28 @@ LLVMValueRef build_alloca(emit *e, LLVMTypeRef type, int64_t n, int align) {
 // ---------------------------------------------------------------- structure
 static void emit_block(emit *e, const lblock *block);
 
+static void emit_body(emit *e, const ins *x, int which) {
+    place before = enter_place(e, x, which);
+    emit_block(e, x->body[which]);
+    e->place = before;
+}
+
 static void branch(emit *e, LLVMBasicBlockRef to) {
     if (!e->done) LLVMBuildBr(e->b, to);
     e->done = true;
 }
 
-static bool is_const(const ins *x) { return x->op == L_CONST; }
-
-// The trip count; -1: not constant.
-static int64_t constant_trips(const ins *x) {
-    const ins *begin = x->args[0], *end = x->args[1], *step = x->args[2];
-    if (!is_const(begin) || !is_const(end) || !is_const(step) || step->i <= 0) return -1;
-    return end->i <= begin->i ? 0 : (end->i - begin->i - 1) / step->i + 1;
-}
-
 static void emit_unrolled(emit *e, const ins *x, int64_t trips) {
     for (int64_t k = 0; k < trips && !e->done; k++) {
         e->values[x->id] = const_int(e, x->type, x->args[0]->i + k * x->args[2]->i);
-        emit_block(e, x->body[0]);
+        emit_body(e, x, 0);
     }
 }
 
 //     if (begin < end) do { body; next = i + step; } while (next < end);
 static void emit_rolled(emit *e, const ins *x, int64_t trips) {
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), body = new_block(e, x->name ? x->name : "loop"),
-                      after = new_block(e, "done");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b),
+                      body = inner_block(e, x, 0, x->name ? x->name : "loop"), after = new_block(e, "done");
     LLVMValueRef begin = value_of(e, x->args[0]), end = value_of(e, x->args[1]),
                  step = value_of(e, x->args[2]);
     if (trips > 0) LLVMBuildBr(e->b, body);
@@ -83,7 +95,7 @@ static void emit_rolled(emit *e, const ins *x, int64_t trips) {
     LLVMValueRef counter = LLVMBuildPhi(e->b, type_of(e, x->type), x->name ? x->name : "");
     LLVMAddIncoming(counter, &begin, &before, 1);
     e->values[x->id] = counter;
-    emit_block(e, x->body[0]);
+    emit_body(e, x, 0);
     if (!e->done) {
         LLVMValueRef next = LLVMBuildNSWAdd(e->b, counter, step, "");
         LLVMBasicBlockRef last = LLVMGetInsertBlock(e->b);
@@ -94,32 +106,34 @@ static void emit_rolled(emit *e, const ins *x, int64_t trips) {
 }
 
 static void emit_for(emit *e, const ins *x) {
-    int64_t trips = constant_trips(x);
-    if (trips >= 0 && (x->role == LOOP_UNROLL || trips <= 1)) emit_unrolled(e, x, trips);
+    int64_t trips = lfor_trips(x);
+    if (lfor_is_unrolled(x)) emit_unrolled(e, x, trips);
     else emit_rolled(e, x, trips);
 }
 
 static void emit_if(emit *e, const ins *x) {
-    LLVMBasicBlockRef then = new_block(e, "then"), otherwise = x->body[1] ? new_block(e, "else") : NULL,
+    LLVMBasicBlockRef then = inner_block(e, x, 0, "then"),
+                      otherwise = x->body[1] ? inner_block(e, x, 1, "else") : NULL,
                       after = new_block(e, "endif");
     LLVMBuildCondBr(e->b, value_of(e, x->args[0]), then, otherwise ? otherwise : after);
     enter_block(e, then);
-    emit_block(e, x->body[0]);
+    emit_body(e, x, 0);
     branch(e, after);
     if (otherwise) {
         enter_block(e, otherwise);
-        emit_block(e, x->body[1]);
+        emit_body(e, x, 1);
         branch(e, after);
     }
     enter_block(e, after);
 }
 
 static void emit_loop(emit *e, const ins *x) {
-    LLVMBasicBlockRef body = new_block(e, "repeat"), after = new_block(e, "left"), outer = e->break_to;
+    LLVMBasicBlockRef body = inner_block(e, x, 0, "repeat"), after = new_block(e, "left"),
+                      outer = e->break_to;
     branch(e, body);
     enter_block(e, body);
     e->break_to = after;
-    emit_block(e, x->body[0]);
+    emit_body(e, x, 0);
     branch(e, body);
     e->break_to = outer;
     enter_block(e, after);
@@ -239,6 +253,7 @@ void emit_function(emit *e, const lfunc *f, LLVMValueRef fn) {
     e->values = ARENA_ARRAY(e->arena, LLVMValueRef, f->nins + 1);
     e->break_to = NULL;
     e->done = false;
+    e->place = (place){0, 0};
     e->in_memory = has_many_variables(f);
     LLVMBasicBlockRef entry = new_block(e, "entry"), start = new_block(e, "start");
     LLVMPositionBuilderAtEnd(e->b, entry);

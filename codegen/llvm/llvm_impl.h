@@ -14,6 +14,11 @@ typedef struct emit_plan {
     bool **calls;         // by piece and function: kernels of the piece call it
 } emit_plan;
 
+// The block of the loops (lblock_number) to which instructions belong, and the one around it: names in listings.
+typedef struct place {
+    int block, outer;
+} place;
+
 typedef struct emit {
     const lmodule *m;
     arena *arena;
@@ -28,6 +33,7 @@ typedef struct emit {
     LLVMTypeRef kinds[LK_PTR + 1];
     map symbols;            // name in the loops -> LLVMValueRef
     map frames;             // name of a function -> bytes, unless these are 0
+    map *labels;            // EMIT_LISTING: by name in the loops
     const char *llvm_error; // first error reported by LLVM's diagnostics
     bytes out;
     LLVMDIBuilderRef debug; // -g, else NULL
@@ -40,6 +46,7 @@ typedef struct emit {
     LLVMValueRef *values; // by ins id; variables: their alloca
     LLVMValueRef after_allocas;
     LLVMBasicBlockRef break_to;
+    place place;
     bool done;      // the current LLVM block has its terminator
     bool in_memory; // variables stay in memory
 } emit;

@@ -186,9 +186,13 @@ static LLVMValueRef declare_function(emit *e, int i) {
 }
 
 // ---------------------------------------------------------------- data
+// Text that is complete; data are added to other forms later.
+static bool is_text(const emit *e) {
+    return e->kind == EMIT_ASM || e->kind == EMIT_LLVM_IR || e->kind == EMIT_BITCODE;
+}
+
 static bool is_inline_data(const emit *e, const ldata *d) {
-    return e->kind != EMIT_OBJECT && e->kind != EMIT_LOADABLE && d->bytes_or_null &&
-           d->bytes <= INLINE_DATA_MOST;
+    return is_text(e) && d->bytes_or_null && d->bytes <= INLINE_DATA_MOST;
 }
 
 static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
@@ -196,7 +200,7 @@ static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
     LLVMValueRef v = LLVMAddGlobal(e->module, type, d->name);
     LLVMSetGlobalConstant(v, !d->variable);
     LLVMSetAlignment(v, (unsigned)(d->align ? d->align : 1));
-    if (d->variable && e->kind != EMIT_OBJECT && e->kind != EMIT_LOADABLE) {
+    if (d->variable && is_text(e)) {
         LLVMSetInitializer(v, LLVMConstNull(type));
         LLVMSetSection(v, d->section);
     }

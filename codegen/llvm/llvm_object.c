@@ -132,10 +132,24 @@ static void write_machine_code(emit *e, LLVMCodeGenFileType type) {
     keep_buffer(e, buffer);
 }
 
+static void keep_labels(emit *e) {
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        const char *name = e->m->funcs.at[i]->name;
+        LLVMValueRef fn = map_get(&e->symbols, name);
+        if (fn) map_put(e->labels, name, arena_strdup(e->arena, LLVMGetValueName(fn)));
+    }
+}
+
+static void write_listing(emit *e) {
+    LLVMSetTargetMachineAsmVerbosity(e->machine, 1);
+    write_machine_code(e, LLVMAssemblyFile);
+}
+
 static void write_output(emit *e) {
     switch (e->kind) {
     case EMIT_OBJECT:
     case EMIT_LOADABLE: write_machine_code(e, LLVMObjectFile); break;
+    case EMIT_LISTING: write_listing(e); break;
     case EMIT_ASM: write_machine_code(e, LLVMAssemblyFile); break;
     case EMIT_BITCODE: keep_buffer(e, LLVMWriteBitcodeToMemoryBuffer(e->module)); break;
     case EMIT_LLVM_IR: {
@@ -163,6 +177,7 @@ static void run(void *user) {
     }
     end_debug(e);
     check_module(e);
+    if (e->labels) keep_labels(e);
     run_passes(e);
     write_output(e);
     keep_frames(e);
@@ -183,6 +198,12 @@ static emit *emit_new(const lmodule *m, emit_kind kind, arena *a, diag *d) {
 
 bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
     return emit_guarded(emit_new(m, kind, a, d));
+}
+
+bytes llvm_emit_listing(const lmodule *m, map *labels, arena *a, diag *d) {
+    emit *e = emit_new(m, EMIT_LISTING, a, d);
+    e->labels = labels;
+    return emit_guarded(e);
 }
 
 // Debug information depends on more than the key.

@@ -1,5 +1,5 @@
 // i32 to bytes with saturation. In: vectors of i32. Out: with AVX-512 the packing instructions for two or four
-// registers at a time, which work within lanes of 128 bits, so a permutation of words puts the bytes in order;
+// registers at a time, which work within lanes of 128 bits, so a permutation of words puts the bytes in order; on Helium its narrowing moves;
 // otherwise minimum, maximum and truncation, which LLVM selects instructions for.
 #include "codegen/llvm/llvm_impl.h"
 
@@ -39,9 +39,23 @@ static LLVMValueRef pack_two(emit *e, LLVMValueRef x, bool is_signed) {
     return reordered(e, two(e, name, slice(e, h, 0, 16), slice(e, h, 16, 16)), order, 8);
 }
 
+// Helium saturates to half of a lane's bits at a time, twice, and leaves the byte in the lowest of each word.
+static LLVMValueRef narrow_words(emit *e, LLVMValueRef x, bool is_signed) {
+    static const lkind kinds[] = {LK_I32, LK_I16, LK_I8};
+    for (int j = 0; j < 2; j++) {
+        LLVMTypeRef types[2] = {type_of(e, lt(kinds[j + 1], 8 << j)), type_of(e, lt(kinds[j], 4 << j))};
+        LLVMValueRef no = const_int(e, lt(LK_I32, 1), 0),
+                     to_unsigned = const_int(e, lt(LK_I32, 1), j && !is_signed);
+        LLVMValueRef args[5] = {LLVMGetUndef(types[0]), x, to_unsigned, no, no};
+        x = call_intrinsic(e, "llvm.arm.mve.vqmovn", types, 2, args, 5);
+    }
+    return LLVMBuildTrunc(e->b, as(e, x, LK_I32, 4), type_of(e, lt(LK_I8, 4)), "");
+}
+
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed) {
     if (e->t->avx512 && lanes == 64) return pack_four(e, x, is_signed);
     if (e->t->avx512 && lanes == 32) return pack_two(e, x, is_signed);
+    if (e->t->dot_across && lanes == 4) return narrow_words(e, x, is_signed);
     ltype type = lt(LK_I32, lanes);
     LLVMTypeRef overload = type_of(e, type);
     LLVMValueRef low[2] = {x, const_int(e, type, is_signed ? INT8_MIN : 0)};

@@ -141,6 +141,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->masked = t->dot_across = t->vector_bits && !has[NEON];
     t->round_to_int = has[FP] && (!t->vector_bits || !has[NEON]); // vcvtr, vcvtn
     t->dsp = has[DSP];
+    if (t->f32 && !t->vector_bits && t->size_level < 2) t->float_regs = 32;
     bool thumb = !strncmp(t->triple, "thumb", 5);
     t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];
     t->no_wide_product = thumb && !has[THUMB2];

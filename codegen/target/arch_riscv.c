@@ -74,6 +74,7 @@ static void fill_riscv(target *t, arena *a, diag *d) {
     t->f16_convert = isa_has(isa, "zfhmin");
     if (t->f32 && isa_has(isa, "zve32f")) fill_vectors(t, a, isa);
     if (!t->vector_bits && !e && t->size_level < 2) t->tile_regs = 24;
+    if (!t->vector_bits && t->f32 && t->size_level < 2) t->float_regs = 32;
     t->folder = wide ? "riscv64-linux-gnu" : "riscv32-linux-gnu";
     t->loader = wide ? "/lib/ld-linux-riscv64-lp64d.so.1" : "/lib/ld-linux-riscv32-ilp32d.so.1";
     if (t->abi) return;

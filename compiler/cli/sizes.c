@@ -31,6 +31,6 @@ const footprint *sizes_measure(session *s, const source *from) {
     output_compile(p, from, &made);
     footprint *x = ARENA_NEW(s->arena, footprint);
     if (elf_is_object(made)) add_object(s->arena, &s->diag, x, made);
-    if (p->build) x->stack = p->build->stack, x->stack_note = p->build->stack_note;
+    if (p->build) x->stack = p->build->stack, x->stack_note = p->build->stack_note, x->build = p->build;
     return x;
 }

@@ -59,6 +59,13 @@ static void note_stack(pipeline *p, bytes object) {
                                      use.library ? " and " : "", use.others);
 }
 
+// Microcontrollers run one model at a time, from memory without caches: their cycles can be foreseen.
+static void note_cost(pipeline *p) {
+    build *b = p->build;
+    if (!p->target->freestanding || b->nversions) return;
+    b->cost = run_cost_estimate(p->loops, arena_printf(p->arena, "%s_run", b->io->name), p->arena, p->diag);
+}
+
 // WebAssembly has forms of its own, and lacks some.
 static void check_form(const pipeline *p) {
     bool wasm = p->target->arch.is_wasm, wasi = strstr(p->target->triple, "wasi");
@@ -84,7 +91,7 @@ static bytes object_code(pipeline *p) {
     emit_means by = pipeline_means(p);
     elf_check_data(p->diag, p->loops); // before machine code, which takes time
     bytes object = llvm_emit_object(p->loops, &by, p->arena, p->diag);
-    if (p->build) note_stack(p, object), note_object_calls(p, object);
+    if (p->build) note_stack(p, object), note_object_calls(p, object), note_cost(p);
     check_flash(p, object);
     return object;
 }

@@ -24,7 +24,10 @@ int report_parts(pipeline *p, report_part **parts) {
                                     .program = p->program,
                                     .plan = p->build ? &p->build->plan : NULL,
                                     .gpu = p->gpu_program ? NULL : p->gpu};
-    for (int j = 0; j < (n ? n : 1); j++) (*parts)[j].pools = options_pools(p->arena, p->options);
+    for (int j = 0; j < (n ? n : 1); j++) {
+        (*parts)[j].pools = options_pools(p->arena, p->options);
+        (*parts)[j].build = p->footprint ? p->footprint->build : NULL;
+    }
     return n ? n : 1;
 }
 
@@ -145,16 +148,30 @@ static const char *macs_text(arena *a, const dim *macs) {
     return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
 }
 
+// Estimates of the part's build; "": there are none.
+static const char *cycles_text(arena *a, const report_part *part, code_cost c) {
+    if (!part->build || !part->build->cost) return "";
+    return arena_printf(a, ", %.0f cycles in %.0f instructions", c.cycles, c.instructions);
+}
+
+static code_cost cost_of_kernel(const report_part *part, int number) {
+    return part->build ? build_kernel_cost(part->build, number) : (code_cost){0};
+}
+
 static void add_kernels(text *t, const report_part *part) {
     const program *g = part->program;
+    const build *b = part->build;
     dim *all = dim_const(g->dims, 0);
     for (int i = 0; i < g->kernels.n; i++) all = dim_add(all, kernel_cost_of(g->kernels.at[i]).macs);
-    text_printf(t, "kernels: %d%s\n", g->kernels.n, macs_text(t->arena, all));
+    text_printf(t, "kernels: %d%s%s\n", g->kernels.n, macs_text(t->arena, all),
+                cycles_text(t->arena, part, b && b->cost ? b->cost->all : (code_cost){0}));
     for (int i = 0; i < g->kernels.n; i++) {
         const kernel *k = g->kernels.at[i];
-        text_printf(t, "  %4d ", part->first_kernel + i);
+        int number = part->first_kernel + i;
+        text_printf(t, "  %4d ", number);
         text_add_short(t, k->name);
-        text_printf(t, "  [%s]%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
+        text_printf(t, "  [%s]%s%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs),
+                    cycles_text(t->arena, part, cost_of_kernel(part, number)));
         report_gpu_text(t, part, g->kernels.at[i]);
     }
 }

@@ -12,15 +12,17 @@ typedef struct report_part {
     int first_kernel;               // number of its first kernel
     const struct gpu_code *gpu;     // kernels on a GPU; NULL: on the CPU
     memory_pools pools;             // instead of a workspace; none: there is one
+    const struct build *build;      // of the object, which may know what a run takes; NULL: there is none
 } report_part;
 int report_parts(pipeline *p, report_part **parts); // their number; the last is the most general
 
 // What the object takes in the memories of a device, in bytes.
 typedef struct footprint {
     uint64_t code, constants;
-    uint64_t data, zeros;   // variables, with initial values and without
-    int64_t stack;          // of the deepest call; -1: not known
-    const char *stack_note; // why it is not known, or what it contains; NULL: nothing to be said
+    uint64_t data, zeros;      // variables, with initial values and without
+    int64_t stack;             // of the deepest call; -1: not known
+    const char *stack_note;    // why it is not known, or what it contains; NULL: nothing to be said
+    const struct build *build; // of the object, which may know what its kernels take
 } footprint;
 
 // By id of a node + 1: numbers of the kernels that compute it, "3, 4".

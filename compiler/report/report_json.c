@@ -12,6 +12,7 @@
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_peak.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,6 +219,12 @@ static const char *kernel_text(const json *j, const kernel *k) {
     return arena_printf(a, "%.*s...\n", n, all);
 }
 
+// Estimates.
+static void json_cost(json *j, const code_cost *c) {
+    json_int(j, "instructions", (int64_t)llround(c->instructions));
+    json_int(j, "cycles", (int64_t)llround(c->cycles));
+}
+
 static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
     kernel_cost cost = kernel_cost_of(k);
     double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
@@ -241,6 +248,10 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_number(j, "seconds", seconds);
+    if (part->build && part->build->cost) {
+        code_cost estimate = build_kernel_cost(part->build, part->first_kernel + k->id);
+        json_cost(j, &estimate);
+    }
     report_gpu_json(j, part, k);
     if (page) json_text(j, "text", kernel_text(j, k));
     json_close(j, '}');
@@ -337,6 +348,10 @@ static void json_footprint(json *j, const footprint *x) {
     json_int(j, "variable_bytes", (int64_t)(x->data + x->zeros));
     if (x->stack > 0) json_int(j, "stack_bytes", x->stack);
     if (x->stack_note) json_text(j, "stack_note", x->stack_note);
+    json_close(j, '}');
+    if (!x->build || !x->build->cost) return;
+    json_open(j, "estimate", '{');
+    json_cost(j, &x->build->cost->all);
     json_close(j, '}');
 }
 

@@ -198,9 +198,11 @@ int lkind_bytes(lkind k);        // LK_PTR: 8; LK_I1: 1
 int lkind_bits(lkind k);         // LK_I1: 1
 bool lkind_is_float(lkind k);
 bool lkind_is_int(lkind k);
-int loop_grid_axis(loop_role r);   // 0 to 2 for LOOP_GRID_X to LOOP_GRID_Z, else -1
-int loop_thread_axis(loop_role r); // likewise for LOOP_THREAD_X to LOOP_THREAD_Z
-lkind lkind_of(dtype t);           // storage kind: bool, u8, i8, f8 -> I8; packed types -> I8; c64 -> I64
+int64_t lfor_trips(const ins *x);    // of a loop with constant bounds; -1: not constant
+bool lfor_is_unrolled(const ins *x); // by emitters of machine code
+int loop_grid_axis(loop_role r);     // 0 to 2 for LOOP_GRID_X to LOOP_GRID_Z, else -1
+int loop_thread_axis(loop_role r);   // likewise for LOOP_THREAD_X to LOOP_THREAD_Z
+lkind lkind_of(dtype t);             // storage kind: bool, u8, i8, f8 -> I8; packed types -> I8; c64 -> I64
 lkind lindex_kind(const struct target *t); // I64, or I32 on 32-bit targets
 
 lbuild lbuild_new(lfunc *f, const struct target *t, diag *d);

@@ -277,3 +277,22 @@ const char *leval(const ins *x, const ltype *types, const uint64_t *const *args,
         else out[l] = eval_lane(x, types, args, fused, l);
     return error;
 }
+
+static bool is_integer(ltype t) { return t.lanes == 1 && !lkind_is_float((lkind)t.kind) && t.kind != LK_PTR; }
+
+bool leval_integer(const ins *x, const int64_t *args, int64_t *out) {
+    enum { OPERANDS = 3 };
+    ltype types[OPERANDS];
+    uint64_t words[OPERANDS], result = 0;
+    const uint64_t *of[OPERANDS];
+    if (!is_integer(x->type) || x->nargs > OPERANDS) return false;
+    for (int i = 0; i < x->nargs; i++) {
+        types[i] = x->args[i]->type;
+        if (!is_integer(types[i])) return false;
+        words[i] = leval_fit((lkind)types[i].kind, (uint64_t)args[i]);
+        of[i] = &words[i];
+    }
+    if (leval(x, types, of, false, &result)) return false;
+    *out = leval_signed((lkind)x->type.kind, result);
+    return true;
+}

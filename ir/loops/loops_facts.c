@@ -73,6 +73,17 @@ lkind lindex_kind(const target *t) { return t->ptr_bits == 32 ? LK_I32 : LK_I64;
 
 // ---------------------------------------------------------------- roles
 
+int64_t lfor_trips(const ins *x) {
+    const ins *begin = x->args[0], *end = x->args[1], *step = x->args[2];
+    if (begin->op != L_CONST || end->op != L_CONST || step->op != L_CONST || step->i <= 0) return -1;
+    return end->i <= begin->i ? 0 : (end->i - begin->i - 1) / step->i + 1;
+}
+
+bool lfor_is_unrolled(const ins *x) {
+    int64_t trips = lfor_trips(x);
+    return trips >= 0 && (x->role == LOOP_UNROLL || trips <= 1);
+}
+
 int loop_grid_axis(loop_role r) {
     return r == LOOP_GRID_X ? 0 : r == LOOP_GRID_Y ? 1 : r == LOOP_GRID_Z ? 2 : -1;
 }

@@ -119,19 +119,14 @@ static fact offset(const frame *fr, const ins *x) {
 
 static fact pure(const frame *fr, const ins *x) {
     enum { OPERANDS = 3 };
-    ltype types[OPERANDS];
-    uint64_t words[OPERANDS], out = 0;
-    const uint64_t *args[OPERANDS];
-    if (x->type.lanes > 1 || lkind_is_float((lkind)x->type.kind) || x->nargs > OPERANDS) return nothing;
+    int64_t values[OPERANDS], out;
+    if (x->nargs > OPERANDS) return nothing;
     for (int i = 0; i < x->nargs; i++) {
         fact a = fr->facts[x->args[i]->id];
-        types[i] = x->args[i]->type;
-        if (a.kind != NUMBER || types[i].lanes > 1 || lkind_is_float((lkind)types[i].kind)) return nothing;
-        words[i] = leval_fit((lkind)types[i].kind, (uint64_t)a.v);
-        args[i] = &words[i];
+        if (a.kind != NUMBER) return nothing;
+        values[i] = a.v;
     }
-    if (leval(x, types, args, false, &out)) return nothing;
-    return number(leval_signed((lkind)x->type.kind, out));
+    return leval_integer(x, values, &out) ? number(out) : nothing;
 }
 
 static fact value_of(const frame *fr, const ins *x) {

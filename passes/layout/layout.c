@@ -406,6 +406,16 @@ static layout *panel_layout(const assign *a, const contraction *c, int n_axis, i
     return l;
 }
 
+// [batch ..., K in A's order ..., N]: without vectors, columns that a tile reads at a time are adjacent without padding.
+static layout *row_layout(const assign *a, const contraction *c, int n_axis) {
+    layout *l = column_layout(a->p->arena, c, n_axis);
+    int j = 0;
+    while (l->order[j].axis != n_axis) j++;
+    memmove(l->order + j, l->order + j + 1, (size_t)(l->n - 1 - j) * sizeof *l->order);
+    l->order[l->n - 1] = (struct layout_entry){n_axis, 0};
+    return l;
+}
+
 static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
     buffer *known = map_get_number(&a->packed, key);
@@ -486,7 +496,11 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = across_axis(a->t, c) >= 0 ||
                    (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(a->t, c, n_axis));
-    const layout *l = columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a, c, n_axis, group);
+    bool rows = !columns && a->t->freestanding && !a->t->vector_bits && !a->t->arch.is_text &&
+                sum == DT_F32 && dtype_bits(b->dtype) == 32;
+    const layout *l = columns ? column_layout(a->p->arena, c, n_axis)
+                      : rows  ? row_layout(a, c, n_axis)
+                              : panel_layout(a, c, n_axis, group);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);

@@ -87,7 +87,7 @@ function chooseKernel(k) {
   markRows([k.number]);
   const traffic = both(k.bytes_read, k.bytes_written), rate = typeof k.seconds === "number" && k.seconds > 0;
   put("Kernel " + k.number, k.name,
-    table(...rows([["time", time(k.seconds)], ["operations", count(k.flops)], ["multiply-adds", k.macs ? count(k.macs) : ""],
+    table(...rows([["time", time(k.seconds)], ["operations", count(k.flops)], ["multiply-adds", k.macs ? count(k.macs) : ""], ["cycles, estimated", k.cycles ? count(k.cycles) : ""],
        ["bytes read", bytes(k.bytes_read)], ["bytes written", bytes(k.bytes_written)],
        ["operations per byte", typeof k.flops === "number" && typeof traffic === "number" && traffic ? (k.flops / traffic).toFixed(1) : ""],
        ["rate", rate && typeof k.flops === "number" ? `${number(1e-9 * k.flops / k.seconds)} GFLOP/s` : ""], ["algorithm", k.algorithm]]), ...gpuRows(k.gpu)),

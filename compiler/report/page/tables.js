@@ -40,7 +40,7 @@ function kernelTable() {
   const per = (a, b) => typeof a === "number" && typeof b === "number" && b ? a / b : undefined, traffic = k => both(k.bytes_read, k.bytes_written);
   const columns = [{title: "#", value: k => k.number}, {title: "kernel", name: true, value: k => k.name}, {title: "nodes", value: k => kernelUsers.get(k.number)}];
   if (total) columns.push({title: "time", value: k => k.seconds, text: (v, k) => barred(time(v), v / most)}, {title: "share", value: k => per(k.seconds, total), text: v => v === undefined ? "" : share(v, 1)});
-  columns.push({title: "operations", value: k => k.flops, text: count}, {title: "multiply-adds", value: k => k.macs, text: v => v ? count(v) : ""}, {title: "bytes", value: traffic, text: bytes},
+  columns.push({title: "operations", value: k => k.flops, text: count}, {title: "multiply-adds", value: k => k.macs, text: v => v ? count(v) : ""}, {title: "cycles", value: k => k.cycles, text: count}, {title: "bytes", value: traffic, text: bytes},
     {title: "operations per byte", value: k => per(k.flops, traffic(k)), text: v => v === undefined ? "" : v.toFixed(1)});
   if (total) columns.push({title: "GFLOP/s", value: k => per(k.flops, k.seconds), text: v => v === undefined ? "" : number(1e-9 * v)});
   // What the code of each architecture takes, where kernels run on a GPU.
@@ -53,7 +53,7 @@ function kernelTable() {
     return el("tr", {class: "row", "data-number": k.number}, ...cells);
   };
   const flops = kernels.reduce((t, k) => t + (typeof k.flops === "number" ? k.flops : 0), 0), macs = kernels.reduce((t, k) => t + (typeof k.macs === "number" ? k.macs : 0), 0);
-  const facts = [total ? `${time(total)} measured` : "", flops ? `${count(flops)} operations` : "", macs ? `${count(macs)} multiply-adds` : ""].filter(s => s);
+  const facts = [total ? `${time(total)} measured` : "", flops ? `${count(flops)} operations` : "", macs ? `${count(macs)} multiply-adds` : "", data.estimate ? `${count(data.estimate.cycles)} cycles, estimated` : ""].filter(s => s);
   return el("section", {id: "kernel-section", "aria-labelledby": "kernel-title"}, el("h2", {id: "kernel-title"}, plural(kernels.length, "kernel")),
     facts.length ? el("p", {}, facts.join(", ")) : "", ...(kernels.length ? sortable("kernels", used, kernels, makeRow, total ? used.findIndex(c => c.title === "time") : 0, total ? -1 : 1) : []));
 }

@@ -9,19 +9,49 @@
 //     write f(s) for four columns                   the epilogue, in vectors
 //
 // Operands of different sign are widened to 16 bits, half as many at a time.
+//
+// A few vectors of A are loaded once for all columns, and no loop over K remains; those for which there are no registers come from
+// the stack, which takes no addresses:
+//
+//   for batch, other N and M axes:
+//     a[i] = A[m][i V .. (i + 1) V]
+//     for n0 in steps of 4: s[j] = sum of sum(a[i] * B[n0 + j][i V ...])
+//
+// Windows of several rows, as in the first layer of a network, are copied to local memory before, row after row as B has
+// them.
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
-enum { COLUMNS = 4, UNROLLED = 4 };
+enum { COLUMNS = 4, UNROLLED = 4, HELD_VECTORS = 9 };
 
 typedef struct across {
     tiling t;
-    int axis, width;   // the innermost axis of K, and its positions in a vector
-    ins *sum[COLUMNS]; // variables
-    ins *stride;       // elements of B from one column to the next
+    int axis, width;           // the innermost axis of K, and its positions in a vector
+    ins *sum[COLUMNS];         // variables
+    ins *stride;               // elements of B from one column to the next
+    int64_t held;              // elements of A that are loaded once; 0: they are for each group of columns
+    ins *vector[HELD_VECTORS]; // ... of bytes: the code generator widens them where it multiplies them
 } across;
 
 // ---------------------------------------------------------------- does it fit
+static int64_t vectors_of(const across *x, int64_t elements) { return (elements + x->width - 1) / x->width; }
+
+// The elements of A for one sum, if they are loaded once for all columns: columns of B are in one piece, and rows that are copied do not
+// take more vectors than rows that are read where they are. 0: they are not.
+static int64_t held_elements(const across *x) {
+    const tiling *t = &x->t;
+    int64_t all = 1, row = dim_is_const(t->e->extent[x->axis]) ? dim_value(t->e->extent[x->axis]) : 0;
+    for (int j = t->k.n - 1; j >= 0; j--) {
+        const dim *extent = t->e->extent[t->k.at[j]];
+        const expr *step = t->b->coef[t->k.at[j]];
+        if (!dim_is_const(extent)) return 0;
+        if (dim_value(extent) > 1 && (step->op != X_CONST || step->i != all)) return 0;
+        all *= dim_value(extent);
+        if (all > HELD_VECTORS * x->width) return 0;
+    }
+    return t->e->t->size_level < 2 && row && vectors_of(x, all) <= all / row * vectors_of(x, row) ? all : 0;
+}
+
 static bool find_operands(across *x) {
     tiling *t = &x->t;
     emitter *e = t->e;
@@ -38,29 +68,43 @@ static bool find_operands(across *x) {
     choose_axes(t);
     t->tile_m = t->group_axis = -1;
     x->axis = t->k.at[t->k.n - 1];
-    return steps_by_one(t->a, x->axis) && steps_by_one(t->b, x->axis);
+    if (!steps_by_one(t->a, x->axis) || !steps_by_one(t->b, x->axis)) return false;
+    x->held = held_elements(x);
+    return true;
 }
 
 // ---------------------------------------------------------------- sums
-// Elements of an operand, of which `left` count (NULL: all), in 32 bits.
-static ins *load_row(across *x, const expr *read, ins *at, ins *left) {
+// Elements at p, of which `left` count (NULL: all).
+static ins *load_bytes(across *x, ins *p, ins *at, ins *left) {
     lbuild *b = &x->t.e->b;
     ltype type = lt(LK_I8, x->width);
-    ins *p = pointer_of(x->t.e, read->buffer);
-    ins *v = left ? lb_loadn(b, type, p, at, left) : lb_load(b, type, p, at, 1);
-    return lb_conv(b, read->buffer->dtype == DT_I8 ? L_SEXT : L_ZEXT, LK_I32, v);
+    return left ? lb_loadn(b, type, p, at, left) : lb_load(b, type, p, at, 1);
 }
 
-static void add_products(across *x, int columns, ins *left) {
-    emitter *e = x->t.e;
-    lbuild *b = &e->b;
-    ins *at = emit_index(e, x->t.b->offset);
-    ins *row = load_row(x, x->t.c->a, emit_index(e, x->t.a->offset), left);
+// In 32 bits.
+static ins *widened(across *x, const expr *read, ins *bytes) {
+    return lb_conv(&x->t.e->b, read->buffer->dtype == DT_I8 ? L_SEXT : L_ZEXT, LK_I32, bytes);
+}
+
+static ins *load_row(across *x, const expr *read, ins *at, ins *left) {
+    return widened(x, read, load_bytes(x, pointer_of(x->t.e, read->buffer), at, left));
+}
+
+// Of a row of A with the elements of B at an index.
+static void add_row_products(across *x, int columns, ins *row, ins *at, ins *left) {
+    lbuild *b = &x->t.e->b;
     for (int j = 0; j < columns; j++) {
         ins *column = load_row(x, x->t.c->b, lb_add(b, at, idx_mulk(b, x->stride, j)), left);
         ins *products = lb_hreduce(b, L_HADD, lb_bin(b, L_MUL, row, column));
         lb_set(b, x->sum[j], lb_add(b, lb_get(b, x->sum[j]), products));
     }
+}
+
+static void add_products(across *x, int columns, ins *left) {
+    emitter *e = x->t.e;
+    ins *at = emit_index(e, x->t.b->offset);
+    ins *row = load_row(x, x->t.c->a, emit_index(e, x->t.a->offset), left);
+    add_row_products(x, columns, row, at, left);
 }
 
 static void add_at(across *x, int columns, ins *position, ins *left) {
@@ -104,6 +148,77 @@ static void k_loops(across *x, int columns, int depth) {
     scope_close(t->e, loop);
 }
 
+// ---------------------------------------------------------------- vectors that are held
+// The elements of vector i that exist; NULL: all.
+static ins *rest_of_held(across *x, int64_t i) {
+    int64_t left = x->held - i * x->width;
+    return left < x->width ? lb_idx(&x->t.e->b, left) : NULL;
+}
+
+// To `window`, at the index `at` in units of the axes from `depth` on.
+static void copy_rows(across *x, ins *window, ins *at, int depth) {
+    tiling *t = &x->t;
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int axis = t->k.at[depth];
+    int64_t extent = dim_value(e->extent[axis]);
+    at = idx_mulk(b, at, extent);
+    if (depth < t->k.n - 1) {
+        scope loop = scope_axis(e, axis, lb_idx(b, 0), lb_idx(b, extent), 1, LOOP_SERIAL);
+        copy_rows(x, window, lb_add(b, at, loop.head), depth + 1);
+        scope_close(e, loop);
+        return;
+    }
+    e->counter[axis] = lb_idx(b, 0);
+    ins *from = pointer_of(e, t->c->a->buffer), *first = emit_index(e, t->a->offset);
+    for (int64_t k = 0; k < extent; k += x->width) {
+        ins *n = extent - k < x->width ? lb_idx(b, extent - k) : NULL, *to = idx_addk(b, at, k);
+        ins *row = load_bytes(x, from, idx_addk(b, first, k), n);
+        if (n) lb_storen(b, window, to, row, n);
+        else lb_store(b, window, to, row, 1);
+    }
+    e->counter[axis] = NULL;
+}
+
+static void at_first_k(across *x) {
+    for (int j = 0; j < x->t.k.n; j++) x->t.e->counter[x->t.k.at[j]] = lb_idx(&x->t.e->b, 0);
+}
+
+static void leave_k(across *x) {
+    for (int j = 0; j < x->t.k.n; j++) x->t.e->counter[x->t.k.at[j]] = NULL;
+}
+
+static void hold_vectors(across *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    int64_t n = vectors_of(x, x->held);
+    scope mark = scope_open(e);
+    ins *from = pointer_of(e, x->t.c->a->buffer), *at = lb_idx(b, 0);
+    if (x->held > dim_value(e->extent[x->axis])) {
+        from = lb_local(b, LK_I8, n * x->width, x->width, false);
+        copy_rows(x, from, at, 0);
+    } else {
+        at_first_k(x);
+        at = emit_index(e, x->t.a->offset);
+        leave_k(x);
+    }
+    for (int64_t i = 0; i < n; i++)
+        x->vector[i] = load_bytes(x, from, idx_addk(b, at, i * x->width), rest_of_held(x, i));
+    scope_close(e, mark);
+}
+
+static void add_held(across *x, int columns) {
+    emitter *e = x->t.e;
+    scope mark = scope_open(e);
+    at_first_k(x);
+    ins *at = emit_index(e, x->t.b->offset);
+    for (int64_t i = 0; i < vectors_of(x, x->held); i++)
+        add_row_products(x, columns, widened(x, x->t.c->a, x->vector[i]), idx_addk(&e->b, at, i * x->width),
+                         rest_of_held(x, i));
+    scope_close(e, mark);
+    leave_k(x);
+}
+
 // ---------------------------------------------------------------- columns
 static void some_columns(across *x, ins *n0, int columns) {
     tiling *t = &x->t;
@@ -114,7 +229,8 @@ static void some_columns(across *x, ins *n0, int columns) {
     e->counter[t->c->n] = n0;
     x->stride = emit_index(e, t->b->coef[t->c->n]);
     for (int j = 0; j < columns; j++) x->sum[j] = lb_var(b, "sum", zero);
-    k_loops(x, columns, 0);
+    if (x->held) add_held(x, columns);
+    else k_loops(x, columns, 0);
     scope_close(e, mark);
     ins *sums = lb_splat(b, lb_get(b, x->sum[0]), COLUMNS);
     for (int j = 1; j < columns; j++) sums = lb_insert(b, sums, lb_get(b, x->sum[j]), j);
@@ -139,6 +255,7 @@ static void all_columns(across *x) {
 
 static void outer_loops(across *x, const axis_list *axes, int depth) {
     if (depth == axes->n) {
+        if (x->held) hold_vectors(x);
         all_columns(x);
         return;
     }

@@ -122,7 +122,8 @@ void choose_lanes(tiling *t) {
     int bits = dtype_bits(t->c->s->states.at[0].dtype), wide = MOST_REGISTERS * of->register_bits;
     t->widens = t->group_axis < 0 && widens_bytes(of, t->c);
     t->lanes = target_lanes(of, bits);
-    t->registers = of->vector_bits ? of->vector_regs : of->tile_regs;
+    bool floats = t->c->s->states.at[0].dtype == DT_F32;
+    t->registers = of->vector_bits ? of->vector_regs : floats ? of->float_regs : of->tile_regs;
     if (!of->register_bits || !of->panel || t->group_axis >= 0) return;
     if (wide > t->panel * bits) wide = t->panel * bits;
     t->lanes = wide / bits;
@@ -197,10 +198,14 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
 }
 
-// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of scalars are all of one size where that is
+// possible: a last one would take as much code, and keep loops from being exchanged.
 int tile_rows(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
     if (m == INT64_MAX || m == 0) return (int)rows;
+    bool scalars = t->lanes == 1 && t->c->s->states.at[0].dtype == DT_F32;
+    for (int64_t even = rows; scalars && 2 * even > rows; even--)
+        if (m % even == 0) return (int)even;
     int64_t tiles = (m + rows - 1) / rows;
     return (int)((m + tiles - 1) / tiles);
 }
@@ -215,7 +220,7 @@ static double columns_cost(const tiling *t, int vectors) {
 }
 
 static int most_vectors(const tiling *t) {
-    bool scalars = t->lanes == 1 && t->widens;
+    bool scalars = t->lanes == 1 && t->group_axis < 0;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
 static bool can_be_so_wide(const tiling *t, int vectors) {

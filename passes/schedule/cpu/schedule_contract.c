@@ -661,7 +661,8 @@ static bool prepare(tiling *t) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(t)) return false;
     choose_lanes(t);
-    if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !(t->widens && t->registers)) ||
+    bool scalars = t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32);
+    if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !scalars) ||
         t->lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;
     choose_axes(t);

@@ -56,8 +56,8 @@ static int64_t unrolled_taps(const nest *n, int *first) {
 }
 
 // Positions per tile: as many sums as fit in registers, with a small tail.
-static int choose_positions(const dim *extent, int states) {
-    int most = MOST_POSITIONS / states;
+static int choose_positions(const target *t, const dim *extent, int states) {
+    int room = t->vector_regs / 2, most = (room < MOST_POSITIONS ? room : MOST_POSITIONS) / states;
     if (!dim_is_const(extent) || dim_value(extent) <= most)
         return dim_is_const(extent) ? (int)dim_value(extent) : most;
     int64_t n = dim_value(extent), tiles = (n + most - 1) / most;
@@ -80,7 +80,8 @@ void window_choose(nest *n) {
     const dim *extent = n->e->extent[n->waxis];
     int64_t taps = unrolled_taps(n, &n->unrolled);
     if (taps > 1 && has_window(n))
-        n->tile = scalar ? choose_scalar_positions(extent) : choose_positions(extent, n->s->states.n);
+        n->tile =
+            scalar ? choose_scalar_positions(extent) : choose_positions(n->e->t, extent, n->s->states.n);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
 }
 
