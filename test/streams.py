@@ -523,6 +523,45 @@ def networks(checks, seeds):
               samples=96)
 
 
+def convolve_far(n):
+    """A past of 64 samples, and one of 20 of the same values."""
+    x = n.x
+    pad_then_convolve(n, kernel=3, dilation=32)
+    far, n.x = n.x, x
+    pad_then_convolve(n, kernel=2, dilation=20)
+    n.x = n.add("Add", n.add("Tanh", far), n.x)
+
+
+def convolve_far_in_rows(n):
+    """Over [T, 1, channels]: time is the first axis."""
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    x = n.add("Pad", x, n.ints(40, 0, 0, 0, 0, 0))
+    x = n.add("Add", n.add("Slice", x, n.ints(0), n.ints(-40), n.ints(0)), n.add("Slice", x, n.ints(40), n.ints(LONG), n.ints(0)))
+    n.x = n.add("Transpose", x, perm=[1, 2, 0])
+
+
+def convolve_far_around(n):
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 3), pads=[32, 32], dilations=[32])
+
+
+def rings(checks):
+    """Long pasts, which stay where they are: each sample is there twice."""
+    for layers, delay, batch in (([convolve_far], 0, 1), ([convolve_far], 0, "B"), ([convolve_far, lstm, convolve_far], 0, 1),
+                                 ([convolve_far_in_rows], 0, 1), ([convolve_far_around], 32, 1), ([convolve_far_around, convolve_far], 32, 1),
+                                 ([average, convolve_far], 0, 1)):
+        n = Network(32, np.random.default_rng(8))
+        for layer in layers:
+            layer(n)
+        name = "ring: " + " ".join(layer.__name__ for layer in layers)
+        agree(checks, name, n.model(batch=batch), [n.rate, 2 * n.rate], samples=240, delay=delay, batch=2 if batch == "B" else 1)
+    n = Network(32, np.random.default_rng(8))
+    convolve_far(n)
+    for options, want in (([], [[1], [1, 32, 20], [1, 32, 2 * (64 + 2)]]), (["-Os"], [[1, 32, 20], [1, 32, 64]])):
+        session = onnxc.InferenceSession(n.model(), options=["--stream=x:2=2", *options])
+        shapes = sorted([i.shape for i in session.get_inputs() if i.name != "x"])
+        checks.check(f"states of a ring {options}", shapes == want, shapes)
+
+
 def look_ahead(n, kernel=5):
     n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), n.weight(n.channels), pads=[kernel // 2, kernel // 2])
 
@@ -628,6 +667,7 @@ def main():
     networks(checks, arguments.seeds)
     delays(checks)
     batches(checks)
+    rings(checks)
     attentions(checks)
     exports(checks)
     ends(checks)

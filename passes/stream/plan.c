@@ -127,9 +127,8 @@ static bool same_fill(const constant *a, const constant *b) {
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
     const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
-    at->masked = fill && in->lead < 0;
     int64_t length = in->lead - at->from;
-    if (length <= 0 && !at->masked) return;
+    if (length <= 0 && !(fill && in->lead < 0)) return;
     for (int j = 0; j < in->pasts.n; j++) {
         past *known = &in->pasts.at[j];
         if (fill && known->fill && !same_fill(fill, known->fill)) continue;
@@ -236,7 +235,7 @@ static bool plan_sequence(streaming *s, plan *p) {
     if (n->out[0]) add_signal(s, n->out[0], &out);
     add_last_states(s, n, in);
     if (p->sequence.is_running && in->lead < 0) {
-        p->inputs[0].masked = true; // samples before the first one are neutral
+        // Samples before the first one are neutral.
         const constant *neutral = numbers(s, in->elem, -1, p->sequence.neutral, 0);
         VEC_PUSH(s->arena, &in->pasts, ((past){.fill = neutral}));
         p->inputs[0].past = in->pasts.n - 1;

@@ -276,7 +276,7 @@ static void step_inputs(streaming *s) {
         const stream_input *in = &s->module->streams.at[j];
         value *v = in->input;
         signal *x = ARENA_NEW(s->arena, signal);
-        *x = (signal){.axis = in->axis, .rate = in->samples, .now = v};
+        *x = (signal){.axis = in->axis, .elem = v->type.elem, .rate = in->samples, .now = v};
         map_put_number(&s->signals, (uint64_t)v->id, x);
     }
 }

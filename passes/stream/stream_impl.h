@@ -12,7 +12,8 @@
 #include "passes/passes.h"
 #include "passes/stream/reach.h"
 
-// Samples of a value before those of a step. `fill` counts as the value of samples before the first one; NULL: none is read.
+// Samples of a value before those of a step. `fill` counts as the value of samples before the first one, also where these were
+// computed; NULL: none is read.
 typedef struct past {
     const constant *fill;
     int64_t length;
@@ -43,7 +44,6 @@ typedef struct span {
     bool used;
     int64_t from, to;
     int past;
-    bool masked; // samples before the first one were computed, and count as the fill
 } span;
 
 // A small tensor of sizes of the signal, as inference knows it for the whole signal.
