@@ -189,6 +189,33 @@ def shaped_recurrent(n):
     n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
 
 
+def scanned(n, inputs=1, start=0.0, **attributes):
+    """A cell of its own as the body of a Scan over [T, 1, channels]: h = g * h + (1 - g) * tanh(x + h W)."""
+    xs = [n.add("Transpose", n.x, perm=[2, 0, 1])]
+    if inputs > 1:
+        pad_then_convolve(n)
+        xs.append(n.add("Transpose", n.x, perm=[2, 0, 1]))
+    w, one = n.weight(n.channels, n.channels), n.constant(np.float32(1))
+    body = [helper.make_node("Sigmoid", ["x1" if inputs > 1 else "x0"], ["g"]), helper.make_node("MatMul", ["h", w], ["hw"]),
+            helper.make_node("Add", ["x0", "hw"], ["sum"]), helper.make_node("Tanh", ["sum"], ["c"]), helper.make_node("Sub", ["c", "h"], ["d"]),
+            helper.make_node("Sub", [one, "g"], ["keep"]), helper.make_node("Mul", ["keep", "d"], ["change"]),
+            helper.make_node("Add", ["h", "change"], ["next"]), helper.make_node("Identity", ["next"], ["y"]), helper.make_node("Relu", ["next"], ["z"])]
+    names = ["h"] + [f"x{i}" for i in range(inputs)]
+    graph = helper.make_graph(body, "cell", [helper.make_tensor_value_info(v, F32, [1, n.channels]) for v in names],
+                              [helper.make_tensor_value_info(v, F32, [1, n.channels]) for v in ("next", "y", "z")])
+    h, y, z = n.add("Scan", n.constant(np.full((1, n.channels), start, np.float32)), *xs, outputs=3, body=graph, num_scan_inputs=inputs,
+                    scan_output_axes=[0, 2], **attributes)
+    n.x = n.add("Add", n.add("Transpose", y, perm=[1, 2, 0]), z)
+
+
+def scanned_twice(n):
+    scanned(n, inputs=2, start=0.5)
+
+
+def scanned_backwards(n):
+    scanned(n, scan_input_directions=[1])
+
+
 def running_sum(n, op="CumSum", exclusive=0, axis=2):
     n.x = n.add(op, n.x, n.constant(np.int64(axis)), exclusive=exclusive)
 
@@ -440,7 +467,7 @@ def exports(checks):
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
-           recurrent, lstm, shaped_recurrent,
+           recurrent, lstm, shaped_recurrent, scanned, scanned_twice,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions]
 
@@ -464,7 +491,8 @@ class Checks:
 
 def streamed(session, x, axis, step, outputs):
     """The outputs of all steps, one after the other."""
-    states = {i.name: np.zeros([d if isinstance(d, int) else len(x) for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+    types = {"tensor(float)": "float32", "tensor(double)": "float64"}
+    states = {i.name: np.zeros([d if isinstance(d, int) else len(x) for d in i.shape], types.get(i.type, i.type[7:-1]))
               for i in session.get_inputs() if i.name != "x"}
     names = [o.name for o in session.get_outputs()]
     parts = []
@@ -587,7 +615,7 @@ def delays(checks):
                           ([residual_ahead, residual_ahead], 2), ([convolve_inner, convolve_inner], 4),
                           ([convolve_inner, pad_then_convolve], 2), ([look_ahead, average, largest_around], 2),
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
-                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, running_sum], 2),
+                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
                           ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:
@@ -597,6 +625,9 @@ def delays(checks):
         if delay:
             checks.refused(name, n.model(), ["reads ahead", f"{delay} samples"],
                            options=["--stream=x:2=4", f"--stream-delay={delay - 1}"])
+    n = Network(4, np.random.default_rng(3))
+    scanned_backwards(n)
+    checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
     n = Network(4, np.random.default_rng(3))
     look_ahead(n), concatenate_ones(n)
     checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],

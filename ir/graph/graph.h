@@ -200,6 +200,7 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;
+    bool is_step;                      // the graph is that of a step of the stream; set by the pass
     VEC(stream_output) stream_outputs; // set by the pass
     int64_t stream_capacity;   // samples of the signal that attention to all earlier ones sees; 0: not given
     bool small_states;         // of streams: no larger than the samples that they keep
