@@ -5,8 +5,10 @@ usage: streams.py [--seeds N]   networks of random layers besides those written 
 """
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
+import wave
 
 import numpy as np
 import onnx
@@ -690,6 +692,25 @@ def ends(checks):
         checks.refused(f"end: {layers[-1].__name__}", n.model(), words, options=["--stream=x:2=4"])
 
 
+def sample(checks):
+    """The program of samples/stream hears all keys on every target, and the levels of its chunks are those of the whole model."""
+    folder, keys = os.path.join(ROOT, "samples", "stream"), "0123456789*#ABCD"
+    model = onnxc.InferenceSession(os.path.join(folder, "tones.onnx"))
+    with tempfile.TemporaryDirectory() as place:
+        for kind in "host", "c99", "aarch64":
+            command = ["make", "-s", "-C", folder, kind, f"B={place}", f"ONNXC={ROOT}/build/release/onnxc", f"PYTHON={sys.executable}"]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            checks.check(f"sample, {kind}", ran.returncode == 0 and keys in ran.stdout.split(), ran.stdout + ran.stderr)
+            if ran.returncode:
+                continue
+            with wave.open(f"{place}/{kind}/keys.wav") as sound:
+                x = np.frombuffer(sound.readframes(sound.getnframes()), "<i2").astype(np.float32) / 32768
+            x = np.pad(x, (0, -len(x) % 160))
+            want = model.run(None, {"x": x[None, None]})[0][0]
+            got = np.concatenate(np.fromfile(f"{place}/{kind}/levels.bin", np.float32).reshape(-1, *want.shape[:1], 2), 1)
+            checks.check(f"sample, {kind}: levels", got.shape == want.shape and np.allclose(got, want, 1e-5, 1e-6), np.abs(got - want).max())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
@@ -702,6 +723,7 @@ def main():
     attentions(checks)
     exports(checks)
     ends(checks)
+    sample(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 
