@@ -181,6 +181,15 @@ def lstm(n):
     recurrent(n, "LSTM")
 
 
+def recurrent_over_channels(n, op="GRU", direction="bidirectional"):
+    """Along the channels of each sample: the samples are the batch, and every layer begins with zeros."""
+    x = n.add("Transpose", n.x, perm=[1, 2, 0])
+    y = n.add(op, x, n.weight(2, 9, 1), n.weight(2, 9, 3), hidden_size=3, direction=direction)
+    y = n.add("Transpose", y, perm=[2, 0, 1, 3])
+    y = n.add("Reshape", n.add("MatMul", n.add("Reshape", y, n.ints(0, n.channels, 6)), n.weight(6, 1)), n.ints(1, -1, n.channels))
+    n.x = n.add("Add", n.x, n.add("Transpose", y, perm=[0, 2, 1]))
+
+
 def shaped_recurrent(n):
     """Zeros of the batch's size as first state, made by the model."""
     batch = n.add("Slice", n.add("Shape", n.x), n.ints(0), n.ints(1))
@@ -469,7 +478,7 @@ def exports(checks):
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
-           recurrent, lstm, shaped_recurrent, scanned, scanned_twice,
+           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions]
 
@@ -617,7 +626,7 @@ def delays(checks):
                           ([residual_ahead, residual_ahead], 2), ([convolve_inner, convolve_inner], 4),
                           ([convolve_inner, pad_then_convolve], 2), ([look_ahead, average, largest_around], 2),
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
-                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
+                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, recurrent_over_channels], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
                           ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:

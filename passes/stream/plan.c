@@ -295,6 +295,27 @@ static bool plan_sequence(streaming *s, plan *p) {
     return true;
 }
 
+// Whether n runs along another axis, for each sample alone: the samples are its batch.
+static bool plan_batch(streaming *s, plan *p) {
+    const node *n = p->node;
+    op_sequence q = {0};
+    const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
+    if (!in || in->pair || !n->op->sequence) return false;
+    n->op->sequence(n, &q);
+    if (!q.has_batch || in->axis != q.batch_axis) return false;
+    p->reach = ARENA_ARRAY(s->arena, reach, n->nout + 1);
+    for (int j = 0; j < n->nout; j++) {
+        bool several = false;
+        p->reach[j] = (reach){.axis = n->out[j] ? time_axis(&n->out[j]->type, s->length, &several) : NO_TIME,
+                              .inputs = ARENA_ARRAY(s->arena, window, n->nin + 1)};
+        if (several) refuse(s, n, "has a result with two axes of time");
+        for (int i = 0; i < n->nin; i++)
+            if (signal_of(s, n->in[i])) p->reach[j].inputs[i] = (window){.used = true, .up = 1, .down = 1};
+    }
+    plan_windows(s, p);
+    return true;
+}
+
 // ---------------------------------------------------------------- two axes of time
 static bool has_pairs(const streaming *s, const node *n) {
     int query, keys;
@@ -452,7 +473,7 @@ static void plan_node(streaming *s, node *n) {
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
-    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_last(s, &p)) {
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         if (!p.reach) refuse(s, n, why);
         plan_windows(s, &p);

@@ -199,7 +199,9 @@ static bool rnn_sequence(const node *n, op_sequence *s) {
                        .out_axis = {batch_first},
                        .nstates = gates_of(n) == 4 ? 2 : 1,
                        .first = {IN_H, IN_C},
-                       .last = {OUT_H, OUT_C}};
+                       .last = {OUT_H, OUT_C},
+                       .has_batch = true,
+                       .batch_axis = !batch_first};
     return direction_of(n) == FORWARD && !node_in(n, IN_LENGTHS);
 }
 
