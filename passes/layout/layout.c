@@ -109,8 +109,8 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
-// Whether the kernel reads at least half of the elements of b: the window of a ring has few of its samples.
-static bool reads_most(const kernel *k, const buffer *b) {
+// Whether the kernel reads so many elements of b that a copy of all of them pays: the window of a ring has few of its samples.
+static bool reads_many(const kernel *k, const buffer *b) {
     const expr *read = NULL;
     double part = 1;
     for (int j = 0; j < k->exprs.n && !read; j++)
@@ -122,7 +122,7 @@ static bool reads_most(const kernel *k, const buffer *b) {
         if (dim_is_const(b->dims[d]) && places < (double)dim_value(b->dims[d]))
             part *= places / (double)dim_value(b->dims[d]);
     }
-    return part >= 0.125;
+    return part >= 1.0 / 8;
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
@@ -130,7 +130,7 @@ static bool reads_most(const kernel *k, const buffer *b) {
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3 || !reads_most(k, from)) return;
+    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {
