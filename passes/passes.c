@@ -54,17 +54,21 @@ void pass_infer(pass_context *c) { infer_graph(c->module->main); }
 
 // An expansion inserts nodes before n and replaces n's outputs. The new nodes are visited in turn, so nested
 // functions expand too. Expansions come from the standard and are finite; the limit only detects defects.
+//
+// A sequence over the signal of a stream stays until it is a step.
 static void expand_graph(graph *g) {
+    const module *m = g->module;
+    bool whole = g == m->main && m->streams.n && !m->is_step;
     int made = 0;
     for (int j = 0; j < g->nodes.n; j++) {
         node *n = g->nodes.at[j];
         for (int i = 0; i < n->nattrs; i++)
             if (n->attrs[i].kind == ATTR_GRAPH) expand_graph(n->attrs[i].graph);
-        if (!n->op->expand) continue;
+        if (!n->op->expand || (whole && n->op->sequence)) continue;
         n->op->expand(n);
         for (int i = j; i < g->nodes.n && g->nodes.at[i] != n; i++) infer_node(g->nodes.at[i]);
         if (n->graph) node_delete(n);
-        if (++made > 1000000) diag_defect(g->module->diag, n->loc, "expansion does not terminate");
+        if (++made > 1000000) diag_defect(m->diag, n->loc, "expansion does not terminate");
         j--;
     }
 }

@@ -5,8 +5,10 @@ usage: streams.py [--seeds N]   networks of random layers besides those written 
 """
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
+import wave
 
 import numpy as np
 import onnx
@@ -179,6 +181,15 @@ def lstm(n):
     recurrent(n, "LSTM")
 
 
+def recurrent_over_channels(n, op="GRU", direction="bidirectional"):
+    """Along the channels of each sample: the samples are the batch, and every layer begins with zeros."""
+    x = n.add("Transpose", n.x, perm=[1, 2, 0])
+    y = n.add(op, x, n.weight(2, 9, 1), n.weight(2, 9, 3), hidden_size=3, direction=direction)
+    y = n.add("Transpose", y, perm=[2, 0, 1, 3])
+    y = n.add("Reshape", n.add("MatMul", n.add("Reshape", y, n.ints(0, n.channels, 6)), n.weight(6, 1)), n.ints(1, -1, n.channels))
+    n.x = n.add("Add", n.x, n.add("Transpose", y, perm=[0, 2, 1]))
+
+
 def shaped_recurrent(n):
     """Zeros of the batch's size as first state, made by the model."""
     batch = n.add("Slice", n.add("Shape", n.x), n.ints(0), n.ints(1))
@@ -187,6 +198,33 @@ def shaped_recurrent(n):
     y = n.add("RNN", x, n.weight(1, n.channels, n.channels), n.weight(1, n.channels, n.channels), "", "", zeros,
               hidden_size=n.channels)
     n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
+
+
+def scanned(n, inputs=1, start=0.0, **attributes):
+    """A cell of its own as the body of a Scan over [T, 1, channels]: h = g * h + (1 - g) * tanh(x + h W)."""
+    xs = [n.add("Transpose", n.x, perm=[2, 0, 1])]
+    if inputs > 1:
+        pad_then_convolve(n)
+        xs.append(n.add("Transpose", n.x, perm=[2, 0, 1]))
+    w, one = n.weight(n.channels, n.channels), n.constant(np.float32(1))
+    body = [helper.make_node("Sigmoid", ["x1" if inputs > 1 else "x0"], ["g"]), helper.make_node("MatMul", ["h", w], ["hw"]),
+            helper.make_node("Add", ["x0", "hw"], ["sum"]), helper.make_node("Tanh", ["sum"], ["c"]), helper.make_node("Sub", ["c", "h"], ["d"]),
+            helper.make_node("Sub", [one, "g"], ["keep"]), helper.make_node("Mul", ["keep", "d"], ["change"]),
+            helper.make_node("Add", ["h", "change"], ["next"]), helper.make_node("Identity", ["next"], ["y"]), helper.make_node("Relu", ["next"], ["z"])]
+    names = ["h"] + [f"x{i}" for i in range(inputs)]
+    graph = helper.make_graph(body, "cell", [helper.make_tensor_value_info(v, F32, [1, n.channels]) for v in names],
+                              [helper.make_tensor_value_info(v, F32, [1, n.channels]) for v in ("next", "y", "z")])
+    h, y, z = n.add("Scan", n.constant(np.full((1, n.channels), start, np.float32)), *xs, outputs=3, body=graph, num_scan_inputs=inputs,
+                    scan_output_axes=[0, 2], **attributes)
+    n.x = n.add("Add", n.add("Transpose", y, perm=[1, 2, 0]), z)
+
+
+def scanned_twice(n):
+    scanned(n, inputs=2, start=0.5)
+
+
+def scanned_backwards(n):
+    scanned(n, scan_input_directions=[1])
 
 
 def running_sum(n, op="CumSum", exclusive=0, axis=2):
@@ -440,7 +478,7 @@ def exports(checks):
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
-           recurrent, lstm, shaped_recurrent,
+           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions]
 
@@ -464,7 +502,8 @@ class Checks:
 
 def streamed(session, x, axis, step, outputs):
     """The outputs of all steps, one after the other."""
-    states = {i.name: np.zeros([d if isinstance(d, int) else len(x) for d in i.shape], np.int64 if "int64" in i.type else np.float32)
+    types = {"tensor(float)": "float32", "tensor(double)": "float64"}
+    states = {i.name: np.zeros([d if isinstance(d, int) else len(x) for d in i.shape], types.get(i.type, i.type[7:-1]))
               for i in session.get_inputs() if i.name != "x"}
     names = [o.name for o in session.get_outputs()]
     parts = []
@@ -523,6 +562,45 @@ def networks(checks, seeds):
               samples=96)
 
 
+def convolve_far(n):
+    """A past of 64 samples, and one of 20 of the same values."""
+    x = n.x
+    pad_then_convolve(n, kernel=3, dilation=32)
+    far, n.x = n.x, x
+    pad_then_convolve(n, kernel=2, dilation=20)
+    n.x = n.add("Add", n.add("Tanh", far), n.x)
+
+
+def convolve_far_in_rows(n):
+    """Over [T, 1, channels]: time is the first axis."""
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    x = n.add("Pad", x, n.ints(40, 0, 0, 0, 0, 0))
+    x = n.add("Add", n.add("Slice", x, n.ints(0), n.ints(-40), n.ints(0)), n.add("Slice", x, n.ints(40), n.ints(LONG), n.ints(0)))
+    n.x = n.add("Transpose", x, perm=[1, 2, 0])
+
+
+def convolve_far_around(n):
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 3), pads=[32, 32], dilations=[32])
+
+
+def rings(checks):
+    """Long pasts, which stay where they are: each sample is there twice."""
+    for layers, delay, batch in (([convolve_far], 0, 1), ([convolve_far], 0, "B"), ([convolve_far, lstm, convolve_far], 0, 1),
+                                 ([convolve_far_in_rows], 0, 1), ([convolve_far_around], 32, 1), ([convolve_far_around, convolve_far], 32, 1),
+                                 ([average, convolve_far], 0, 1)):
+        n = Network(32, np.random.default_rng(8))
+        for layer in layers:
+            layer(n)
+        name = "ring: " + " ".join(layer.__name__ for layer in layers)
+        agree(checks, name, n.model(batch=batch), [n.rate, 2 * n.rate], samples=240, delay=delay, batch=2 if batch == "B" else 1)
+    n = Network(32, np.random.default_rng(8))
+    convolve_far(n)
+    for options, want in (([], [[1], [1, 32, 20], [1, 32, 2 * (64 + 2)]]), (["-Os"], [[1, 32, 20], [1, 32, 64]])):
+        session = onnxc.InferenceSession(n.model(), options=["--stream=x:2=2", *options])
+        shapes = sorted([i.shape for i in session.get_inputs() if i.name != "x"])
+        checks.check(f"states of a ring {options}", shapes == want, shapes)
+
+
 def look_ahead(n, kernel=5):
     n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), n.weight(n.channels), pads=[kernel // 2, kernel // 2])
 
@@ -548,7 +626,7 @@ def delays(checks):
                           ([residual_ahead, residual_ahead], 2), ([convolve_inner, convolve_inner], 4),
                           ([convolve_inner, pad_then_convolve], 2), ([look_ahead, average, largest_around], 2),
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
-                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, running_sum], 2),
+                          ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, recurrent_over_channels], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
                           ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:
@@ -558,6 +636,9 @@ def delays(checks):
         if delay:
             checks.refused(name, n.model(), ["reads ahead", f"{delay} samples"],
                            options=["--stream=x:2=4", f"--stream-delay={delay - 1}"])
+    n = Network(4, np.random.default_rng(3))
+    scanned_backwards(n)
+    checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
     n = Network(4, np.random.default_rng(3))
     look_ahead(n), concatenate_ones(n)
     checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
@@ -620,6 +701,25 @@ def ends(checks):
         checks.refused(f"end: {layers[-1].__name__}", n.model(), words, options=["--stream=x:2=4"])
 
 
+def sample(checks):
+    """The program of samples/stream hears all keys on every target, and the levels of its chunks are those of the whole model."""
+    folder, keys = os.path.join(ROOT, "samples", "stream"), "0123456789*#ABCD"
+    model = onnxc.InferenceSession(os.path.join(folder, "tones.onnx"))
+    with tempfile.TemporaryDirectory() as place:
+        for kind in "host", "c99", "aarch64":
+            command = ["make", "-s", "-C", folder, kind, f"B={place}", f"ONNXC={ROOT}/build/release/onnxc", f"PYTHON={sys.executable}"]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            checks.check(f"sample, {kind}", ran.returncode == 0 and keys in ran.stdout.split(), ran.stdout + ran.stderr)
+            if ran.returncode:
+                continue
+            with wave.open(f"{place}/{kind}/keys.wav") as sound:
+                x = np.frombuffer(sound.readframes(sound.getnframes()), "<i2").astype(np.float32) / 32768
+            x = np.pad(x, (0, -len(x) % 160))
+            want = model.run(None, {"x": x[None, None]})[0][0]
+            got = np.concatenate(np.fromfile(f"{place}/{kind}/levels.bin", np.float32).reshape(-1, *want.shape[:1], 2), 1)
+            checks.check(f"sample, {kind}: levels", got.shape == want.shape and np.allclose(got, want, 1e-5, 1e-6), np.abs(got - want).max())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
@@ -628,9 +728,11 @@ def main():
     networks(checks, arguments.seeds)
     delays(checks)
     batches(checks)
+    rings(checks)
     attentions(checks)
     exports(checks)
     ends(checks)
+    sample(checks)
     print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
     sys.exit(checks.failed > 0)
 

@@ -151,6 +151,14 @@ static void emit_return(emit *e, const ins *x) {
     e->done = true;
 }
 
+// WebAssembly has an instruction that copies bytes, and modules have no library.
+static LLVMValueRef emit_copy(emit *e, const ins *x, LLVMValueRef *args) {
+    if (!e->t->arch.is_wasm) return NULL;
+    if (strcmp(x->name, "memcpy") == 0) return LLVMBuildMemCpy(e->b, args[0], 1, args[1], 1, args[2]);
+    if (strcmp(x->name, "memmove") == 0) return LLVMBuildMemMove(e->b, args[0], 1, args[1], 1, args[2]);
+    return NULL;
+}
+
 static LLVMValueRef emit_call(emit *e, const ins *x) {
     int first = x->op == L_CALLPTR, n = x->nargs - first;
     ltype *types = ARENA_ARRAY(e->arena, ltype, n);
@@ -159,6 +167,8 @@ static LLVMValueRef emit_call(emit *e, const ins *x) {
         types[i] = x->args[i + first]->type;
         args[i] = value_of(e, x->args[i + first]);
     }
+    LLVMValueRef copy = first ? NULL : emit_copy(e, x, args);
+    if (copy) return copy;
     LLVMTypeRef type = function_type(e, x->type, types, n);
     LLVMValueRef callee = first ? value_of(e, x->args[0]) : function_symbol(e, x->name, type);
     LLVMValueRef call = LLVMBuildCall2(e->b, type, callee, args, (unsigned)n, "");

@@ -553,10 +553,9 @@ int64_t options_size(const options *o, const char *name) {
     return said && parse_int64(said, 0, &v) ? v : -1;
 }
 
-int options_level(const options *o) {
-    if (!o->level || o->level[0] == 's' || o->level[0] == 'z') return 2;
-    return o->level[0] - '0';
-}
+bool options_small(const options *o) { return o->level && (o->level[0] == 's' || o->level[0] == 'z'); }
+
+int options_level(const options *o) { return !o->level || options_small(o) ? 2 : o->level[0] - '0'; }
 
 target_options options_target(arena *a, const options *o) {
     target_options t = {.triple = o->triple,

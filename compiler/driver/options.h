@@ -69,7 +69,8 @@ string_list options_passes(arena *a, const options *o); // of --passes; may be e
 // What --dim says of a size, after "NAME=" (NULL: nothing), and the number, if it says one (-1: none).
 const char *options_dim(const options *o, const char *name);
 int64_t options_size(const options *o, const char *name);
-int options_level(const options *o); // 0..3; -Os and -Oz: 2
+int options_level(const options *o);  // 0..3; -Os and -Oz: 2
+bool options_small(const options *o); // -Os or -Oz
 // Bytes of --max-workspace and --max-flash; -1: not given.
 int64_t options_max_workspace(const options *o);
 int64_t options_max_flash(const options *o);

@@ -5,10 +5,15 @@
 
 typedef struct op_def op_def;
 
-// How an operator hands states from sample to sample of input 0: its time axis there and in output 0, and for each state the
-// input that it begins with and the output that has the last one.
+// How an operator hands states from sample to sample of inputs, to samples of outputs: which these are, with their time axes,
+// and for each state the input that it begins with and the output that has the last one.
+enum { SEQUENCE_MOST = 16 };
 typedef struct op_sequence {
-    int in_axis, out_axis, nstates, first[4], last[4];
+    int nin, in[SEQUENCE_MOST], in_axis[SEQUENCE_MOST];
+    int nout, out[SEQUENCE_MOST], out_axis[SEQUENCE_MOST];
+    int nstates, first[SEQUENCE_MOST], last[SEQUENCE_MOST];
+    bool has_batch; // items along this axis of input 0, in any direction, do not depend on each other
+    int batch_axis;
     // Without such inputs: the state is the last sample of the output, and counts as the sample of the input before the next.
     bool is_running;
     double neutral; // what counts before the first sample
@@ -57,7 +62,8 @@ struct op_def {
     // Keys of the maps in output 0, a sequence with a map for each row of input 0. As an output of the model
     // it is passed as that table.
     const constant *(*map_keys)(const node *n);
-    // For operators with states that run along a sequence. False: this node does not run forward over all of it.
+    // For operators with states that run along a sequence, which --stream makes a step of before they expand. False: this node
+    // does not run forward over all of it.
     bool (*sequence)(const node *n, op_sequence *s);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;

@@ -1,5 +1,6 @@
-// Slices: if all readers of a buffer read one position of an axis (the last token, the class token), the buffer has that
-// position alone and its writer computes nothing else. Writers come after their readers, so whole chains shrink.
+// Slices: if all readers of a buffer read one position of an axis (the last token, the class token), or a constant range of
+// positions (those of the step of a stream), the buffer has these alone and its writer computes nothing else. Writers come
+// after their readers, so whole chains shrink.
 //
 //   T[i, j] = f(i, j)   for i < n         T[0, j] = f(n - 1, j)
 //   y[j] = g(T[n - 1, j])            =>   y[j] = g(T[0, j])
@@ -7,6 +8,7 @@
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
+#include <string.h>
 
 typedef struct slicing {
     program *p;
@@ -26,41 +28,93 @@ static dim *position_of(const kernel *k, const expr *e) {
     return x && y ? dim_add(x, y) : NULL;
 }
 
-// The only position of the axis that the site's kernel reads, unless *at has another one. False: there are several.
-static bool reads_position(const slicing *s, const site *reader, const buffer *b, int axis, dim **at) {
+// Positions [from, from + count) of an axis; NULL: none.
+typedef struct part {
+    dim *from;
+    int64_t count;
+} part;
+
+// The values of an index of axes of constant size with constant factors. False: it is another.
+static bool range_of(const kernel *k, const expr *e, int64_t *low, int64_t *high) {
+    int64_t l, h;
+    if (e->op == X_CONST) {
+        *low = *high = e->i;
+        return true;
+    }
+    if (e->op == X_AXIS) {
+        const dim *extent = k->axes.at[e->axis].extent;
+        *low = 0, *high = dim_is_const(extent) ? dim_value(extent) - 1 : -1;
+        return *high >= 0;
+    }
+    if ((e->op != X_ADD && e->op != X_MUL) || !range_of(k, e->arg[0], low, high) ||
+        !range_of(k, e->arg[1], &l, &h))
+        return false;
+    if (e->op == X_ADD)
+        return !__builtin_add_overflow(*low, l, low) && !__builtin_add_overflow(*high, h, high);
+    return *low >= 0 && l >= 0 && !__builtin_mul_overflow(*low, l, low) &&
+           !__builtin_mul_overflow(*high, h, high);
+}
+
+// What an index has of an axis of that size, where a guard keeps it inside.
+static bool part_of(const kernel *k, const expr *index, const dim *size, part *of) {
+    *of = (part){position_of(k, index), 1};
+    if (of->from) return true;
+    int64_t low, high;
+    if (!dim_is_const(size) || !range_of(k, index, &low, &high)) return false;
+    if (low < 0) low = 0;
+    if (high >= dim_value(size)) high = dim_value(size) - 1;
+    if (high < low) return false;
+    *of = (part){dim_const(size->table, low), high - low + 1};
+    return true;
+}
+
+// Extends `to` by `by`. False: they are at different positions, which are not constant.
+static bool join_parts(part *to, const part *by) {
+    if (!to->from) *to = *by;
+    if (to->from == by->from && to->count == by->count) return true;
+    if (!dim_is_const(to->from) || !dim_is_const(by->from)) return false;
+    int64_t low = dim_value(to->from), high = low + to->count, l = dim_value(by->from), h = l + by->count;
+    low = l < low ? l : low, high = h > high ? h : high;
+    *to = (part){dim_const(to->from->table, low), high - low};
+    return true;
+}
+
+// Extends the part of the axis by what the site's kernel reads. False: it is not known.
+static bool add_reads(const slicing *s, const site *reader, const buffer *b, int axis, part *of) {
     expr_list all = kernel_nodes(s->scratch, reader->s->kernel, PART_ALL);
     for (int j = 0; j < all.n; j++) {
+        part own;
         if (all.at[j]->op != X_READ || all.at[j]->buffer != b) continue;
-        dim *here = position_of(reader->s->kernel, all.at[j]->index[axis]);
-        if (!here || (*at && *at != here)) return false;
-        *at = here;
+        if (!part_of(reader->s->kernel, all.at[j]->index[axis], b->dims[axis], &own) || !join_parts(of, &own))
+            return false;
     }
     return true;
 }
 
-// Whether the position exists wherever the axis has positions.
-static bool exists(dim *at, dim *extent) {
+// Whether the part is not all of the axis, and exists wherever the axis has positions.
+static bool is_inside(const part *of, dim *extent) {
     dim *last = dim_addk(extent, -1), *zero = dim_const(extent->table, 0);
-    if (at == zero || at == last || at == dim_max(last, zero)) return true;
-    return at->min >= 0 && dim_less(at, extent) == TRI_YES;
+    if (of->count > 1) return dim_is_const(extent) && of->count < dim_value(extent);
+    if (of->from == zero || of->from == last || of->from == dim_max(last, zero)) return true;
+    return of->from->min >= 0 && dim_less(of->from, extent) == TRI_YES;
 }
 
-// The only position of the axis that is read; NULL: there are several, users other than kernels, or the writer may run
-// before the position is known.
-static dim *only_position(const slicing *s, const site *writer, const buffer *b, int axis) {
+// The part of the axis that is read; none: all of it, users other than kernels, or the writer may run before its position is
+// known.
+static part part_read(const slicing *s, const site *writer, const buffer *b, int axis) {
     const buffer_uses *of = &s->u->of[b->id];
+    part all = {0}, none = {0};
     bool temporary = (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of && !b->layout;
     if (!temporary || of->viewed || of->by_others || of->output || of->fallback || dim_is(b->dims[axis], 1))
-        return NULL;
-    dim *at = NULL;
+        return none;
     for (int j = 0; j < of->sites.n; j++) {
         const site *x = of->sites.at[j];
         if (x->s->kind != STEP_KERNEL) continue;
-        if (x->region != writer->region) return NULL; // iterations may read different positions
-        if (x == writer ? site_reads(x, b) : site_writes(x, b) || !reads_position(s, x, b, axis, &at))
-            return NULL;
+        if (x->region != writer->region) return none; // iterations may read different positions
+        if (x == writer ? site_reads(x, b) : site_writes(x, b) || !add_reads(s, x, b, axis, &all))
+            return none;
     }
-    return at && !dims_are_opaque(&at, 1) && exists(at, b->dims[axis]) ? at : NULL;
+    return all.from && !dims_are_opaque(&all.from, 1) && is_inside(&all, b->dims[axis]) ? all : none;
 }
 
 // ---------------------------------------------------------------- what is written
@@ -85,11 +139,11 @@ static bool gives_all(const kernel *k, const write *w, int place, int axis) {
     return writes == 1 && k->axes.at[axis].extent == w->to->dims[place];
 }
 
-// The position to which all results of the kernel along the axis can be reduced; NULL: none.
-static dim *common_position(const slicing *s, const site *writer, int axis) {
+// The part to which all results of the kernel along the axis can be reduced.
+static part common_part(const slicing *s, const site *writer, int axis) {
     const kernel *k = writer->s->kernel;
-    dim *all = NULL;
-    if (k->axes.at[axis].kind != AXIS_PARALLEL) return NULL;
+    part all = {0}, none = {0};
+    if (k->axes.at[axis].kind != AXIS_PARALLEL) return none;
     for (int j = 0; j < k->stages.n; j++) {
         const stage *st = k->stages.at[j];
         for (int i = 0; i < st->writes.n && stage_has_axis(k, st, axis); i++) {
@@ -97,19 +151,19 @@ static dim *common_position(const slicing *s, const site *writer, int axis) {
             if (w->to->role == BUF_LOCAL && axis < k->nouter) continue;
             int at = w->to->role == BUF_LOCAL || w->combine != COMBINE_SET ? -1 : index_of_axis(w, axis);
             bool all_of_it = at >= 0 && gives_all(k, w, at, axis);
-            dim *here = all_of_it ? only_position(s, writer, w->to, at) : NULL;
-            if (!here || (all && all != here)) return NULL;
-            all = here;
+            part here = all_of_it ? part_read(s, writer, w->to, at) : none;
+            if (!here.from || !join_parts(&all, &here)) return none;
         }
     }
-    return all;
+    return all.from && is_inside(&all, k->axes.at[axis].extent) ? all : none;
 }
 
 // ---------------------------------------------------------------- rewriting
-typedef struct one_position {
+typedef struct kept {
     const buffer *of;
     int axis;
-} one_position;
+    part part;
+} kept;
 
 // 0 for a position; what is checked about it stays.
 static expr *first_of(kernel *k, const expr *position) {
@@ -117,24 +171,25 @@ static expr *first_of(kernel *k, const expr *position) {
     return position->op == X_CHECK ? x_check(k, zero, position->arg[1], position->axis) : zero;
 }
 
-static expr *read_first(void *user, kernel *k, const expr *read) {
-    const one_position *o = user;
+static expr *read_kept(void *user, kernel *k, const expr *read) {
+    const kept *o = user;
     if (read->buffer != o->of) return NULL;
     expr *index[MAX_RANK];
-    for (int j = 0; j < read->buffer->rank; j++)
-        index[j] = j == o->axis ? first_of(k, read->index[j]) : read->index[j];
+    memcpy(index, read->index, (size_t)read->buffer->rank * sizeof *index);
+    expr **at = &index[o->axis];
+    *at = o->part.count == 1 ? first_of(k, *at) : x_add(k, *at, x_i64(k, -dim_value(o->part.from)));
     return x_read_guarded(k, read->buffer, index, read->guard, read->fill);
 }
 
-static void shrink_buffer(slicing *s, buffer *b, int axis) {
+static void shrink_buffer(slicing *s, buffer *b, int axis, part of) {
     dim **dims = ARENA_ARRAY(s->p->arena, dim *, b->rank + 1);
     for (int j = -1; j < b->rank; j++) dims[j + 1] = b->dims[j];
-    dims[axis + 1] = dim_min(b->dims[axis], dim_const(s->p->dims, 1));
+    dims[axis + 1] = dim_min(b->dims[axis], dim_const(s->p->dims, of.count));
     b->dims = dims + 1;
-    const buffer_uses *of = &s->u->of[b->id];
-    for (int j = 0; j < of->sites.n; j++)
-        if (of->sites.at[j]->s->kind == STEP_KERNEL && site_reads(of->sites.at[j], b))
-            kernel_rewrite_reads(of->sites.at[j]->s->kernel, read_first, &(one_position){b, axis});
+    const buffer_uses *uses = &s->u->of[b->id];
+    for (int j = 0; j < uses->sites.n; j++)
+        if (uses->sites.at[j]->s->kind == STEP_KERNEL && site_reads(uses->sites.at[j], b))
+            kernel_rewrite_reads(uses->sites.at[j]->s->kernel, read_kept, &(kept){b, axis, of});
 }
 
 static void fix_axis(kernel *k, int axis, expr *at) {
@@ -153,16 +208,17 @@ static void fix_axis(kernel *k, int axis, expr *at) {
     }
 }
 
-static void keep_position(slicing *s, const site *writer, int axis, dim *at) {
+static void keep_part(slicing *s, const site *writer, int axis, part of) {
     kernel *k = writer->s->kernel;
-    fix_axis(k, axis, x_dim(k, at));
-    k->axes.at[axis].extent = dim_min(k->axes.at[axis].extent, dim_const(s->p->dims, 1));
+    expr *at = x_dim(k, of.from);
+    fix_axis(k, axis, of.count > 1 ? x_add(k, x_axis(k, axis), at) : at);
+    k->axes.at[axis].extent = dim_min(k->axes.at[axis].extent, dim_const(s->p->dims, of.count));
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
             write *w = &k->stages.at[j]->writes.at[i];
             int place = w->to->role == BUF_LOCAL ? -1 : index_of_axis(w, axis);
             if (place < 0) continue;
-            shrink_buffer(s, w->to, place);
+            shrink_buffer(s, w->to, place, of);
             w->index[place] = x_axis(k, axis);
         }
 }
@@ -173,8 +229,8 @@ void pass_slices(pass_context *c) {
     for (int j = s.u->n - 1; j >= 0; j--) {
         const site *x = &s.u->sites[j];
         for (int a = 0; x->s->kind == STEP_KERNEL && a < x->s->kernel->axes.n; a++) {
-            dim *at = common_position(&s, x, a);
-            if (at) keep_position(&s, x, a, at), c->changed = true;
+            part of = common_part(&s, x, a);
+            if (of.from) keep_part(&s, x, a, of), c->changed = true;
         }
     }
     arena_destroy(s.scratch);

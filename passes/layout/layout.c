@@ -110,12 +110,28 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
+// Whether the kernel reads so many elements of b that a copy of all of them pays: the window of a ring has few of its samples.
+static bool reads_many(const kernel *k, const buffer *b) {
+    const expr *read = NULL;
+    double part = 1;
+    for (int j = 0; j < k->exprs.n && !read; j++)
+        if (k->exprs.at[j]->op == X_READ && k->exprs.at[j]->buffer == b) read = k->exprs.at[j];
+    for (int d = 0; read && d < b->rank; d++) {
+        double places = 1;
+        for (int a = 0; a < k->axes.n; a++)
+            if (expr_uses_axis(read->index[d], a)) places *= (double)k->axes.at[a].extent->max;
+        if (dim_is_const(b->dims[d]) && places < (double)dim_value(b->dims[d]))
+            part *= places / (double)dim_value(b->dims[d]);
+    }
+    return part >= 1.0 / 8;
+}
+
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
 // and copied.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3) return;
+    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {

@@ -41,15 +41,26 @@ static void copy_at_end(program *p, int output) {
 // ---------------------------------------------------------------- rings
 //   for i < size:                                                  for r < S:
 //     to[i] = select(mod(i - start, size) < S, x(mod(...)), old)     to[mod(r + start, size)] = x(r)
+//
+// If i runs over m * size elements, r runs over S of each ring of `size`.
 typedef struct ring {
     expr *turned, *start; // mod(i - start, size), start
     int axis;
     dim *size, *length;
+    int64_t copies;
     expr *by_row, *by_place; // what replaces `turned`, and the axis elsewhere
 } ring;
 
 static dim *dim_of(const kernel *k, const expr *x) {
     return x->op == X_CONST ? dim_const(k->program->dims, x->i) : x->op == X_DIM ? x->dim : NULL;
+}
+
+static bool count_copies(ring *r, const dim *extent) {
+    r->copies = 1;
+    if (extent == r->size) return true;
+    if (!dim_is_const(extent) || !dim_is_const(r->size) || dim_value(r->size) <= 0) return false;
+    r->copies = dim_value(extent) / dim_value(r->size);
+    return dim_value(extent) % dim_value(r->size) == 0;
 }
 
 static bool find_ring(const kernel *k, ring *r) {
@@ -60,7 +71,7 @@ static bool find_ring(const kernel *k, ring *r) {
     const expr *way = r->turned->arg[0];
     if (!r->length || !r->size || way->op != X_SUB || way->arg[0]->op != X_AXIS) return false;
     r->axis = way->arg[0]->axis, r->start = way->arg[1];
-    return k->axes.at[r->axis].kind == AXIS_PARALLEL && k->axes.at[r->axis].extent == r->size &&
+    return k->axes.at[r->axis].kind == AXIS_PARALLEL && count_copies(r, k->axes.at[r->axis].extent) &&
            !expr_uses_axis(r->start, r->axis) && dim_less_equal(r->length, r->size) != TRI_NO;
 }
 
@@ -74,9 +85,11 @@ static expr *by_new_row(void *user, expr *x) {
 static void turn_ring(kernel *k) {
     ring r;
     if (!find_ring(k, &r)) return;
-    k->axes.at[r.axis].extent = r.length;
-    r.by_row = x_axis(k, r.axis);
-    r.by_place = x_bin(k, X_MOD, x_add(k, r.by_row, r.start), x_dim(k, r.size));
+    k->axes.at[r.axis].extent = dim_mulk(r.length, r.copies);
+    expr *row = x_axis(k, r.axis), *length = x_dim(k, r.length), *size = x_dim(k, r.size);
+    r.by_row = r.copies > 1 ? x_bin(k, X_MOD, row, length) : row;
+    r.by_place = x_bin(k, X_MOD, x_add(k, r.by_row, r.start), size);
+    if (r.copies > 1) r.by_place = x_add(k, r.by_place, x_mul(k, x_bin(k, X_FLOORDIV, row, length), size));
     kernel_rewrite(k, by_new_row, &r);
 }
 

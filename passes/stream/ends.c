@@ -30,23 +30,25 @@ static void add_ending(streaming *s, const value *v, int64_t lead, const node *l
     map_put_number(&s->endings, (uint64_t)v->id, e);
 }
 
-static void add_endings(streaming *s, const node *n, int from, int64_t lead, const node *late) {
+static void add_endings(streaming *s, const node *n, int64_t lead, const node *late) {
     bool several;
-    for (int j = from; j < n->nout; j++) {
-        if (!n->out[j] || !value_uses(n->out[j])) continue;
+    for (int j = 0; j < n->nout; j++) {
+        if (!n->out[j] || !value_uses(n->out[j]) || signal_of(s, n->out[j])) continue;
         if (time_axis(&n->out[j]->type, s->length, &several) != NO_TIME)
             refuse(s, n, "gives all samples what is known at the end of the signal");
         add_ending(s, n->out[j], lead, late);
     }
 }
 
-void add_last_states(streaming *s, const node *n, const signal *in) {
-    int64_t behind = known_behind(s, n->in[0], in);
+void add_last_states(streaming *s, const plan *p, const value *samples) {
+    const node *n = p->node;
+    const signal *in = signal_of(s, samples);
+    int64_t behind = known_behind(s, samples, in);
     bool used = false;
-    for (int j = 1; j < n->nout; j++) used |= n->out[j] && value_uses(n->out[j]);
+    for (int j = 0; j < n->nout; j++) used |= n->out[j] && !signal_of(s, n->out[j]) && value_uses(n->out[j]);
     if (used && behind > 0)
         refuse(s, n, "gives its state before the last samples of the signal, which an earlier node cuts off");
-    add_endings(s, n, 1, behind, behind >= 0 ? NULL : in->late ? in->late : n);
+    add_endings(s, n, behind, behind >= 0 ? NULL : in->late ? in->late : n);
 }
 
 // ---------------------------------------------------------------- what follows from them
@@ -71,7 +73,7 @@ bool plan_ending(streaming *s, const plan *p) {
     if (!x.first) return false;
     if (x.signals) refuse(s, p->node, "combines samples with what is known at the end of the signal");
     if (x.differ) refuse(s, p->node, "combines values of different times");
-    add_endings(s, p->node, 0, x.first->lead, x.first->late);
+    add_endings(s, p->node, x.first->lead, x.first->late);
     return true;
 }
 
@@ -125,7 +127,7 @@ bool plan_last(streaming *s, plan *p) {
     int64_t end = in->lead + in->rate - (behind - lead);
     p->inputs[0] = (span){.used = true, .from = end - last, .to = end, .past = -1};
     add_past(s, in, &p->inputs[0], &(window){0});
-    add_endings(s, n, 0, lead, lead >= 0 ? NULL : in->late ? in->late : n);
+    add_endings(s, n, lead, lead >= 0 ? NULL : in->late ? in->late : n);
     return true;
 }
 

@@ -1,15 +1,21 @@
 // In: values of the graph of one step. Out: their samples of earlier steps, as states that the graph takes and gives, and the
 // values before the first sample, computed at compile time.
+#include "ir/target.h"
 #include "passes/stream/stream_impl.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- nodes
-value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a) {
-    node *n = node_new(s->graph, s->at, op_find("", op), s->at ? s->at->loc : NULL, nin, in);
-    if (a) node_set_attr(n, *a);
+static value *make_with(streaming *s, const op_def *op, int nin, value *const *in, const attr *attrs,
+                        int nattrs) {
+    node *n = node_new(s->graph, s->at, op, s->at ? s->at->loc : NULL, nin, in);
+    for (int j = 0; j < nattrs; j++) node_set_attr(n, attrs[j]);
     value *v = node_output(n, 0, NULL);
     infer_node(n);
     return v;
+}
+
+value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a) {
+    return make_with(s, op_find("", op), nin, in, a, a != NULL);
 }
 
 static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
@@ -36,13 +42,15 @@ value *state_new(streaming *s, const char *name, const type *t) {
     return graph_add_input(s->graph, arena_printf(s->arena, "%s_past", name), *t);
 }
 
-void state_next(streaming *s, value *state, value *v) {
-    // An output of its own, whatever else v is.
-    value *out = make(s, "Identity", 1, &v, NULL);
-    graph_add_output(s->graph, out);
+static void give_next(streaming *s, value *state, value *v) {
+    graph_add_output(s->graph, v);
     const char *name = arena_printf(s->arena, "%s_next", state->name);
     s->graph->output_names.at[s->graph->outputs.n - 1] = name;
     VEC_PUSH(s->arena, &s->module->states, ((io_state){.output = name, .input = state->name}));
+}
+
+void state_next(streaming *s, value *state, value *v) {
+    give_next(s, state, make(s, "Identity", 1, &v, NULL)); // an output of its own, whatever else v is
 }
 
 // The number of the step, which is its own state.
@@ -204,9 +212,8 @@ const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
 // ---------------------------------------------------------------- the past
 // What the past holds before the first step: the fill before sample 0, then the head. NULL: zeros.
 static constant *first_past(streaming *s, const signal *of, const past *p) {
-    bool fills = p->fill && of->lead >= 0;
     int64_t head = of->lead < p->length ? of->lead : p->length, dims[MAX_RANK];
-    if (head <= 0 && !fills) return NULL;
+    if (head <= 0 && !p->fill) return NULL;
     if (head > 0 && !of->head)
         diag_fatal(s->module->diag, s->at ? s->at->loc : NULL,
                    "--stream: the samples before the first step are not known at compile time");
@@ -217,26 +224,23 @@ static constant *first_past(streaming *s, const signal *of, const past *p) {
         diag_fatal(s->module->diag, s->at ? s->at->loc : NULL,
                    "--stream: %lld earlier samples that are not zero before the first step are too many",
                    (long long)p->length);
-    if (fills) copy_samples(p->fill, 0, c, of->axis, 0, p->length - (head > 0 ? head : 0));
+    if (p->fill) copy_samples(p->fill, 0, c, of->axis, 0, p->length - (head > 0 ? head : 0));
     if (head > 0) copy_samples(of->head, of->lead - head, c, of->axis, p->length - head, head);
     return is_zero(c) ? NULL : c;
 }
 
-static void make_past(streaming *s, const value *v, signal *of, past *p) {
-    if (!p->length) {
-        p->all = of->now;
-        return;
-    }
+// The state of v, with so many samples.
+static value *past_state(streaming *s, const value *v, const signal *of, int64_t samples) {
     type t = of->now->type;
     dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);
     memcpy(dims, t.dims, (size_t)t.rank * sizeof *dims);
-    dims[of->axis] = dim_const(s->module->dims, p->length);
+    dims[of->axis] = dim_const(s->module->dims, samples);
     t = type_tensor(s->arena, t.elem, t.rank, dims);
-    value *state = state_new(s, v->name, &t), *before = state;
-    constant *first = first_past(s, of, p);
-    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first), 0);
-    p->all = join(s, before, of->now, of->axis);
-    state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
+    return state_new(s, v->name, &t);
+}
+
+static value *modulo(streaming *s, value *v, int64_t by) {
+    return make(s, "Mod", 2, (value *[]){v, ints(s, &by, 1)}, NULL);
 }
 
 value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill) {
@@ -251,6 +255,49 @@ value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, 
     return make(s, "Where", 3, (value *[]){early, put, v}, NULL);
 }
 
+// A ring instead of a past that moves by the samples of each step.
+static value *make_ring(streaming *s, const value *v, const signal *of, value *now, int64_t length) {
+    int64_t size = length + of->rate;
+    value *state = past_state(s, v, of, 2 * size);
+    attr attrs[] = {{.name = "axis", .kind = ATTR_INT, .i = of->axis},
+                    {.name = "length", .kind = ATTR_INT, .i = size}};
+    value *number = make(s, "Mul", 2, (value *[]){step_number(s), ints(s, &of->rate, 1)}, NULL);
+    value *behind = make(s, "Add", 2, (value *[]){number, ints(s, &of->rate, 1)}, NULL);
+    value *put[] = {state, now, modulo(s, number, size)};
+    value *ring = make_with(s, op_find("onnxc", "RingPut"), 3, put, attrs, 1);
+    give_next(s, state, ring);
+    return make_with(s, op_find("onnxc", "RingWindow"), 2, (value *[]){ring, modulo(s, behind, size)}, attrs,
+                     2);
+}
+
+// Whether moving the past in each step costs more than finding its place in a ring does. A ring has each sample twice.
+static bool is_long(const streaming *s, const signal *of, const past *p) {
+    enum { RING_STEPS = 16, RING_BYTES = 2048 };
+    const type *t = &of->now->type;
+    bool gpu = s->context->target && s->context->target->arch.is_gpu; // the host would wait for the place
+    int64_t count = p->length;
+    for (int j = 0; j < t->rank; j++)
+        if (j != of->axis && dim_is_const(t->dims[j])) count *= dim_value(t->dims[j]);
+    return !s->module->small_states && !gpu && dtype_bits(t->elem) >= 8 &&
+           p->length >= RING_STEPS * of->rate && dtype_size(t->elem, count) >= RING_BYTES;
+}
+
+static void make_past(streaming *s, const value *v, signal *of, past *p) {
+    bool hides = p->fill && of->lead < 0;
+    value *now = hides ? hide_early(s, of->now, of->axis, of->rate, of->lead, p->fill) : of->now;
+    p->all = now;
+    if (!p->length) return;
+    constant *first = first_past(s, of, p);
+    if (!first && is_long(s, of, p)) {
+        p->all = make_ring(s, v, of, now, p->length);
+        return;
+    }
+    value *state = past_state(s, v, of, p->length), *before = state;
+    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first), 0);
+    p->all = join(s, before, now, of->axis);
+    state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
+}
+
 value *samples_of(streaming *s, const value *of, const span *at) {
     signal *in = signal_of(s, of);
     int64_t begins = in->lead;
@@ -260,6 +307,5 @@ value *samples_of(streaming *s, const value *of, const span *at) {
         if (!p->all) make_past(s, of, in, p);
         all = p->all, begins -= p->length;
     }
-    value *part = slice_of(s, all, in->axis, at->from - begins, at->to - begins);
-    return at->masked ? hide_early(s, part, in->axis, in->rate, at->from, in->pasts.at[at->past].fill) : part;
+    return slice_of(s, all, in->axis, at->from - begins, at->to - begins);
 }

@@ -127,9 +127,8 @@ static bool same_fill(const constant *a, const constant *b) {
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
     const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
-    at->masked = fill && in->lead < 0;
     int64_t length = in->lead - at->from;
-    if (length <= 0 && !at->masked) return;
+    if (length <= 0 && !(fill && in->lead < 0)) return;
     for (int j = 0; j < in->pasts.n; j++) {
         past *known = &in->pasts.at[j];
         if (fill && known->fill && !same_fill(fill, known->fill)) continue;
@@ -213,34 +212,107 @@ static void plan_windows(streaming *s, plan *p) {
 }
 
 // ---------------------------------------------------------------- recurrent operators
-// Whether n hands states from sample to sample; its outputs are then at the places of its input.
-static bool plan_sequence(streaming *s, plan *p) {
+static bool is_sequence_input(const op_sequence *q, int i) {
+    for (int j = 0; j < q->nin; j++)
+        if (q->in[j] == i) return true;
+    return false;
+}
+
+typedef struct captured {
+    const streaming *s;
+    const node *n;
+} captured;
+
+static void refuse_captured(void *user, value *v) {
+    const captured *c = user;
+    for (int i = 0; i < c->n->nin; i++)
+        if (c->n->in[i] == v) return;
+    if (signal_of(c->s, v) || map_get_number(&c->s->sized, (uint64_t)v->id))
+        refuse(c->s, c->n, "reads the signal, or its length, in its body");
+}
+
+// What a sequence may read of a stream beside its samples: nothing.
+static void check_sequence(const streaming *s, const plan *p, const signal *in) {
     const node *n = p->node;
-    signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
-    if (!in || in->still || !n->op->sequence) return false;
-    bool forward = n->op->sequence(n, &p->sequence);
-    if (in->axis != p->sequence.in_axis) return false;
-    if (!forward) refuse(s, n, "reads the signal backwards, or lengths of sequences");
-    for (int i = 1; i < n->nin; i++)
-        if (signal_of(s, n->in[i])) refuse(s, n, "has weights or states that are signals");
-    for (int j = 0; in->lead < 0 && j < p->sequence.nstates; j++) {
-        const value *first = node_in(n, p->sequence.first[j]);
+    const op_sequence *q = &p->sequence;
+    for (int i = 0; i < n->nin; i++)
+        if (!is_sequence_input(q, i) && signal_of(s, n->in[i]))
+            refuse(s, n, "has weights or states that are signals");
+    for (int j = 0; j < q->nin; j++) {
+        const signal *x = signal_of(s, n->in[q->in[j]]);
+        if (!x || x->still || x->pair || x->axis != q->in_axis[j] || x->rate != in->rate)
+            refuse(s, n, "reads signals of different rates or axes");
+    }
+    for (int j = 0; in->lead < 0 && j < q->nstates; j++) {
+        const value *first = node_in(n, q->first[j]);
         if (first && !first->def && !first->constant)
             refuse(s, n,
                    "takes its first state from the caller, but begins before the first sample, since an "
                    "earlier node reads ahead");
     }
+    node_reads(n, refuse_captured, &(captured){s, n});
+}
+
+// The input of which the fewest samples are known.
+static int latest_input(const streaming *s, const node *n, const op_sequence *q) {
+    int latest = q->in[0];
+    for (int j = 1; j < q->nin; j++) {
+        const signal *x = signal_of(s, n->in[q->in[j]]);
+        if (x && x->lead < signal_of(s, n->in[latest])->lead) latest = q->in[j];
+    }
+    return latest;
+}
+
+// Whether n hands states from sample to sample; its outputs are then at the places of its inputs.
+static bool plan_sequence(streaming *s, plan *p) {
+    const node *n = p->node;
+    op_sequence *q = &p->sequence;
+    if (!n->op->sequence) return false;
+    bool forward = n->op->sequence(n, q);
+    signal *in = q->nin ? signal_of(s, n->in[q->in[0]]) : NULL;
+    if (!in || in->still || in->axis != q->in_axis[0]) return false;
+    if (!forward) refuse(s, n, "reads the signal backwards, or lengths of sequences");
+    int latest = latest_input(s, n, q);
+    in = signal_of(s, n->in[latest]);
+    check_sequence(s, p, in);
     p->carries = true;
-    p->inputs[0] = (span){.used = true, .from = in->lead, .to = in->lead + in->rate, .past = -1};
-    signal out = {.axis = p->sequence.out_axis, .rate = in->rate, .lead = in->lead, .late = in->late};
-    if (n->out[0]) add_signal(s, n->out[0], &out);
-    add_last_states(s, n, in);
-    if (p->sequence.is_running && in->lead < 0) {
-        p->inputs[0].masked = true; // samples before the first one are neutral
-        const constant *neutral = numbers(s, in->elem, -1, p->sequence.neutral, 0);
+    for (int j = 0; j < q->nin; j++) {
+        span *at = &p->inputs[q->in[j]];
+        *at = (span){.used = true, .from = in->lead, .to = in->lead + in->rate, .past = -1};
+        add_past(s, signal_of(s, n->in[q->in[j]]), at, &(window){0});
+    }
+    for (int j = 0; j < q->nout; j++) {
+        signal out = {.axis = q->out_axis[j], .rate = in->rate, .lead = in->lead, .late = in->late};
+        if (n->out[q->out[j]]) add_signal(s, n->out[q->out[j]], &out);
+    }
+    add_last_states(s, p, n->in[latest]);
+    if (q->is_running && in->lead < 0) {
+        // Samples before the first one are neutral.
+        const constant *neutral = numbers(s, in->elem, -1, q->neutral, 0);
         VEC_PUSH(s->arena, &in->pasts, ((past){.fill = neutral}));
         p->inputs[0].past = in->pasts.n - 1;
     }
+    return true;
+}
+
+// Whether n runs along another axis, for each sample alone: the samples are its batch.
+static bool plan_batch(streaming *s, plan *p) {
+    const node *n = p->node;
+    op_sequence q = {0};
+    const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
+    if (!in || in->pair || !n->op->sequence) return false;
+    n->op->sequence(n, &q);
+    if (!q.has_batch || in->axis != q.batch_axis) return false;
+    p->reach = ARENA_ARRAY(s->arena, reach, n->nout + 1);
+    for (int j = 0; j < n->nout; j++) {
+        bool several = false;
+        p->reach[j] = (reach){.axis = n->out[j] ? time_axis(&n->out[j]->type, s->length, &several) : NO_TIME,
+                              .inputs = ARENA_ARRAY(s->arena, window, n->nin + 1)};
+        if (several) refuse(s, n, "has a result with two axes of time");
+        for (int i = 0; i < n->nin; i++)
+            if (signal_of(s, n->in[i])) p->reach[j].inputs[i] = (window){.used = true, .up = 1, .down = 1};
+    }
+    plan_windows(s, p);
     return true;
 }
 
@@ -401,7 +473,7 @@ static void plan_node(streaming *s, node *n) {
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
-    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_last(s, &p)) {
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         if (!p.reach) refuse(s, n, why);
         plan_windows(s, &p);

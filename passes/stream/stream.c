@@ -83,8 +83,8 @@ static void take_outputs(streaming *s, const plan *p) {
         signal *out = signal_of(s, n->out[j]);
         if (!out) continue;
         out->now = n->out[j];
-        if (p->joined) out->now = p->joined;
-        if (out->still || p->joined) continue;
+        if (p->joined && p->joined[j]) out->now = p->joined[j];
+        if (out->still || (p->joined && p->joined[j])) continue;
         if (length_of(out->now, out->axis) < p->start + out->rate)
             diag_defect(s->module->diag, n->loc,
                         "a step of the stream computes %lld samples of '%s', not %lld",
@@ -102,11 +102,19 @@ static void take_moved(streaming *s, const plan *p) {
 }
 
 // ---------------------------------------------------------------- recurrent operators
+// The first sample of a step.
+static int64_t lead_of(const plan *p) { return p->inputs[p->sequence.in[0]].from; }
+
+static void set_joined(streaming *s, plan *p, int out, value *v) {
+    if (!p->joined) p->joined = ARENA_ARRAY(s->arena, value *, p->node->nout + 1);
+    p->joined[out] = v;
+}
+
 // The state's value before the first step: that after the samples which precede it, or the node's own. NULL: zeros.
 static value *first_state(streaming *s, const plan *p, int j) {
     int in = p->sequence.first[j];
     value *own = in < p->node->nin ? p->in[in] : NULL;
-    if (signal_of(s, p->in[0])->lead > 0) {
+    if (lead_of(p) > 0) {
         const constant *c = head_of(s, p, p->sequence.last[j], 0);
         if (!c)
             diag_fatal(s->module->diag, p->node->loc,
@@ -119,9 +127,6 @@ static value *first_state(streaming *s, const plan *p, int j) {
 // Callers who pass the first state and take the last one keep it themselves.
 static bool is_input(const value *v) { return v && !v->def && !v->constant; }
 
-// The number of the first step with samples that count.
-static int64_t first_step(const signal *in) { return in->lead < 0 ? -in->lead / in->rate : 0; }
-
 // A scalar 0, for states of any size.
 static value *zero_like(streaming *s, const value *v) {
     return value_constant(s->graph, NULL, numbers(s, v->type.elem, -1, 0, 0));
@@ -133,45 +138,56 @@ static node *split_sequence(streaming *s, plan *p, int64_t count) {
     node *n = p->node;
     map as = {.arena = s->arena};
     if (!count) return NULL;
-    value *x = n->in[0];
-    int axis = p->sequence.in_axis;
     node *early = node_copy(n, s->graph, &as);
     node_move(early, s->graph, n);
-    s->at = early;
-    node_set_in(early, 0, slice_of(s, x, axis, 0, count));
-    s->at = n;
-    node_set_in(n, 0, slice_of(s, x, axis, count, length_of(x, axis)));
+    for (int j = 0; j < p->sequence.nin; j++) {
+        int i = p->sequence.in[j], axis = p->sequence.in_axis[j];
+        value *x = n->in[i];
+        s->at = early;
+        node_set_in(early, i, slice_of(s, x, axis, 0, count));
+        s->at = n;
+        node_set_in(n, i, slice_of(s, x, axis, count, length_of(x, axis)));
+    }
     infer_node(early), infer_node(n);
     return early;
 }
 
+static void join_outputs(streaming *s, plan *p, const node *early) {
+    const op_sequence *q = &p->sequence;
+    s->at = node_next(p->node);
+    for (int j = 0; early && j < q->nout; j++) {
+        value *y = p->node->out[q->out[j]];
+        if (y && signal_of(s, y))
+            set_joined(s, p, q->out[j], join(s, early->out[q->out[j]], y, q->out_axis[j]));
+    }
+}
+
 static void carry_states(streaming *s, plan *p) {
     node *n = p->node;
-    const signal *in = signal_of(s, p->in[0]);
-    bool late = in->lead < 0;
-    node *early = split_sequence(s, p, late ? -in->lead % in->rate : 0);
+    const span *at = &p->inputs[p->sequence.in[0]];
+    int64_t rate = at->to - at->from, before = at->from < 0 ? -at->from : 0; // samples before the signal
+    node *early = split_sequence(s, p, before % rate);
     for (int j = 0; j < p->sequence.nstates; j++) {
-        int at = p->sequence.first[j], out = p->sequence.last[j];
-        if (is_input(node_in(n, at))) continue;
+        int in = p->sequence.first[j], out = p->sequence.last[j];
+        if (is_input(node_in(n, in))) continue;
         if (!node_out(n, out)) node_output(n, out, NULL), infer_node(n);
         s->at = n;
         value *state =
             state_new(s, arena_printf(s->arena, "%s_%d", n->out[out]->name, j), &n->out[out]->type);
-        value *first = first_state(s, p, j), *before = state;
-        if (late && !first) first = zero_like(s, state);
+        value *first = first_state(s, p, j), *last = state;
+        if (before && !first) first = zero_like(s, state);
         if (early) {
             if (!node_out(early, out)) node_output(early, out, NULL);
-            node_set_in(early, at, state);
+            node_set_in(early, in, state);
             infer_node(early);
-            before = early->out[out];
+            last = early->out[out];
         }
-        node_set_in(n, at, first ? state_or_first(s, before, first, first_step(in)) : before);
+        node_set_in(n, in, first ? state_or_first(s, last, first, before / rate) : last);
         infer_node(n);
         s->at = node_next(n);
         state_next(s, state, n->out[out]);
     }
-    signal *y = n->out[0] ? signal_of(s, n->out[0]) : NULL;
-    if (early && y) p->joined = join(s, early->out[0], n->out[0], y->axis);
+    join_outputs(s, p, early);
 }
 
 // The sum of the samples before the first step.
@@ -181,7 +197,7 @@ static value *last_of_head(streaming *s, const plan *p, int64_t lead) {
         diag_fatal(s->module->diag, p->node->loc,
                    "--stream: the state of this node before the first step is not known");
     value *all = value_constant(s->graph, NULL, (constant *)c);
-    return slice_of(s, all, p->sequence.out_axis, lead - 1, lead);
+    return slice_of(s, all, p->sequence.out_axis[0], lead - 1, lead);
 }
 
 // The sum so far goes before the samples of the step.
@@ -189,7 +205,7 @@ static void carry_running(streaming *s, plan *p) {
     node *n = p->node;
     const op_sequence *q = &p->sequence;
     const signal *x = signal_of(s, p->in[0]);
-    int axis = q->in_axis;
+    int axis = q->in_axis[0];
     s->at = n;
     type t = n->in[0]->type;
     dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);
@@ -206,7 +222,7 @@ static void carry_running(streaming *s, plan *p) {
     s->at = node_next(n);
     state_next(s, state, slice_of(s, n->out[0], axis, x->rate, x->rate + 1));
     int64_t from = q->exclusive ? 0 : 1;
-    p->joined = slice_of(s, n->out[0], axis, from, from + x->rate);
+    set_joined(s, p, 0, slice_of(s, n->out[0], axis, from, from + x->rate));
 }
 
 static void make_constant_pair(streaming *s, value *v) {
@@ -276,7 +292,7 @@ static void step_inputs(streaming *s) {
         const stream_input *in = &s->module->streams.at[j];
         value *v = in->input;
         signal *x = ARENA_NEW(s->arena, signal);
-        *x = (signal){.axis = in->axis, .rate = in->samples, .now = v};
+        *x = (signal){.axis = in->axis, .elem = v->type.elem, .rate = in->samples, .now = v};
         map_put_number(&s->signals, (uint64_t)v->id, x);
     }
 }
@@ -340,6 +356,8 @@ void pass_stream(pass_context *c) {
     step_outputs(&s);
     count_steps(&s);
     report(&s);
+    m->is_step = true;
+    pass_expand(c); // sequences
     pass_dce(c);
     pass_fold(c);
     if (c->opt >= 1) pass_cse(c);

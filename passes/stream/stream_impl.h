@@ -12,7 +12,8 @@
 #include "passes/passes.h"
 #include "passes/stream/reach.h"
 
-// Samples of a value before those of a step. `fill` counts as the value of samples before the first one; NULL: none is read.
+// Samples of a value before those of a step. `fill` counts as the value of samples before the first one, also where these were
+// computed; NULL: none is read.
 typedef struct past {
     const constant *fill;
     int64_t length;
@@ -43,7 +44,6 @@ typedef struct span {
     bool used;
     int64_t from, to;
     int past;
-    bool masked; // samples before the first one were computed, and count as the fill
 } span;
 
 // A small tensor of sizes of the signal, as inference knows it for the whole signal.
@@ -80,7 +80,7 @@ typedef struct plan {
     pair_role *roles; // of inputs with one
     bool sums_keys;
     op_sequence sequence;
-    value *joined; // the samples of output 0 of the step, where they are not those of the node itself
+    value **joined; // by output: its samples of the step, where they are not those of the node itself
 } plan;
 
 typedef struct streaming {
@@ -118,7 +118,8 @@ void add_past(streaming *s, signal *in, span *at, const window *w);
 void accept_delay(streaming *s, int output, int64_t lead, const node *late);
 
 // ends.c
-void add_last_states(streaming *s, const node *n, const signal *in);
+// The last states of a sequence over these samples.
+void add_last_states(streaming *s, const plan *p, const value *samples);
 bool plan_ending(streaming *s, const plan *p); // false: it reads no value at the end
 bool plan_last(streaming *s, plan *p);         // false: it takes more than the last samples
 void plan_ending_output(streaming *s, int i);

@@ -189,6 +189,26 @@ static void scan_expand(node *n) {
     node_delete(n);
 }
 
+// ---- Streams
+static bool scan_sequence(const node *n, op_sequence *s) {
+    int states = n->nin - input_count(n);
+    bool forward = true;
+    *s = (op_sequence){.nstates = states};
+    if (n->nin > SEQUENCE_MOST || n->nout > SEQUENCE_MOST) return false;
+    for (int i = 0; i < states; i++) s->first[i] = s->last[i] = i;
+    for (int i = states; i < n->nin; i++) {
+        s->in[s->nin] = i, s->in_axis[s->nin++] = scan_axis(n, states, i - states);
+        forward &= !flag(n, "scan_input_directions", i - states);
+    }
+    for (int i = states; i < n->nout; i++) {
+        if (!n->out[i]) continue;
+        s->out[s->nout] = i;
+        s->out_axis[s->nout++] = infer_axis(n, flag(n, "scan_output_axes", i - states), n->out[i]->type.rank);
+        forward &= !flag(n, "scan_output_directions", i - states);
+    }
+    return forward;
+}
+
 // ---- Scan-8 scans the items of a batch one by one: an outer scan over axis 0 of all inputs, whose body is
 // the scan of one item.
 // With sequence lengths, the scan of an item is given the first `length` elements, and its scan outputs are
@@ -236,4 +256,5 @@ static void scan_upgrade_9(node *n) {
     n->nin = all;
 }
 
-OPERATOR(Scan, .upgrades = {{9, scan_upgrade_9}}, .infer = scan_infer, .expand = scan_expand);
+OPERATOR(Scan, .upgrades = {{9, scan_upgrade_9}}, .infer = scan_infer, .expand = scan_expand,
+         .sequence = scan_sequence);

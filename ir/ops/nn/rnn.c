@@ -193,11 +193,15 @@ static void rnn_infer(node *n) {
 
 static bool rnn_sequence(const node *n, op_sequence *s) {
     bool batch_first = node_flag(n, "layout", 0);
-    *s = (op_sequence){.in_axis = batch_first,
-                       .out_axis = batch_first,
+    *s = (op_sequence){.nin = 1,
+                       .in_axis = {batch_first},
+                       .nout = 1,
+                       .out_axis = {batch_first},
                        .nstates = gates_of(n) == 4 ? 2 : 1,
                        .first = {IN_H, IN_C},
-                       .last = {OUT_H, OUT_C}};
+                       .last = {OUT_H, OUT_C},
+                       .has_batch = true,
+                       .batch_axis = !batch_first};
     return direction_of(n) == FORWARD && !node_in(n, IN_LENGTHS);
 }
 

@@ -39,12 +39,14 @@ static void lower_cumulative(lowering *l, node *n, reduce_op neutral, expr_op op
 static bool cumulative_sequence(const node *n, op_sequence *s, double neutral) {
     int count;
     dim **axis = infer_contents(n, 1, &count);
-    *s = (op_sequence){.in_axis = -1};
+    *s = (op_sequence){0};
     if (!axis || !dim_is_const(axis[0])) return false;
     int64_t at = dim_value(axis[0]);
     int along = (int)(at < 0 ? at + n->in[0]->type.rank : at);
-    *s = (op_sequence){.in_axis = along,
-                       .out_axis = along,
+    *s = (op_sequence){.nin = 1,
+                       .in_axis = {along},
+                       .nout = 1,
+                       .out_axis = {along},
                        .is_running = true,
                        .neutral = neutral,
                        .exclusive = node_int(n, "exclusive", 0)};
