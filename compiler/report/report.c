@@ -114,7 +114,7 @@ static const char *axes_text(arena *a, const kernel *k) {
     for (int i = 0; i < k->axes.n; i++) {
         const axis *x = &k->axes.at[i];
         const char *mark = x->kind == AXIS_REDUCE ? "+" : x->kind == AXIS_SCAN ? ">" : "";
-        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_text(a, x->extent));
+        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_brief(a, x->extent));
     }
     return text_str(&t);
 }
@@ -141,8 +141,8 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
 }
 
 static const char *macs_text(arena *a, const dim *macs) {
-    if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
-    return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
+    if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_brief(a, macs)) : "";
+    return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_brief(a, macs));
 }
 
 static void add_kernels(text *t, const report_part *part) {
@@ -160,7 +160,7 @@ static void add_kernels(text *t, const report_part *part) {
 }
 
 static const char *dim_bytes_text(arena *a, const dim *d) {
-    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_text(a, d));
+    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_brief(a, d));
 }
 
 static const char *place_name(const allocation *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
@@ -189,7 +189,9 @@ static void add_memory(text *t, const report_part *part) {
     const memory_plan *plan = part->plan;
     if (part->pools.n) add_pools(t, part);
     else text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
-    if (plan->allocations.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
+    const char *sum = dim_text(a, plan->sum);
+    if (plan->allocations.n && strlen(sum) <= DIM_SHORT)
+        text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
     memory_uses peaks = memory_peaks(a, part->program, plan);
     if (peaks.n && peaks.at[0].kernel) {
@@ -201,7 +203,7 @@ static void add_memory(text *t, const report_part *part) {
     if (plan->allocations.n) text_add(t, "        offset       bytes    steps  holds\n");
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
-        text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
+        text_printf(t, "  %12s %11s %4d-%-4d ", dim_brief(a, m->offset), dim_brief(a, m->size), m->first,
                     m->last);
         text_add_short(t, place_name(m));
         text_add(t, m->buffer ? "" : " (scratch)");
