@@ -145,7 +145,12 @@ static const char *macs_text(arena *a, const dim *macs) {
     return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_brief(a, macs));
 }
 
-static void add_kernels(text *t, const report_part *part) {
+const char *time_text(arena *a, double seconds) {
+    if (seconds < 1e-3) return arena_printf(a, "%.2f us", 1e6 * seconds);
+    return seconds < 1 ? arena_printf(a, "%.3f ms", 1e3 * seconds) : arena_printf(a, "%.3f s", seconds);
+}
+
+static void add_kernels(text *t, const report_part *part, kernel_times *times) {
     const program *g = part->program;
     dim *all = dim_const(g->dims, 0);
     for (int i = 0; i < g->kernels.n; i++) all = dim_add(all, kernel_cost_of(g->kernels.at[i]).macs);
@@ -154,7 +159,9 @@ static void add_kernels(text *t, const report_part *part) {
         const kernel *k = g->kernels.at[i];
         text_printf(t, "  %4d ", part->first_kernel + i);
         text_add_short(t, k->name);
-        text_printf(t, "  [%s]%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
+        text_printf(t, "  [%s]%s", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs));
+        double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
+        text_printf(t, "%s%s\n", seconds >= 0 ? ", " : "", seconds >= 0 ? time_text(t->arena, seconds) : "");
         report_gpu_text(t, part, g->kernels.at[i]);
     }
 }
@@ -256,10 +263,11 @@ const char *report_text(pipeline *p) {
                 f.parameters == 1 ? "" : "s", bytes_text(p->arena, f.parameter_bytes));
     report_part *parts;
     int n = report_parts(p, &parts);
+    kernel_times *times = p->options->times ? kernel_times_read(p, p->options->times) : NULL;
     for (int i = 0; i < n; i++) {
         if (parts[i].label)
             text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
-        add_kernels(&t, &parts[i]);
+        add_kernels(&t, &parts[i], times);
         add_patches(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, &parts[i]);
     }
