@@ -124,7 +124,7 @@ void text_add_safe(text *t, const char *s, size_t most) {
 
 const char *safe_text(arena *a, const char *s) {
     text t = {.arena = a};
-    text_add_safe(&t, s, (size_t)-1);
+    text_add_safe(&t, s, SIZE_MAX);
     return text_str(&t);
 }
 
@@ -173,8 +173,8 @@ const char *nearest_word(arena *a, const char *s, const char *const *words, int 
         int k = distance(a, s, words[i]);
         if (k < least || (k == least && !best)) best = words[i], least = k;
     }
-    // What is left out at the end counts less.
-    size_t given = strlen(s), shortest = (size_t)-1;
+    // A word that only lacks its end goes before one that is misspelt.
+    size_t given = strlen(s), shortest = SIZE_MAX;
     for (int i = 0; i < n && given >= 3; i++) {
         if (strncmp(s, words[i], given) != 0 || strlen(words[i]) >= shortest) continue;
         best = words[i], shortest = strlen(best);

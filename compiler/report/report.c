@@ -141,7 +141,7 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
 }
 
 static const char *macs_text(arena *a, const dim *macs) {
-    if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_brief(a, macs)) : "";
+    if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
     return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_brief(a, macs));
 }
 
