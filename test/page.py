@@ -247,6 +247,17 @@ def check_groups(page, folder):
     check(len(groups) >= 11 and len(set(groups)) == 1 and groups[0].split()[-1] == "Add", "equal blocks are groups that end at the skip edge", groups)
 
 
+def check_long_sizes(page, folder):
+    """Of long sizes, what they depend on; the whole text is a tooltip."""
+    report = make_page(folder, os.path.join(ROOT, "test", "cli", "long_sizes.onnxtxt"), ["--threads=1"], "long.html")
+    check_looks(page, folder, "long.html")
+    bytes_text = report["memory"]["workspace_bytes"]
+    title = page.js("[id('memory-title').textContent, id('memory-title').title]")
+    check(title == ["Workspace: f(N)", bytes_text], "long sizes of the workspace", title)
+    cells = page.js("[...document.querySelectorAll('#places td.symbolic')].map(c => [c.textContent, c.title])")
+    check(["f(N)", report["memory"]["places"][-1]["offset"]] in cells, "long offsets", cells)
+
+
 def check_nested(page, folder):
     make_page(folder, "nested.onnx", [], "nested.html")
     check_looks(page, folder, "nested.html")
@@ -356,7 +367,7 @@ def main():
         repeated_model(folder)
         nested_model(folder)
         tangled_model(folder, 1500)
-        for test in (check_hostile, check_loop, check_groups, check_nested, check_tangled, check_moving, check_gpu):
+        for test in (check_hostile, check_loop, check_groups, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")

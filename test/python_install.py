@@ -70,6 +70,7 @@ class Folder(unittest.TestCase):
         env = {**CLEAN, "PATH": f"{bin_folder}:{path}"}
         self.assertEqual(run(os.path.join(bin_folder, "python"), "-c", PROGRAM, cwd=self.folder, env=env), PRINTED)
         self.assertIn(f"onnxc {VERSION}", run(os.path.join(bin_folder, "onnxc"), "--version", env=env))
+        self.assertIn(f"onnxc {VERSION}", run(os.path.join(bin_folder, "python"), "-m", "onnxc", "--version", env=env))
         run(os.path.join(bin_folder, "onnxc"), "mlp.onnx", "-o", "a.a", cwd=self.folder, env=env)
         self.assertIn("cannot read 'none.onnx'", run(os.path.join(bin_folder, "onnxc"), "none.onnx", "-o", "a.o", env=env, check=False))
 

@@ -4,6 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 tools/install.sh test
+case " $* " in *" wheel "* | *" packages "*) tools/install.sh packages ;; esac
 make -s -j "$(nproc)"
 venv=build/venv
 if ! cmp -s test/requirements.txt $venv/installed; then

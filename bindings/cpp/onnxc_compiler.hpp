@@ -91,7 +91,6 @@ public:
 private:
     void add(const onnxc_message &m) {
         if (m.severity == ONNXC_ERROR && m.full) errors_ += (errors_.empty() ? "" : "\n") + std::string(m.full);
-        if (m.severity == ONNXC_ERROR && m.hint) errors_ += "\nhint: " + std::string(m.hint);
         if (job_.on_message) job_.on_message(m);
     }
     const job &job_;

@@ -24,11 +24,17 @@ static const char *comment_text(arena *a, const char *s) {
     return c;
 }
 
-static const char *shape_text(header *h, const buffer *b) {
+// The type of a tensor; a member of the struct stands for a size whose text is long.
+static const char *shape_text(header *h, const io_tensor *tensor) {
+    const buffer *b = tensor->buffer;
     if (b->holds) return comment_text(h->arena, type_text(h->arena, b->holds));
     text t = {.arena = h->arena};
     text_printf(&t, "%s[", dtype_name(b->dtype));
-    for (int j = 0; j < b->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", dim_text(h->arena, b->dims[j]));
+    for (int j = 0; j < b->rank; j++) {
+        const char *size = dim_text(h->arena, b->dims[j]);
+        if (tensor->dims[j] && strlen(size) > DIM_SHORT) size = tensor->dims[j];
+        text_printf(&t, "%s%s", j ? ", " : "", size);
+    }
     text_add(&t, "]");
     return comment_text(h->arena, text_str(&t));
 }
@@ -151,7 +157,7 @@ static void dim_members(header *h, const io_tensor *t, bool output) {
     for (int j = 0; j < t->buffer->rank; j++) {
         if (!t->dims[j]) continue;
         text_printf(&h->t, "    int64_t %s; // %s%s\n", t->dims[j], output ? "set by the run: " : "",
-                    comment_text(h->arena, dim_text(h->arena, t->buffer->dims[j])));
+                    comment_text(h->arena, dim_brief(h->arena, t->buffer->dims[j])));
     }
     if (t->capacity)
         text_printf(&h->t, "    int64_t %s; // capacity of %s, in elements\n", t->capacity, t->name);
@@ -160,8 +166,8 @@ static void dim_members(header *h, const io_tensor *t, bool output) {
 static void pointer_member(header *h, const io_tensor *t, bool output) {
     const value *v = t->buffer->value;
     text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output || t->state ? "" : "const ",
-                interface_ctype(t->buffer), t->name, comment_text(h->arena, t->original),
-                shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
+                interface_ctype(t->buffer), t->name, comment_text(h->arena, t->original), shape_text(h, t),
+                dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
     if (!output && t->state)
         text_printf(&h->t, ". State: the run replaces it by '%s'",
                     comment_text(h->arena, h->io->out[t->state - 1].original));

@@ -173,6 +173,12 @@ const char *nearest_word(arena *a, const char *s, const char *const *words, int 
         int k = distance(a, s, words[i]);
         if (k < least || (k == least && !best)) best = words[i], least = k;
     }
+    // A word that only lacks its end goes before one that is misspelt.
+    size_t given = strlen(s), shortest = SIZE_MAX;
+    for (int i = 0; i < n && given >= 3; i++) {
+        if (strncmp(s, words[i], given) != 0 || strlen(words[i]) >= shortest) continue;
+        best = words[i], shortest = strlen(best);
+    }
     return best;
 }
 

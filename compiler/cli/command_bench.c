@@ -155,11 +155,6 @@ static double quantile(const contestant *c, double q) {
     return c->seconds.at[(int)(q * (c->seconds.n - 1) + 0.5)];
 }
 
-static const char *time_text(arena *a, double seconds) {
-    if (seconds < 1e-3) return arena_printf(a, "%.2f us", 1e6 * seconds);
-    return seconds < 1 ? arena_printf(a, "%.3f ms", 1e3 * seconds) : arena_printf(a, "%.3f s", seconds);
-}
-
 static void report(session *s, contestants *all) {
     arena *a = s->arena;
     printf("%10s %12s %12s %12s %12s %12s %7s\n", "runs", "min", "median", "p90", "p99", "per second",

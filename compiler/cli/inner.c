@@ -43,6 +43,10 @@ static const char *inner_name(inner *x, const char *said, const char **file) {
     return found;
 }
 
+static void hint_stats(inner *x) {
+    diag_hint(&x->session->diag, "'onnxc run --stats' lists the values of the model");
+}
+
 static void hint_near(inner *x, const char *said) {
     string_list names = {0};
     const map *known = &x->probes->by_name;
@@ -50,7 +54,7 @@ static void hint_near(inner *x, const char *said) {
     const char *name = arena_strndup(x->session->arena, said, strcspn(said, "=")),
                *near = nearest_word(x->session->arena, name, names.at, names.n);
     if (near) diag_hint(&x->session->diag, "did you mean '%s'?", near);
-    else diag_hint(&x->session->diag, "'onnxc run --stats' lists the values of the model");
+    else hint_stats(x);
 }
 
 static void refuse_runner(session *s, const char *what) {
@@ -266,8 +270,17 @@ void inner_inputs(inner *x, const runnable *r, const tensor *in) {
     x->model = r, x->in = in;
 }
 
+static void check_values(inner *x) {
+    for (int i = 0; i < x->values.n; i++)
+        if (x->values.at[i]->shown) return;
+    hint_stats(x);
+    diag_fatal(&x->session->diag, NULL, "--values %s: no value or node of the model matches",
+               x->options->values);
+}
+
 void inner_end(inner *x) {
     if (!x || !x->begun) return;
+    if (x->options->values) check_values(x);
     if (x->options->dump) end_dump(x);
     if (x->options->stats) inner_show_stats(x);
     if (x->options->values) regfree(&x->regex);

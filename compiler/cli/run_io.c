@@ -20,9 +20,8 @@ static int find_port(session *s, const char *option, const char *v, const port *
     if (best < 0) {
         text t = {.arena = s->arena};
         for (int j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
-        const char *equals = strchr(v, '=');
-        if (!equals) diag_hint(&s->diag, "the form is NAME=FILE");
-        else diag_hint(&s->diag, "the model has %s", text_str(&t));
+        if (!strchr(v, '=')) diag_fatal(&s->diag, NULL, "%s %s: not of the form NAME=FILE", option, v);
+        diag_hint(&s->diag, "the model has %s", text_str(&t));
         diag_fatal(&s->diag, NULL, "%s %s: no such name", option, v);
     }
     *rest = v + length + 1;
@@ -53,7 +52,7 @@ void expect_inputs(session *s, const io_options *o) {
 
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill) {
     tensor *in = ARENA_ARRAY(s->arena, tensor, r->nin + 1);
-    bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
+    bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1), *named = ARENA_ARRAY(s->arena, bool, r->nin + 1);
     for (int j = 0; o->input_dir && j < r->nin; j++) {
         if (r->in[j].begins_zero) continue; // not an input of the model
         int number = j < s->files.number.n ? s->files.number.at[j] : j;
@@ -64,8 +63,11 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     for (int i = 0; i < o->inputs.n; i++) {
         const char *from;
         int j = find_port(s, "--input", o->inputs.at[i], r->in, r->nin, &from);
+        if (named[j])
+            diag_fatal(&s->diag, NULL, "--input %s: '%s' has a value already", o->inputs.at[i],
+                       r->in[j].name);
         in[j] = named_input(s, o, &r->in[j], from);
-        given[j] = true;
+        given[j] = named[j] = true;
     }
     for (int j = 0; j < r->nin; j++) {
         if (given[j]) continue;

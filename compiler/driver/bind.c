@@ -68,10 +68,23 @@ static void unknown_name(const binder *b, const char *what, const char *name, co
     diag_error(b->diag, NULL, "%s: the model has no name '%s'", what, name);
 }
 
+static void unknown_symbol(const binder *b, const char *name, const map *symbols) {
+    const graph *g = b->module->main;
+    const value *first = g->inputs.n ? g->inputs.at[0] : NULL;
+    if (!symbols->n && first && first->type.rank > 0) {
+        text t = {.arena = b->arena};
+        for (int i = 1; i < first->type.rank; i++)
+            text_printf(&t, "x%s", dim_text(b->arena, first->type.dims[i]));
+        diag_hint(b->diag, "all sizes of its inputs are fixed; --shape %s=%s%s names one", first->name, name,
+                  text_str(&t));
+    }
+    unknown_name(b, "--dim", name, symbols);
+}
+
 // Binds the symbol to one size, or bounds it by the range of all sizes given.
 static void bind_dim(binder *b, const map *symbols, const size_list *list, const size_range *r) {
     dim *symbol = map_get(symbols, list->name);
-    if (!symbol) unknown_name(b, "--dim", list->name, symbols);
+    if (!symbol) unknown_symbol(b, list->name, symbols);
     else if (r->fixed) map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, r->lo));
     else dim_bound(symbol, r->lo, r->hi, 1);
 }

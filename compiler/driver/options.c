@@ -440,7 +440,7 @@ static void check_precision(diag *d, const options *o) {
     precision p = options_precision(o);
     missing_if(d, p == PRECISION_INT8 && options_for_gpu(o), "--precision=int8 with --device=cuda");
     if (p == PRECISION_OWN || options_for_gpu(o)) return;
-    missing_if(d, p == PRECISION_TF32, "--precision=tf32 without --device=cuda");
+    if (p == PRECISION_TF32) diag_missing(d, NULL, "--precision=tf32 needs --device=cuda");
     missing_if(d, p != PRECISION_TF32 && f && f->text_target, "--precision=bf16, f16 or int8 with --emit=c");
 }
 

@@ -16,7 +16,7 @@ static bool parse_range(arena *a, const char *s, size_range *r) {
         return ok;
     }
     bool ok = colon == s || parse_int64(arena_strndup(a, s, (size_t)(colon - s)), 0, &r->lo);
-    return ok && (!colon[1] || parse_int64(colon + 1, 0, &r->hi)) && r->lo <= r->hi;
+    return ok && (!colon[1] || parse_int64(colon + 1, 0, &r->hi));
 }
 
 static bool is_listed(const size_list *l, const size_range *r) {
@@ -49,6 +49,11 @@ bool size_list_parse(arena *a, diag *d, const char *said, size_list *list) {
         if (!parse_range(a, s, &all[j])) {
             if (range) diag_error(d, NULL, "--dim %s: '%s' is not of the form MIN:MAX", said, s);
             else diag_error(d, NULL, "--dim %s: '%s' is not a size", said, s);
+            return false;
+        }
+        if (all[j].lo > all[j].hi) {
+            diag_error(d, NULL, "--dim %s: the range '%s' is empty, %lld is more than %lld", said, s,
+                       (long long)all[j].lo, (long long)all[j].hi);
             return false;
         }
         if (all[j].lo < list->hull.lo) list->hull.lo = all[j].lo;

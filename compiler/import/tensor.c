@@ -124,8 +124,10 @@ static void use_external(importer *im, const loc *at, const Onnx__TensorProto *t
     const char *location = entry(t, "location");
     if (!location) fail(im, at, t, "its external data has no location");
     if (c->elem == DT_STRING) fail(im, at, t, "strings cannot be external data");
-    if (!im->folders[0] && !im->folders[1] && !im->folders[2])
+    if (!im->folders[0] && !im->folders[1] && !im->folders[2]) {
+        diag_hint(im->diag, "--external-data-dir DIR names the folder of '%s'", location);
         fail(im, at, t, "external data '%s', but the model is not in a folder", location);
+    }
     const mapped *m = external_file(im, at, location);
     uint64_t needed = (uint64_t)dtype_raw_size(c->elem, c->count);
     uint64_t offset = entry_number(im, at, t, "offset", 0),

@@ -152,6 +152,12 @@ static void link_lib(pipeline *p, const char *path) {
     link_archive(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 static void link_so(pipeline *p, const char *path) {
+    if (p->target->freestanding && !p->options->freestanding) { // a bare machine
+        diag_hint(p->diag,
+                  "link an object (-o NAME.o) or an archive (-o NAME.a) with a program for the target");
+        diag_fatal(p->diag, NULL, "--emit=shared: %s has no operating system that loads shared libraries",
+                   p->target->triple);
+    }
     link_options o = linking(p);
     link_shared(p->arena, p->diag, p->code, p->loops, &o, path);
 }

@@ -117,7 +117,7 @@ static const char *axes_text(arena *a, const kernel *k) {
     for (int i = 0; i < k->axes.n; i++) {
         const axis *x = &k->axes.at[i];
         const char *mark = x->kind == AXIS_REDUCE ? "+" : x->kind == AXIS_SCAN ? ">" : "";
-        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_text(a, x->extent));
+        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_brief(a, x->extent));
     }
     return text_str(&t);
 }
@@ -145,7 +145,7 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
 
 static const char *macs_text(arena *a, const dim *macs) {
     if (dim_is_const(macs)) return dim_value(macs) ? arena_printf(a, ", %s MACs", dim_text(a, macs)) : "";
-    return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_text(a, macs));
+    return macs->kind == DIM_OVERFLOW ? "" : arena_printf(a, ", %s MACs", dim_brief(a, macs));
 }
 
 // Estimates of the part's build; "": there are none.
@@ -158,7 +158,12 @@ static code_cost cost_of_kernel(const report_part *part, int number) {
     return part->build ? build_kernel_cost(part->build, number) : (code_cost){0};
 }
 
-static void add_kernels(text *t, const report_part *part) {
+const char *time_text(arena *a, double seconds) {
+    if (seconds < 1e-3) return arena_printf(a, "%.2f us", 1e6 * seconds);
+    return seconds < 1 ? arena_printf(a, "%.3f ms", 1e3 * seconds) : arena_printf(a, "%.3f s", seconds);
+}
+
+static void add_kernels(text *t, const report_part *part, kernel_times *times) {
     const program *g = part->program;
     const build *b = part->build;
     dim *all = dim_const(g->dims, 0);
@@ -170,14 +175,16 @@ static void add_kernels(text *t, const report_part *part) {
         int number = part->first_kernel + i;
         text_printf(t, "  %4d ", number);
         text_add_short(t, k->name);
-        text_printf(t, "  [%s]%s%s\n", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs),
+        text_printf(t, "  [%s]%s%s", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs),
                     cycles_text(t->arena, part, cost_of_kernel(part, number)));
+        double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
+        text_printf(t, "%s%s\n", seconds >= 0 ? ", " : "", seconds >= 0 ? time_text(t->arena, seconds) : "");
         report_gpu_text(t, part, g->kernels.at[i]);
     }
 }
 
 static const char *dim_bytes_text(arena *a, const dim *d) {
-    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_text(a, d));
+    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_brief(a, d));
 }
 
 static const char *place_name(const allocation *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
@@ -206,7 +213,9 @@ static void add_memory(text *t, const report_part *part) {
     const memory_plan *plan = part->plan;
     if (part->pools.n) add_pools(t, part);
     else text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
-    if (plan->allocations.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
+    const char *sum = dim_text(a, plan->sum);
+    if (plan->allocations.n && strlen(sum) <= DIM_SHORT)
+        text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
     memory_uses peaks = memory_peaks(a, part->program, plan);
     if (peaks.n && peaks.at[0].kernel) {
@@ -218,7 +227,7 @@ static void add_memory(text *t, const report_part *part) {
     if (plan->allocations.n) text_add(t, "        offset       bytes    steps  holds\n");
     for (int i = 0; i < plan->allocations.n; i++) {
         const allocation *m = &plan->allocations.at[i];
-        text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
+        text_printf(t, "  %12s %11s %4d-%-4d ", dim_brief(a, m->offset), dim_brief(a, m->size), m->first,
                     m->last);
         text_add_short(t, place_name(m));
         text_add(t, m->buffer ? "" : " (scratch)");
@@ -271,10 +280,11 @@ const char *report_text(pipeline *p) {
                 f.parameters == 1 ? "" : "s", bytes_text(p->arena, f.parameter_bytes));
     report_part *parts;
     int n = report_parts(p, &parts);
+    kernel_times *times = p->options->times ? kernel_times_read(p, p->options->times) : NULL;
     for (int i = 0; i < n; i++) {
         if (parts[i].label)
             text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
-        add_kernels(&t, &parts[i]);
+        add_kernels(&t, &parts[i], times);
         add_patches(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, &parts[i]);
     }

@@ -50,6 +50,7 @@ const char *report_page_data(pipeline *p);
 
 // Measured kernel times, written by "onnxc bench --save-times". Kernels are matched by name, equal names in
 // order.
+const char *time_text(arena *a, double seconds); // "9.50 us"
 typedef struct kernel_times kernel_times;
 kernel_times *kernel_times_read(pipeline *p, const char *path);                     // leaves through the diag
 double kernel_times_take(kernel_times *t, const char *version, const char *kernel); // -1: not measured

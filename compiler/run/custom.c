@@ -4,8 +4,16 @@
 #include "ir/kernel/program.h"
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/stat.h>
 
-onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol, bool global) {
+// dlopen searches only the system's folders for a name without a slash; a file of that name goes before.
+static void *open_library(arena *a, const char *path, int how) {
+    struct stat st;
+    bool here = !strchr(path, '/') && stat(path, &st) == 0;
+    return dlopen(here ? arena_printf(a, "./%s", path) : path, how);
+}
+
+onnxc_custom_function *custom_find(arena *a, diag *d, const options *o, const char *symbol, bool global) {
     onnxc_custom_function *f;
     const char *path = o->custom_lib;
     if (strcmp(symbol, PROBE_SYMBOL) == 0 && global)
@@ -16,7 +24,7 @@ onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol
     if (!path)
         diag_fatal(d, NULL, "--custom-lib=FILE must give the shared library that has the function '%s'",
                    symbol);
-    void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+    void *library = open_library(a, path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     if (!library) diag_fatal(d, NULL, "--custom-lib: %s", dlerror());
     *(void **)&f = dlsym(library, symbol);
     if (!f) diag_fatal(d, NULL, "--custom-lib=%s: the library has no function '%s'", path, symbol);

@@ -6,7 +6,7 @@
 
 // Its library stays open; global: libraries opened later find its functions by name. One that cannot be opened, or
 // lacks the function, is an error.
-onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol, bool global);
+onnxc_custom_function *custom_find(arena *a, diag *d, const options *o, const char *symbol, bool global);
 // The symbols of the functions that the program calls, each once.
 string_list custom_symbols(arena *a, const program *p);
 #endif

@@ -85,7 +85,7 @@ static void find_all_custom(interpretation *i) {
     string_list symbols = custom_symbols(a, i->p->program);
     i->custom.arena = a;
     for (int j = 0; j < symbols.n; j++) {
-        onnxc_custom_function *f = custom_find(i->p->diag, i->p->options, symbols.at[j], false);
+        onnxc_custom_function *f = custom_find(i->p->arena, i->p->diag, i->p->options, symbols.at[j], false);
         map_put(&i->custom, symbols.at[j], *(void **)&f);
     }
 }

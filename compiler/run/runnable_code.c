@@ -331,8 +331,8 @@ runnable *loaded_model(pipeline *p) {
                                  (const void *)library_find(library_name(j))};
     names[n++] = (load_name){"onnxc_lib_custom", (const void *)onnxc_lib_custom};
     for (int j = 0; j < custom.n; j++)
-        names[n++] =
-            (load_name){custom.at[j], (const void *)custom_find(p->diag, p->options, custom.at[j], false)};
+        names[n++] = (load_name){
+            custom.at[j], (const void *)custom_find(p->arena, p->diag, p->options, custom.at[j], false)};
     if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
         diag_fatal(p->diag, NULL, "--hook: compiled code that onnxc runs itself cannot call '%s'",
@@ -422,7 +422,7 @@ runnable *text_model(pipeline *p) {
     arena *a = p->arena;
     if (options_cblas(p->options)) needed_blas(p);
     string_list custom = custom_symbols(a, p->program);
-    for (int j = 0; j < custom.n; j++) custom_find(p->diag, p->options, custom.at[j], true);
+    for (int j = 0; j < custom.n; j++) custom_find(p->arena, p->diag, p->options, custom.at[j], true);
     const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
                *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);

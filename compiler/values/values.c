@@ -241,7 +241,8 @@ static void parse_range(diag *d, const port *p, const char *range, double *lo, d
         *hi = (double)dtype_int_max(p->dtype);
     if (!*range) return;
     if (!number_range(range, lo, hi))
-        diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI", p->name, range);
+        diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI with LO <= HI", p->name,
+                   range);
 }
 
 tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range,

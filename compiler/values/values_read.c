@@ -51,6 +51,12 @@ static bool csv_store(const char *s, const tensor *t, int64_t i) {
     return end == s + number_word_size(s);
 }
 
+static int line_of(const char *all, const char *at) {
+    int line = 1;
+    for (const char *s = all; s < at; s++) line += *s == '\n';
+    return line;
+}
+
 static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
     if (p->dtype == DT_STRING || dtype_class_of(p->dtype) == DC_COMPLEX)
         diag_fatal(d, NULL, "'%s': input '%s' is %s, which cannot be read from text", path, p->name,
@@ -69,7 +75,8 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
         if (csv_store(s, &t, i++)) continue;
         text shown = {.arena = a};
         text_add_safe(&shown, arena_strndup(a, s, number_word_size(s)), SHOWN);
-        diag_fatal(d, NULL, "'%s': '%s' is not a valid %s", path, text_str(&shown), dtype_name(p->dtype));
+        diag_fatal(d, NULL, "'%s', line %d: '%s' is not a valid %s", path, line_of(all, s), text_str(&shown),
+                   dtype_name(p->dtype));
     }
     return t;
 }

@@ -124,5 +124,8 @@ dim *dim_simplify(dim *d);
 // ?name, names that are not identifiers in quotes. Parts of very large dims are named first: "let $0 = max(N,
 // 4); $1 = floordiv($0, 2) in $0*$1".
 const char *dim_text(arena *a, const dim *d);
+// The same for readers: of a text of more than DIM_SHORT characters only what it depends on, "f(N, H)".
+enum { DIM_SHORT = 60 };
+const char *dim_brief(arena *a, const dim *d);
 dim *dim_parse(dims *t, const char *s);
 #endif

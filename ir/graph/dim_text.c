@@ -179,6 +179,15 @@ const char *dim_text(arena *a, const dim *d) {
     return result;
 }
 
+const char *dim_brief(arena *a, const dim *d) {
+    const char *whole = dim_text(a, d);
+    if (strlen(whole) <= DIM_SHORT) return whole;
+    text t = {.arena = a};
+    atom_list atoms = dim_atoms(a, d);
+    for (int i = 0; i < atoms.n; i++) text_printf(&t, "%s%s", i ? ", " : "f(", dim_text(a, atoms.at[i]));
+    return atoms.n ? arena_printf(a, "%s)", text_str(&t)) : whole;
+}
+
 // ---- Parsing.
 
 typedef struct parser {

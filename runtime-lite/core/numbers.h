@@ -33,7 +33,7 @@ static inline uint64_t number_random_begin(uint64_t seed, const char *name) {
     return h;
 }
 
-/* LO..HI of "random:LO..HI"; 0: another text. */
+/* LO..HI of "random:LO..HI", LO <= HI; 0: another text. */
 static inline int number_range(const char *s, double *lo, double *hi) {
     char first[64] = "", *end;
     const char *dots = strstr(s, "..");

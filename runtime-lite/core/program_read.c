@@ -341,7 +341,7 @@ int program_random(program *p, uint32_t i, const char *range) {
     int real = e->class == DC_FLOAT || e->class == DC_COMPLEX;
     double lo = real ? -1 : 0, hi = real ? 1 : e->class == DC_BOOL ? 1 : 9;
     if (*range && !number_range(range, &lo, &hi))
-        return program_complain(range, "not of the form random:LO..HI");
+        return program_complain(range, "not of the form random:LO..HI with LO <= HI");
     if (e->class == DC_FLOAT && e->bits < 32 && !e->format.special)
         return program_complain(program_name(p, i), "its elements cannot be random");
     known_dims(p, t);

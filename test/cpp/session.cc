@@ -79,6 +79,8 @@ static int compiles() {
     onnxc::job wrong = onnxc::job::of_file("nowhere.onnx");
     wrong.on_message = [&](const onnxc_message &m) { messages += m.severity == ONNXC_ERROR; };
     auto failed = onnxc::load(wrong);
+    auto hinted = onnxc::compile(onnxc::job::of_file("mlp.onnx", {"--target=pdp11", "-o", "no.o"}));
+    CHECK(hinted.error().message.find("hint:") == hinted.error().message.rfind("hint:"));
     CHECK(!failed && failed.error().status == ONNXC_WRONG_MODEL && messages == 1);
     CHECK(failed.error().message.find("nowhere.onnx") != std::string::npos);
     onnxc::job stopped = onnxc::job::of_file("mlp.onnx");

@@ -21,6 +21,7 @@ $(STATIC)/glibc.o: tools/dist/glibc.c
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Wno-deprecated-declarations -fPIC -c -o $@ $<
 $(STATIC)/lld.o: tools/dist/lld.cpp
 	@mkdir -p $(@D)
+	@test -f $(shell $(LLVM_CONFIG) --includedir)/lld/Common/Driver.h || { echo "LLD's headers are missing: tools/install.sh packages" >&2; exit 1; }
 	$(CXX) -std=c++17 -O2 -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -I$(shell $(LLVM_CONFIG) --includedir) -c -o $@ $<
 $(STATIC)/main.o: compiler/cli/main.c | $(CLI_O)
 	@mkdir -p $(@D)

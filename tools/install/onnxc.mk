@@ -2,6 +2,7 @@
 #
 #     include PREFIX/share/onnxc/onnxc.mk
 #     app: main.o mnist.o $(ONNXC_RUNTIME)
+#     main.o: mnist.h
 #
 # `%.o: %.onnx` compiles mnist.onnx to mnist.o and mnist.h for the machine that $(CC) compiles for, with the machine
 # flags (-mcpu=..., -mfpu=...) of CFLAGS and CPPFLAGS.

@@ -37,6 +37,8 @@ static const char *schema_name(arena *a, const char *camel) {
 static wire_field *find_field(reader *r, wire_kind *kind, const char *name) {
     wire_field *f = wire_field_named(kind, name);
     if (!f && strlen(name) < WORD_MOST) f = wire_field_named(kind, schema_name(r->arena, name));
+    if (!f && strcmp(kind->short_name, "ModelProto") == 0 && strcmp(name, "name") == 0)
+        diag_hint(r->diag, "a report of 'onnxc inspect' is not a model; '-o NAME.onnx.json' writes one");
     if (!f) diag_fatal(r->diag, NULL, "%s has no field '%.60s'", kind->short_name, name);
     return f;
 }

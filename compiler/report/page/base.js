@@ -17,9 +17,16 @@ const svg = (name, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
 // ------------------------------------------------------------ numbers
+// Sizes with symbols: of a long one only what it depends on, "f(h, w)".
+const FUNCTIONS = ["let", "in", "floordiv", "mod", "min", "max", "lt", "eq", "select", "sum", "product", "overflow"];
+function brief(s) {
+  if (typeof s !== "string" || s.length <= 60) return s;
+  const names = (s.match(/"(\\.|[^"\\])*"|[?$]?[A-Za-z_][\w.]*|\$\d+/g) || []).filter(w => !w.startsWith("$") && !FUNCTIONS.includes(w));
+  return `f(${[...new Set(names)].join(", ")})`;
+}
 function units(v, names, step) {
   if (v === null || v === undefined) return "";
-  if (typeof v !== "number") return v;
+  if (typeof v !== "number") return brief(v);
   let u = 0;
   for (; Math.abs(v) >= step * 10 && u < names.length - 1; u++) v /= step;
   const digits = !Number.isInteger(v) && Math.abs(v) < 100 ? v.toFixed(1) : Math.round(v).toLocaleString("en");

@@ -102,7 +102,7 @@ function markRows(kernels) {
 
 // ------------------------------------------------------------ the model
 function showModel() {
-  const type = v => v.dims ? `${v.dtype} ${v.dims.join("×") || "scalar"}` : v.kind;
+  const type = v => v.dims ? `${v.dtype} ${v.dims.map(brief).join("×") || "scalar"}` : v.kind;
   const tensors = list => list.map(v => row(v.name, type(v), v.has_default ? ", may be left out" : "", v.doc ? el("div", {class: "dim"}, v.doc) : null));
   const operators = new Map();
   for (const n of part.nodes) {

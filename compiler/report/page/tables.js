@@ -21,7 +21,7 @@ function sortable(tableId, columns, all, makeRow, sortBy, down) {
       const v = c.value(r), text = c.text ? c.text(v, r) : c.name ? breakable(v ?? "") : v ?? "";
       // Sizes with symbols are long, and break.
       const symbolic = !c.name && typeof v === "string" && v !== "";
-      return el("td", {class: c.name ? "mono name" : symbolic ? "n symbolic" : "n"}, symbolic ? breakable(text.replaceAll("*", "·")) : text);
+      return symbolic ? el("td", {class: "n symbolic", title: v}, breakable(brief(text).replaceAll("*", "·"))) : el("td", {class: c.name ? "mono name" : "n"}, text);
     }))));
     heads.forEach((h, i) => i === at ? h.setAttribute("aria-sort", way < 0 ? "descending" : "ascending") : h.removeAttribute("aria-sort"));
     more.hidden = sorted.length <= limit;
@@ -53,7 +53,7 @@ function kernelTable() {
     return el("tr", {class: "row", "data-number": k.number}, ...cells);
   };
   const flops = kernels.reduce((t, k) => t + (typeof k.flops === "number" ? k.flops : 0), 0), macs = kernels.reduce((t, k) => t + (typeof k.macs === "number" ? k.macs : 0), 0);
-  const facts = [total ? `${time(total)} measured` : "", flops ? `${count(flops)} operations` : "", macs ? `${count(macs)} multiply-adds` : "", data.estimate ? `${count(data.estimate.cycles)} cycles, estimated` : ""].filter(s => s);
+  const facts = [total ? `${time(total)} measured` : "", flops ? `${count(flops)} ${flops === 1 ? "operation" : "operations"}` : "", macs ? `${count(macs)} multiply-adds` : "", data.estimate ? `${count(data.estimate.cycles)} cycles, estimated` : ""].filter(s => s);
   return el("section", {id: "kernel-section", "aria-labelledby": "kernel-title"}, el("h2", {id: "kernel-title"}, plural(kernels.length, "kernel")),
     facts.length ? el("p", {}, facts.join(", ")) : "", ...(kernels.length ? sortable("kernels", used, kernels, makeRow, total ? used.findIndex(c => c.title === "time") : 0, total ? -1 : 1) : []));
 }
@@ -78,7 +78,7 @@ function memorySection(wide) {
     ...(f.stack_bytes ? [`stack: ${bytes(f.stack_bytes)}`] : []));
   const columns = [{title: "offset", value: p => p.offset, text: v => v.toLocaleString("en")}, {title: "bytes", value: p => p.bytes, text: v => v.toLocaleString("en")},
     {title: "first step", value: p => p.first_step}, {title: "last step", value: p => p.last_step}, {title: "holds", name: true, value: p => (p.name || p.kernel) + (p.kind === "scratch" ? " (scratch)" : "")}];
-  return el("section", {id: "memory-section", "aria-labelledby": "memory-title"}, el("h2", {id: "memory-title"}, `Workspace: ${bytes(m.workspace_bytes)}`),
+  return el("section", {id: "memory-section", "aria-labelledby": "memory-title"}, el("h2", {id: "memory-title", title: m.workspace_bytes}, `Workspace: ${bytes(m.workspace_bytes)}`),
     m.places.length || f ? el("p", {}, facts.join("; ")) : "", ...(isFixed(m) ? [memoryLegend(m), memoryChart(m, wide)] : []),
     ...(m.places.length ? sortable("places", columns, m.places, (p, cells) => el("tr", {}, ...cells), 0, 1) : []));
 }

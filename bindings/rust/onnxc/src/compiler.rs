@@ -38,9 +38,6 @@ unsafe extern "C" fn add_message(user: *mut c_void, m: *const c::onnxc_message) 
     let text = |s: *const c_char| CStr::from_ptr(s).to_string_lossy().into_owned();
     if m.severity == c::ONNXC_ERROR && !m.full.is_null() {
         errors.push(text(m.full));
-        if !m.hint.is_null() {
-            errors.push(format!("hint: {}", text(m.hint)));
-        }
     }
 }
 

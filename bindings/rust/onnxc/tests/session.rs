@@ -43,7 +43,8 @@ fn wrong_use_is_an_error() {
 fn a_failed_compilation_says_why() {
     let error = compiler::load(&Job::of_file("nowhere.onnx")).err().unwrap();
     assert!(error.to_string().contains("nowhere.onnx") && error.status().is_none());
-    assert!(compiler::compile(&Job::of_memory(b"not a model")).is_err());
+    let error = compiler::compile(&Job::of_memory(b"not a model")).err().unwrap();
+    assert_eq!(error.to_string().matches("hint:").count(), 1, "{error}");
 }
 
 #[test]
