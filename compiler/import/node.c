@@ -99,9 +99,10 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
     int64_t opset = opset_version(s->body, domain);
     int newest = schema_newest_opset(domain);
     meaning m = {.op = find_op(im, domain, name)};
-    if (!newest || (m.op && m.op->custom)) {
-        if (!m.op) note_missing(im, at, domain, name, (int)opset);
-        return m;
+    if (m.op && m.op->custom) return m;
+    if (!newest) { // onnxc's own operators, which passes build, are not for files
+        note_missing(im, at, domain, name, (int)opset);
+        return (meaning){0};
     }
     // ONNX Runtime's tools leave the import of its own domain out, and it reads such files.
     if (!opset && strcmp(domain, "com.microsoft") == 0) opset = newest;

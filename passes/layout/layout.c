@@ -459,13 +459,13 @@ static bool wastes_panels(const target *t, const contraction *c, int n_axis) {
     return dim_value(all) / dim_value(columns) * fill > FILL_BYTES;
 }
 
-// Operands that are not constant are packed for enough rows: where columns are adjacent, the product reads them as they lie
-// nearly as fast, until caches evict the rows of B between tiles.
-static bool worth_packing(const contraction *c) {
+// Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
+// as they lie nearly as fast, until caches evict the rows of B between tiles.
+static bool worth_packing(const contraction *c, int group) {
     enum { ROWS_ACROSS = 6, ROWS_ALONG = 65 };
     const buffer *b = c->b->buffer;
     const expr *last = b->rank ? c->b->index[b->rank - 1] : NULL;
-    bool along = last && last->op == X_AXIS && last->axis == c->n;
+    bool along = group < 0 && last && last->op == X_AXIS && last->axis == c->n;
     return b->role == BUF_CONST || rows_of(c)->max >= (along ? ROWS_ALONG : ROWS_ACROSS);
 }
 
@@ -507,7 +507,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
     dtype sum = c->s->states.at[0].dtype;
     bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c);
-    if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
+    if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = across_axis(a->t, c) >= 0 ||
