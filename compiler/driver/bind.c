@@ -381,7 +381,6 @@ void bind_streams(arena *a, diag *d, module *m, const options *o) {
         VEC_PUSH(a, &m->streams, in);
         set_size(&b, o->stream.at[j], in.input, in.axis, length);
     }
-    m->small_states = options_small(o);
     m->stream_delay = o->stream_delay, m->stream_capacity = o->stream_capacity;
     if (o->stream_delay && !o->stream.n) diag_error(d, NULL, "--stream-delay is for --stream");
     if (o->stream_capacity && !o->stream.n) diag_error(d, NULL, "--stream-capacity is for --stream");

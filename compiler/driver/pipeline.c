@@ -99,6 +99,7 @@ static const source *readable_again(pipeline *p, const source *s) {
 }
 
 static void prepare(pipeline *p, const source *s, goal g) {
+    p->goal = g;
     if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);

@@ -62,6 +62,7 @@ struct pipeline {
 
     // By pipeline_run, from options and source.
     const source *source;
+    goal goal;                           // how far it runs
     const char *name;                    // C identifier
     target *target;                      // the first of:
     VEC(const struct target *) variants; // CPUs to compile for

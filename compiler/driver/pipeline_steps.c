@@ -100,6 +100,8 @@ void step_import(pipeline *p) {
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
     bind_streams(p->arena, p->diag, p->module, p->options);
+    // The operators of rings are onnxc's own, which a graph that is written for other tools cannot have.
+    p->module->rings = p->goal != GOAL_GRAPH && !options_small(p->options);
 }
 
 // ---------------------------------------------------------------- programs as text

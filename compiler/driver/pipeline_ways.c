@@ -12,6 +12,7 @@ static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline
     pipeline *v = pipeline_new(a, p->diag, o, hooks);
     v->of = p;
     v->source = p->source;
+    v->goal = p->goal;
     v->name = p->name;
     v->probes = p->probes;
     v->lists = p->lists;

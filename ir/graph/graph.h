@@ -203,7 +203,7 @@ struct module {
     bool is_step;                      // the graph is that of a step of the stream; set by the pass
     VEC(stream_output) stream_outputs; // set by the pass
     int64_t stream_capacity;   // samples of the signal that attention to all earlier ones sees; 0: not given
-    bool small_states;         // of streams: no larger than the samples that they keep
+    bool rings;                // of streams: long pasts are states of twice their size that do not move
     int64_t stream_delay;      // samples that outputs of a stream may come later than those of the model
     VEC(io_state) states;      // made by passes
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given

@@ -278,8 +278,8 @@ static bool is_long(const streaming *s, const signal *of, const past *p) {
     int64_t count = p->length;
     for (int j = 0; j < t->rank; j++)
         if (j != of->axis && dim_is_const(t->dims[j])) count *= dim_value(t->dims[j]);
-    return !s->module->small_states && !gpu && dtype_bits(t->elem) >= 8 &&
-           p->length >= RING_STEPS * of->rate && dtype_size(t->elem, count) >= RING_BYTES;
+    return s->module->rings && !gpu && dtype_bits(t->elem) >= 8 && p->length >= RING_STEPS * of->rate &&
+           dtype_size(t->elem, count) >= RING_BYTES;
 }
 
 static void make_past(streaming *s, const value *v, signal *of, past *p) {
