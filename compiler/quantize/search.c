@@ -200,16 +200,19 @@ static void keep_first(search *s, int n) {
     }
 }
 
+static bool switches_suffice(search *s) {
+    loss l = loss_of_choice(s);
+    return reached(&s->goals, &l);
+}
+
 static int bisect(search *s) {
     int lo = 0, hi = s->units.n;
     keep_first(s, 0);
-    loss l = loss_of_choice(s);
-    if (reached(&s->goals, &l)) return 0;
+    if (switches_suffice(s)) return 0;
     while (hi - lo > 1) {
         int middle = (lo + hi) / 2;
         keep_first(s, middle);
-        l = loss_of_choice(s);
-        if (reached(&s->goals, &l)) hi = middle;
+        if (switches_suffice(s)) hi = middle;
         else lo = middle;
     }
     return hi;
@@ -221,7 +224,7 @@ static int by_gain(const void *a, const void *b) {
 }
 
 // Of the first `kept` units, those without which the goal is missed move to the front; returns their number.
-static int spare(search *s, int kept) {
+static int spare(search *s, int kept, bool (*suffices)(search *s)) {
     const double most = 30; // seconds
     double start = clock_now();
     unit *all = s->units.at, *others = ARENA_ARRAY(s->plan->arena, unit, s->units.n + 1);
@@ -231,8 +234,7 @@ static int spare(search *s, int kept) {
         qnode *q = &s->plan->nodes[all[i].n->id];
         if (clock_now() - start < most) {
             q->kept = false;
-            loss l = loss_of_choice(s);
-            q->kept = !reached(&s->goals, &l);
+            q->kept = !suffices(s);
         }
         if (q->kept) all[needed++] = all[i];
         else others[spared++] = all[i];
@@ -243,16 +245,15 @@ static int spare(search *s, int kept) {
 }
 
 // ---------------------------------------------------------------- the search
-static void keep(search *s, int n) {
-    keep_first(s, n);
+static void choose(search *s) {
     choose_nodes(s->plan);
     choose_ranges(s->plan);
 }
 
-// Whether the model itself reaches the goal with the first n units in float.
-static bool suffices(search *s, int n) {
+// Whether the model itself, which is not quite that of the switches, reaches the goal with the choice.
+static bool model_suffices(search *s) {
     plan *p = s->plan;
-    keep(s, n);
+    choose(s);
     arena *a = arena_within(p->arena);
     runnable *r = compile_edited(p, a, edit_quantised, p);
     loss l = measure_loss(p, r, INT32_MAX, NULL);
@@ -266,16 +267,21 @@ static bool suffices(search *s, int n) {
     return yes;
 }
 
+static bool first_suffice(search *s, int n) {
+    keep_first(s, n);
+    return model_suffices(s);
+}
+
 // The fewest units, at least `least`, with which the model itself reaches the goal; all of them: none do.
 static int find_sufficient(search *s, int least) {
     int lo = least - 1, hi = least;
-    for (int step = 1; hi < s->units.n && !suffices(s, hi); step *= 2) {
+    for (int step = 1; hi < s->units.n && !first_suffice(s, hi); step *= 2) {
         lo = hi;
         hi = hi + step < s->units.n ? hi + step : s->units.n;
     }
     while (hi - lo > 1) {
         int middle = lo + (hi - lo) / 2;
-        if (suffices(s, middle)) hi = middle;
+        if (first_suffice(s, middle)) hi = middle;
         else lo = middle;
     }
     return hi;
@@ -319,10 +325,16 @@ void search_mixture(plan *p) {
     choose_samples(&s);
     measure_sensitivity(&s);
     order_units(&s);
-    int kept = spare(&s, bisect(&s));
+    int likely = spare(&s, bisect(&s), switches_suffice);
     arena_destroy(a);
-    kept = find_sufficient(&s, kept);
-    keep(&s, kept);
+    int kept = find_sufficient(&s, likely);
+    // The last one may make others needless.
+    if (kept > likely && kept < s.units.n) {
+        keep_first(&s, kept);
+        kept = spare(&s, kept, model_suffices);
+    }
+    keep_first(&s, kept);
+    choose(&s);
     if (kept >= s.units.n)
         diag_fatal(
             p->diag, NULL,
