@@ -144,12 +144,13 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
     return counts[0]
 
 
-def run_stage(name, function):
+def run_stage(name, function, alone=True):
     """Runs one stage, prints its line, returns its results."""
     results, start, before = Results(name), time.monotonic(), processor_seconds()
     function(results)
+    used = f"{processor_seconds() - before:.0f} s of processor" if alone else "beside others"
     print(f"{name}: {results.passed} passed, {results.failed} failed, {results.skipped} skipped"
-          f" ({time.monotonic() - start:.0f} s, {processor_seconds() - before:.0f} s of processor)", flush=True)
+          f" ({time.monotonic() - start:.0f} s, {used})", flush=True)
     return results
 
 
