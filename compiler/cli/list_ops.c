@@ -12,8 +12,7 @@ static bool is_supported(const op_def *op) {
 }
 
 static void add_versions(text *t, const schema_op *s, const char *between) {
-    for (int j = 0; j < s->nversions; j++)
-        text_printf(t, "%s%d", j ? between : "", s->versions[j].since);
+    for (int j = 0; j < s->nversions; j++) text_printf(t, "%s%d", j ? between : "", s->versions[j].since);
 }
 
 const char *list_ops_text(arena *a) {
