@@ -125,7 +125,7 @@ static void use_external(importer *im, const loc *at, const Onnx__TensorProto *t
     if (!location) fail(im, at, t, "its external data has no location");
     if (c->elem == DT_STRING) fail(im, at, t, "strings cannot be external data");
     if (!im->folders[0] && !im->folders[1] && !im->folders[2]) {
-        diag_hint(im->diag, "--external-data-dir DIR names the folder of '%s'", location);
+        diag_hint(im->diag, "--external-data-dir DIR names its folder");
         fail(im, at, t, "external data '%s', but the model is not in a folder", location);
     }
     const mapped *m = external_file(im, at, location);

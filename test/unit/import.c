@@ -213,7 +213,7 @@ static void bad_tensors(void **state) {
          "m.onnx: error: tensor 'w': raw_data has 4 bytes; 4 elements of float6e3m2 take 3"},
         {TENSOR("float 1 = ext location=w.bin"),
          "m.onnx: error: tensor 'w': external data 'w.bin', but the model is not in a folder\n"
-         "hint: --external-data-dir DIR names the folder of 'w.bin'"},
+         "hint: --external-data-dir DIR names its folder"},
         {TENSOR("float 1 = ext offset=0"), "m.onnx: error: tensor 'w': its external data has no location"},
         {"in x float 1\ninit _ float 1 = float 1\nout x", "m.onnx: error: an initializer has no name"},
         {TENSOR("float 1 = float 1 + raw 4"), "m.onnx: error: tensor 'w': has its data twice"},
