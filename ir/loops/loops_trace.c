@@ -183,10 +183,23 @@ static void run_for(frame *fr, const ins *x) {
     }
 }
 
+// Variables that the block sets are unknown from here on.
+static void forget_sets(frame *fr, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->op == L_SET) fr->facts[x->args[0]->id] = nothing;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) forget_sets(fr, x->body[i]);
+    }
+}
+
+// With an unknown condition, both branches, after which their variables are unknown.
 static void run_if(frame *fr, const ins *x) {
     fact c = fr->facts[x->args[0]->id];
-    for (int i = 0; i < 2; i++)
-        if (x->body[i] && (c.kind != NUMBER || (c.v != 0) == (i == 0))) run_block(fr, x->body[i]);
+    for (int i = 0; i < 2; i++) {
+        if (!x->body[i] || (c.kind == NUMBER && (c.v != 0) != (i == 0))) continue;
+        run_block(fr, x->body[i]);
+        if (c.kind != NUMBER) forget_sets(fr, x->body[i]);
+    }
 }
 
 static void run_call(frame *fr, const ins *x) {
