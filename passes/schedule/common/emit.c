@@ -61,7 +61,8 @@ static ins *make_locals(emitter *e, dim *own) {
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
     for (int j = 0; j < k->locals.n; j++) {
         dim *n = buffer_bytes(k->locals.at[j]);
-        in_scratch[j] = k->locals.at[j]->rank > 0 && !(dim_is_const(n) && dim_value(n) <= 16384);
+        bool small = (dim_is_const(n) && dim_value(n) <= 16384) || dim_is(padded(n), 0);
+        in_scratch[j] = k->locals.at[j]->rank > 0 && !small;
         offset[j] = bytes;
         if (in_scratch[j]) bytes = dim_add(bytes, padded(n));
     }
@@ -76,7 +77,7 @@ static ins *make_locals(emitter *e, dim *own) {
         else if (b->rank == 0)
             e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
         else
-            e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_value(buffer_physical_count(b)), 64, false);
+            e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_upper(buffer_physical_count(b)), 64, false);
     }
     return scratch;
 }
