@@ -76,7 +76,7 @@ void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
 void pass_split_axes(pass_context *c); // of which indices take quotients
 void pass_row_values(pass_context *c); // functions that several stages of a row need are computed once
-void pass_round(pass_context *c);      // constants rounded as --precision allows
+void pass_round(pass_context *c);      // operands of products rounded as --precision allows, on GPUs
 void pass_gpu_layout(pass_context *c);
 void pass_patches(pass_context *c); // kernels at the peak of memory run on a few rows at a time
 void pass_order(pass_context *c);   // of kernels, by the peak of memory

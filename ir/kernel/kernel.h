@@ -60,6 +60,7 @@ struct buffer {
     buffer_role role;
     dtype dtype;  // as stored
     bool rounded; // f32 that CPUs with units for it store as bf16 (passes/rewrite/precision.c)
+    bool tf32;    // f32 that GPUs round to tf32 where they store it (passes/rewrite/round_operands.c)
     int rank;
     dim **dims;           // logical; dims[-1] is the constant 1, so that rank 0 has a dim too
     const layout *layout; // NULL: row-major, dense

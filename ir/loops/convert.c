@@ -83,6 +83,17 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
     return lb_select(b, lb_cmp(b, L_SLT, i32(b, u, 0x7f800000), u), i32(b, u, 255), code);
 }
 
+ins *tf32_bits(lbuild *b, ins *x) {
+    ltype t = lt(LK_I32, x->type.lanes);
+    ins *bits = lb_bitcast(b, t, x), *size = lb_bin(b, L_AND, bits, lb_int(b, t, 0x7fffffff)),
+        *infinity = lb_int(b, t, 0x7f800000), *quiet = lb_bin(b, L_OR, bits, lb_int(b, t, 0x400000)),
+        *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, lb_int(b, t, 13)), lb_int(b, t, 1)),
+        *half = lb_bin(b, L_ADD, lb_int(b, t, 0xfff), odd),
+        *rounded = lb_bin(b, L_AND, lb_bin(b, L_ADD, bits, half), lb_int(b, t, ~0x1fff));
+    ins *other = lb_select(b, lb_cmp(b, L_SLT, infinity, size), quiet, bits);
+    return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
+}
+
 bool rounds_to_bf16(const target *t, int lanes) {
     bool whole = t->bf16mm ? lanes == 4 : lanes == 8 || lanes == 16; // registers
     return t->bf16_convert && (t->arch.is_gpu || whole);

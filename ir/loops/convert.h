@@ -33,6 +33,8 @@ ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
 // second rounding harmless.
 ins *float_of_code(lbuild *b, dtype t, ins *code);
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate);
+// The bits of an F32 rounded to 10 bits of mantissa, ties to even, in the places of f32: tf32.
+ins *tf32_bits(lbuild *b, ins *x);
 // Whether the target rounds so many lanes of f32 to bf16 by an instruction.
 bool rounds_to_bf16(const struct target *t, int lanes);
 ins *f64_to_odd(lbuild *b, ins *x);

@@ -19,7 +19,6 @@
 #include "passes/match/contract.h"
 #include "passes/match/cores.h"
 #include "passes/match/form.h"
-#include "passes/rewrite/round_constants.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
 typedef struct assign {
@@ -156,9 +155,7 @@ static void lay_cores(program *p, const target *t, arena *scratch) {
         if (u->sites[j].s->kind == STEP_KERNEL) prefer_in_kernel(&c, u->sites[j].s->kernel);
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
-        if (!c.of[j].n || !uses_are_direct(u, b, c.of[j].n)) continue;
-        b->layout = c.of[j].want;
-        if (b->dtype == DT_F32) b->data = tf32_constant(p->arena, b->data);
+        if (c.of[j].n && uses_are_direct(u, b, c.of[j].n)) b->layout = c.of[j].want;
     }
 }
 

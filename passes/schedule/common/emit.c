@@ -663,12 +663,17 @@ static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
     store_element(b, t, p, at, v, 1);
 }
 
+ins *emit_stored(emitter *e, const buffer *to, ins *v) {
+    return buffer_root(to)->tf32 ? lb_bitcast(&e->b, v->type, tf32_bits(&e->b, v)) : v;
+}
+
 void emit_write(emitter *e, const write *w, access *to, ins *v) {
     lbuild *b = &e->b;
     if (!v && !w->guard) v = emit_value(e, w->value);
     ins *p = pointer_of(e, w->to);
     scope guarded = scope_if(e, w->guard ? emit_value(e, w->guard) : NULL);
     if (!v) v = emit_value(e, w->value);
+    v = emit_stored(e, w->to, v);
     if (emit_is_variable(e, w->to)) {
         lb_set(b, p, splat_to(e, v, e->variables_vary));
     } else if (e->lanes > 1 && to->affine && !unit_stride(e, to) && v->type.lanes > 1 && !e->active &&

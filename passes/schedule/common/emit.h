@@ -131,6 +131,8 @@ ins *emit_narrow_gather(emitter *e, const access *a);
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis);
 // value NULL: w->value is computed here, inside the guard.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
+// The value as writes to `to` store it: rounded, if it is stored as tf32.
+ins *emit_stored(emitter *e, const buffer *to, ins *v);
 // Hoists the loop-invariant parts of x (index arithmetic and safe reads) out of loops that are opened later.
 void emit_hoist(emitter *e, expr *x);
 bool emit_is_invariant(emitter *e, expr *x); // a scalar that is loop-invariant in them

@@ -63,7 +63,8 @@ bool gpu_find_cores(const target *t, const contraction *c, const expr *read, cor
     const tensor_type *tensor = gpu_tensor_type(t, c);
     const expr *term = read == c->a ? c->term_a : c->term_b;
     if (!t->warpgroups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
-    if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds tf32 constants
+    if (tensor->as && read->buffer->dtype != tensor->as) return false;
+    if (tensor->as == DT_F32 && !read->buffer->tf32) return false;
     int depth = SLICE_BYTES * 8 / dtype_bits(read->buffer->dtype);
     int row = row_axis(c, read), k = slice_axis(c, read, depth);
     if (row < 0 || k < 0) return false;

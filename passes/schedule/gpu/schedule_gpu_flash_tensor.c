@@ -19,17 +19,15 @@ enum {
 
 // ---------------------------------------------------------------- whether it fits
 
-static bool reads_all(const expr_list *reads, dtype t) {
-    for (int j = 0; j < reads->n; j++)
-        if (reads->at[j]->buffer->dtype != t) return false;
-    return true;
-}
-
-// Whether a factor may be multiplied in 16-bit type t: all its reads are of that type, or f32 that
-// --precision allows to be rounded to it.
+// Whether a factor may be multiplied in 16-bit type t: its reads are of that type, or f32 that --precision
+// allows to be rounded to it.
 static bool factor_fits(arena *scratch, expr *x, dtype t, dtype allowed) {
     expr_list reads = reads_only(expr_nodes(scratch, x));
-    return reads.n && (reads_all(&reads, t) || (allowed == t && reads_all(&reads, DT_F32)));
+    for (int j = 0; j < reads.n; j++) {
+        dtype read = reads.at[j]->buffer->dtype;
+        if (read != t && (allowed != t || read != DT_F32)) return false;
+    }
+    return reads.n;
 }
 
 static dtype allowed_type(const target *t) {

@@ -209,17 +209,6 @@ void gpu_close_element(product *p, const operand *o, scope s) {
     scope_close(p->g->e, s);
 }
 
-// Rounds to 10 bits of mantissa, ties to even.
-static ins *tf32_bits(lbuild *b, ins *v) {
-    ltype t = lt(LK_I32, 1);
-    ins *bits = lb_bitcast(b, t, v), *size = lb_bin(b, L_AND, bits, lb_int(b, t, 0x7fffffff)),
-        *infinity = lb_int(b, t, 0x7f800000), *quiet = lb_bin(b, L_OR, bits, lb_int(b, t, 0x400000)),
-        *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, lb_int(b, t, 13)), lb_int(b, t, 1)),
-        *rounded = lb_add(b, lb_add(b, bits, lb_int(b, t, 0xfff)), odd);
-    ins *other = lb_select(b, lb_cmp(b, L_SLT, infinity, size), quiet, bits);
-    return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
-}
-
 // The bits of an element for tensor cores, in the low part of a word.
 static ins *element_bits(product *p, const operand *o) {
     emitter *e = p->g->e;
@@ -228,11 +217,12 @@ static ins *element_bits(product *p, const operand *o) {
     dtype as = o->as;
     if (as == DT_F32) return tf32_bits(b, emit_value(e, o->term));
     if (as == DT_BF16) return code_of_float(b, as, emit_value(e, o->term), false);
-    lkind k = as || dtype_bits(from->dtype) == 16 ? LK_I16 : LK_I8;
+    int bits = as ? 16 : dtype_bits(from->dtype);
+    lkind k = bits == 32 ? LK_I32 : bits == 16 ? LK_I16 : LK_I8;
     ins *v =
         as ? lb_bitcast(b, lt(k, 1), lb_conv(b, L_FTRUNC, LK_F16, emit_value(e, o->term)))
            : lb_load(b, lt(k, 1), pointer_of(e, from), emit_index(e, entry_of(e, o->read)->read->offset), 0);
-    return lb_conv(b, L_ZEXT, LK_I32, v);
+    return bits == 32 ? v : lb_conv(b, L_ZEXT, LK_I32, v);
 }
 
 // Combines the element at the current counters into variable v.

@@ -142,14 +142,15 @@ static bool is_last_contiguous(const product *p, const operand *o, const int *ax
     return n && is_contiguous(p->g->e, o->read, axes[n - 1]);
 }
 
-// The type to which factors are converted, DT_NONE: they are stored in the multiplied type. Rounded tf32
-// constants still have type f32.
+// The type to which factors are converted, DT_NONE: they are stored in the multiplied type. What is rounded to
+// tf32 still has type f32.
 static dtype factor_type(const product *p, const expr *read, const expr *term) {
     const tensor_type *t = p->tensor;
     if (!t) return DT_NONE;
     bool plain = gpu_is_plain(term, read);
     if (!t->as) return plain ? DT_NONE : t->a;
-    return plain && t->as != DT_F32 && read->buffer->dtype == t->as ? DT_NONE : t->as;
+    bool stored = read->buffer->dtype == t->as && (t->as != DT_F32 || buffer_root(read->buffer)->tf32);
+    return plain && stored ? DT_NONE : t->as;
 }
 
 void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
@@ -269,7 +270,7 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
         ins *column = idx_addk(b, j, c);
         gpu_set_counters(g, p->b.axes, p->b.naxes, lb_add(b, p->b.first, position(p, column, true)));
         e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
-        v[c] = emit_value(e, p->c->w->value);
+        v[c] = emit_stored(e, into, emit_value(e, p->c->w->value));
         offset[c] = emit_index(e, to->offset);
         gpu_clear_counters(g, p->b.axes, p->b.naxes);
         scope_close(e, mark);
