@@ -39,7 +39,8 @@ static bool is_whole(const buffer *b, int axis) {
     return dtype_bits(b->dtype) >= 8 && dim_is_const(n) && dim_value(n) * dtype_bits(b->dtype) % PIECE == 0;
 }
 
-// The channels are a reduce index of both operands; other reduce indices of the image belong to the window.
+// The channels are a reduce index of both operands; other reduce indices of the image belong to the window, which
+// is one pixel if there are none.
 static bool find_window(const kernel *k, window *w) {
     contraction c;
     if (!contraction_find(k, &c)) return false;
@@ -54,7 +55,8 @@ static bool find_window(const kernel *k, window *w) {
             if (w->weights->index[i] == index_in_part(w->image->index[j]))
                 w->channels = j, w->weight_channels = i;
     }
-    return w->channels >= 0 && moving > 1 && is_whole(w->image->buffer, w->channels) &&
+    bool window = moving > 1 || (w->image->buffer->rank > 2 && w->channels < w->image->buffer->rank - 1);
+    return w->channels >= 0 && window && is_whole(w->image->buffer, w->channels) &&
            is_whole(w->weights->buffer, w->weight_channels);
 }
 
