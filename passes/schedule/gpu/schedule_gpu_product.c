@@ -256,42 +256,118 @@ static void write_result(product *p, ins *i, access *to) {
     lb_end(g->b, j);
 }
 
-// Stores two results of tensor cores in adjacent columns together if they fit (NULL: they do).
-static void write_pair(product *p, ins *i, access *to, ins *fits) {
-    gpu *g = p->g;
-    emitter *e = g->e;
-    lbuild *b = g->b;
+static bool is_pair_type(dtype t) { return dtype_bits(t) == 16 || dtype_bits(t) == 32; }
+
+static scope open_column(product *p, ins *column) {
+    scope mark = scope_open(p->g->e);
+    ins *at = lb_add(p->g->b, p->b.first, position(p, column, true));
+    gpu_set_counters(p->g, p->b.axes, p->b.naxes, at);
+    return mark;
+}
+static void close_column(product *p, scope mark) {
+    gpu_clear_counters(p->g, p->b.axes, p->b.naxes);
+    scope_close(p->g->e, mark);
+}
+
+// What the epilogue reads in adjacent columns from adjacent elements, always aligned.
+static expr_list find_pair_reads(product *p) {
+    expr_list all = reads_only(expr_nodes(p->g->e->scratch, p->c->w->value)), found = {0, all.at};
+    for (int j = 0; j < all.n; j++) {
+        expr *x = all.at[j];
+        ins *when;
+        bool fits = !x->guard && is_pair_type(x->buffer->dtype) &&
+                    gpu_pairs_fit(p, entry_of(p->g->e, x)->read, x->buffer, &when);
+        if (fits && !when) found.at[found.n++] = x;
+    }
+    return found;
+}
+
+// What the epilogue reads in pairs of columns, loaded for some columns before any of them are stored: memory
+// then serves all of these loads at once.
+typedef struct pair_reads {
+    expr_list reads;
+    ins **loaded; // by read: elements of `columns` columns
+    int columns;
+} pair_reads;
+
+static pair_reads make_pair_reads(product *p) {
+    enum { MOST_COLUMNS = 32 };
+    emitter *e = p->g->e;
+    pair_reads r = {.reads = find_pair_reads(p)};
+    r.columns = p->t.each_n < MOST_COLUMNS ? p->t.each_n : MOST_COLUMNS;
+    r.loaded = ARENA_ARRAY(e->scratch, ins *, r.reads.n + 1);
+    for (int j = 0; j < r.reads.n; j++)
+        r.loaded[j] = lb_local(p->g->b, lkind_of(r.reads.at[j]->buffer->dtype), r.columns, 8, false);
+    return r;
+}
+
+static ins *open_pairs(lbuild *b, const char *name, int columns, int step) {
+    return lb_for(b, name, lb_idx(b, 0), lb_idx(b, columns), lb_idx(b, step), LOOP_UNROLL);
+}
+
+static void load_pairs(product *p, const pair_reads *r, ins *first) {
+    emitter *e = p->g->e;
+    lbuild *b = p->g->b;
+    ins *j = open_pairs(b, "j", r->columns, 2);
+    scope mark = open_column(p, lb_add(b, first, j));
+    for (int n = 0; n < r->reads.n; n++) {
+        const expr *x = r->reads.at[n];
+        int bytes = dtype_bits(x->buffer->dtype) / 8;
+        ins *offset = emit_index(e, entry_of(e, x)->read->offset);
+        lb_gpu(b, (gpu_ins){.op = GPU_COPY, .count = 2 * bytes},
+               (ins *[]){lb_offset(b, r->loaded[n], j, bytes),
+                         lb_offset(b, pointer_of(e, x->buffer), offset, bytes)});
+    }
+    close_column(p, mark);
+    lb_end(b, j);
+}
+
+static void use_loaded(emitter *e, const pair_reads *r, ins *column) {
+    for (int n = 0; n < r->reads.n; n++)
+        use_value(e, r->reads.at[n],
+                  load_element(&e->b, r->reads.at[n]->buffer->dtype, r->loaded[n], column, 1));
+}
+
+// Stores two results of tensor cores in adjacent columns from first + j on, together if they fit (NULL: they do).
+static void write_pair(product *p, ins *i, access *to, const pair_reads *r, ins *first, ins *j, ins *fits) {
+    emitter *e = p->g->e;
+    lbuild *b = p->g->b;
     const buffer *into = p->c->w->to;
     int bits = dtype_bits(into->dtype);
-    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, p->t.each_n), lb_idx(b, 2), LOOP_UNROLL);
     ins *pair = lb_local(b, lkind_of(into->dtype), 2, 8, false), *v[2], *offset[2];
     for (int c = 0; c < 2; c++) {
-        scope mark = scope_open(e);
-        ins *column = idx_addk(b, j, c);
-        gpu_set_counters(g, p->b.axes, p->b.naxes, lb_add(b, p->b.first, position(p, column, true)));
+        ins *near = idx_addk(b, j, c), *column = lb_add(b, first, near);
+        scope mark = open_column(p, column);
+        use_loaded(e, r, near);
         e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
         v[c] = emit_stored(e, into, emit_value(e, p->c->w->value));
         offset[c] = emit_index(e, to->offset);
-        gpu_clear_counters(g, p->b.axes, p->b.naxes);
-        scope_close(e, mark);
+        close_column(p, mark);
     }
     ins *wide = fits ? lb_if(b, fits) : NULL, *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
     for (int c = 0; c < 2; c++) store_element(b, into->dtype, pair, lb_idx(b, c), v[c], 1);
     lb_gpu(b, (gpu_ins){.op = GPU_COPY, .count = bits / 4}, (ins *[]){place, pair});
-    if (wide) {
-        lb_else(b, wide);
-        for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
-        lb_end(b, wide);
-    }
+    if (!wide) return;
+    lb_else(b, wide);
+    for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
+    lb_end(b, wide);
+}
+
+static void write_pairs(product *p, ins *i, access *to, const pair_reads *r, ins *fits) {
+    lbuild *b = p->g->b;
+    ins *first = open_pairs(b, "j0", p->t.each_n, r->columns);
+    if (r->reads.n) load_pairs(p, r, first);
+    ins *j = open_pairs(b, "j", r->columns, 2);
+    write_pair(p, i, to, r, first, j, fits);
     lb_end(b, j);
+    lb_end(b, first);
 }
 
 // Whether results are stored in pairs; *when as in gpu_pairs_fit.
 static bool pairs_fit(product *p, const access *to, ins **when) {
     const write *w = p->c->w;
-    int bits = dtype_bits(w->to->dtype);
     bool whole = dim_is_const(p->b.extent) && dim_value(p->b.extent) % p->b.side == 0;
-    if (!p->tensor || !whole || w->guard || w->combine != COMBINE_SET || (bits != 16 && bits != 32))
+    if (!p->tensor || !whole || w->guard || w->combine != COMBINE_SET || !is_pair_type(w->to->dtype))
         return false;
     return gpu_pairs_fit(p, to, w->to, when);
 }
@@ -300,11 +376,12 @@ static void write_results(product *p, access *to) {
     gpu *g = p->g;
     ins *when;
     bool pairs = pairs_fit(p, to, &when);
+    pair_reads reads = pairs ? make_pair_reads(p) : (pair_reads){0};
     ins *i = gpu_unroll(g->b, "i", p->t.each_m);
     ins *at = lb_add(g->b, p->a.first, position(p, i, false));
     scope inside = open_guard(p, &p->a, at);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
-    if (pairs) write_pair(p, i, to, when);
+    if (pairs) write_pairs(p, i, to, &reads, when);
     else write_result(p, i, to);
     gpu_clear_counters(g, p->a.axes, p->a.naxes);
     scope_close(g->e, inside);
