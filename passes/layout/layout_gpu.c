@@ -101,6 +101,7 @@ static void reorder_weights(assign *a, kernel *k, const window *w, map *reordere
     buffer *to = map_get_number(reordered, key);
     if (!to) {
         to = program_constant(a->p, b->name, b->data);
+        to->tf32 = b->tf32;
         to->layout = layout_channels_last(a->p->arena, b->rank, w->weight_channels);
         map_put_number(reordered, key, to);
     }

@@ -211,6 +211,44 @@ static void images_lie_channels_last(void **state) {
     if (error) fail_msg("%s", error);
 }
 
+// With --precision, what products read is stored as they multiply it, for all readers; images of 1x1 convolutions
+// lie channels-last; a residual is loaded in pairs.
+static void operands_are_stored_rounded(void **state) {
+    static const model m = {
+        "rounded",
+        "",
+        "in x float N 16 9 10\ninit z int64 = int64 0\ninit one int64 = int64 1\ninit seven int64 = int64 7\n"
+        "init e1 int64 = int64 1024\ninit e2 int64 = int64 4096\ninit s1 int64 4 = int64 64 16 1 1\n"
+        "init s2 int64 4 = int64 64 64 1 1\ninit fifty float = float 50\nout y float *\n"
+        "r1 = Range z e1 one\nm1 = Mod r1 seven\nc1 = Cast m1 @to=i,1\nd1 = Div c1 fifty\nw1 = Reshape d1 "
+        "s1\n"
+        "r2 = Range z e2 one\nm2 = Mod r2 seven\nc2 = Cast m2 @to=i,1\nd2 = Div c2 fifty\nw2 = Reshape d2 "
+        "s2\n"
+        "a = Conv x w1\nb = Tanh a\nc = Conv b w2\nd = Add c b\ne = Tanh d\ny = Conv e w2",
+        {{2, 16, 9, 10}},
+        .sm = 80,
+        .placed = true};
+    static const precision all[] = {PRECISION_TF32, PRECISION_BF16, PRECISION_F16};
+    for (int j = 0; j < 3; j++) {
+        model of = m;
+        of.precision = all[j];
+        compiled c = compile(*state, &of, FP_DEFAULT);
+        int rounded = 0, laid = 0;
+        for (int i = 0; i < c.program->buffers.n; i++) {
+            const buffer *b = c.program->buffers.at[i];
+            if (b->role != BUF_TEMP) continue;
+            rounded += b->tf32 || dtype_bits(b->dtype) == 16;
+            laid += b->layout != NULL;
+        }
+        assert_int_equal(rounded, 2);
+        assert_int_equal(laid, 2);
+        const char *text = cuda_text(*state, c.code->module), *copies = strstr(text, "cp_async");
+        assert_non_null(copies);
+        const char *error = interpreted_error(*state, &c);
+        if (error) fail_msg("precision %d: %s", (int)all[j], error);
+    }
+}
+
 // A convolution reads a part of a wider image and writes the next one: nothing is copied, 16 bytes come at
 // once.
 static void parts_of_images_lie_channels_last(void **state) {
@@ -370,6 +408,7 @@ int main(void) {
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
         TEST(images_lie_channels_last),
+        TEST(operands_are_stored_rounded),
         TEST(parts_of_images_lie_channels_last),
         TEST(joined_parts_are_kernels),
         TEST(constants_are_made_for_products),
