@@ -6,9 +6,11 @@
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pass_run.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #define AT(field)           offsetof(options, field)
 #define OUTPUT              "Output"
@@ -46,7 +48,8 @@ const option compile_options[] = {
     {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
      "one object with a variant for each CPU level, selected at run time; default: the levels of the target, "
      "unless a CPU or its features are chosen"},
-    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
+    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu",
+     .synonyms = "gpu=cuda|cuda:0=cuda"},
     {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
      "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA",
@@ -435,6 +438,13 @@ static void check_opsets(diag *d, const options *o) {
                    o->opsets.at[0]);
 }
 
+static void check_folder(diag *d, const char *option, const char *path) {
+    struct stat st;
+    if (!path) return;
+    if (stat(path, &st) != 0) diag_error(d, NULL, "%s: '%s': %s", option, path, strerror(errno));
+    else if (!S_ISDIR(st.st_mode)) diag_error(d, NULL, "%s: '%s' is not a folder", option, path);
+}
+
 static void check_precision(diag *d, const options *o) {
     const format *f = format_of_options(o);
     precision p = options_precision(o);
@@ -459,6 +469,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_cblas(d, o);
     check_precision(d, o);
     check_budgets(d, o);
+    check_folder(d, "--external-data-dir", o->external_data_dir);
     check_pools(a, d, o);
     missing_if(d, o->check_weights && (options_for_gpu(o) || options_for_both(o)),
                "--check-weights with --device=cuda");
