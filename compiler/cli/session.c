@@ -183,8 +183,10 @@ source session_model(session *s) {
         diag_fatal(&s->diag, NULL, "no model given");
     }
     check_verb(s, s->args.at[0]);
-    if (s->args.n > 1)
+    if (s->args.n > 1) {
+        diag_hint(&s->diag, "other files follow options: -o FILE, --input NAME=FILE");
         diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
+    }
     return session_source(s, s->args.at[0]);
 }
 

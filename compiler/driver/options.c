@@ -26,7 +26,8 @@ const option compile_options[] = {
      "write the result to FILE; '-' is standard output; default: the model's name with the extension of "
      "--emit"},
     {"--emit", NULL, &FORMATS(NAME)[1], OPT_CHOICE, AT(emit), OUTPUT,
-     "kind of output; default: given by the extension of the output file, otherwise obj"},
+     "kind of output; default: given by the extension of the output file, otherwise obj",
+     .synonyms = "o=obj|object=obj|a=lib|archive=lib|so=shared|dll=shared"},
     {"--opset", NULL, "N|DOMAIN=N", OPT_LIST, AT(opsets), OUTPUT,
      "opset of a written ONNX model, up or down; may be repeated; default: the model's own if it has all "
      "operators"},
