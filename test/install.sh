@@ -62,6 +62,7 @@ assert onnxc.paths.compiler_path().startswith('$p/'), onnxc.paths.compiler_path(
 assert onnxc.__version__ == onnxc.version() and os.path.isdir(onnxc.get_cmake_dir()), onnxc.__version__
 onnxc.compile('mlp.onnx', 'python.so')
 assert onnxc.InferenceSession('python.so').run(None, {'x': [[1, 2, 3, 4]]})[0][0, 0] == 7.5"
+    check "python -m onnxc" sh -c "PYTHONPATH='$p/share/onnxc/python' '$python' -m onnxc --version | grep onnxc"
 fi
 if there cmake; then
     check "cmake" sh -c "cmake -S . -B native -DCMAKE_PREFIX_PATH=$p && cmake --build native && native/main"

@@ -1,5 +1,6 @@
 """The Python package as programs for ONNX Runtime use it: options, providers, OrtValue, I/O binding, DLPack, pickling, the cache, types.
 Prints N passed, N failed, N skipped."""
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -181,6 +182,35 @@ class Options(Logged):
             session.run(None, {"x": X}, run)
         self.assertEqual(caught.exception.code_name, "ONNXC_CANCELLED")
 
+    def test_those_of_onnxruntime(self):
+        """A program that makes its options with an ONNX Runtime that is installed beside."""
+        if not importlib.util.find_spec("onnxruntime"):
+            self.skipTest("onnxruntime is not installed")
+        import onnxruntime
+        theirs = onnxruntime.SessionOptions()
+        theirs.intra_op_num_threads, theirs.log_severity_level, theirs.logid = 1, 3, "me"
+        theirs.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        theirs.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+        with tempfile.TemporaryDirectory() as folder:
+            theirs.optimized_model_filepath = os.path.join(folder, "optimised.onnx")
+            theirs.enable_profiling, theirs.profile_file_prefix = True, os.path.join(folder, "trace")
+            session = ort.InferenceSession(path_of("mlp.onnx"), theirs)
+            np.testing.assert_array_equal(session.run(None, {"x": X}, onnxruntime.RunOptions())[0], Y)
+            self.assertTrue(os.path.exists(theirs.optimized_model_filepath))
+            self.assertTrue(session.end_profiling().startswith(theirs.profile_file_prefix))
+            self.assertEqual(pickle.loads(pickle.dumps(session)).get_session_options().logid, "me")
+        settings = session.get_session_options()
+        public = [n for n in dir(theirs) if n[0] != "_" and not callable(getattr(theirs, n))]
+        for name in public:
+            ours, want = getattr(settings, name), getattr(theirs, name)
+            self.assertEqual(ours, int(want) if isinstance(ours, enum.Enum) else want, name)
+        self.assertIn("execution_mode", public)
+        self.assertEqual([line for level, line in self.lines if level == "WARNING"], [
+            "of ONNX Runtime's SessionOptions only values that can be read apply: sizes of dimensions, initializers, configuration entries and "
+            "libraries of operators are set with onnxc.SessionOptions"])
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(v) for v in (X, X)]
+        np.testing.assert_array_equal(ort.InferenceSession(ADD).run(["y"], values)[0], 2 * X)
+
     def test_what_is_no_option(self):
         for wrong in "-O3", [3], b"-O3":
             with self.assertRaises(TypeError):
@@ -209,6 +239,51 @@ class Options(Logged):
                 ours = set(dir(getattr(ort, name))) | set(dir(made))
                 public = {n for n in dir(getattr(onnxruntime, name)) if not n.startswith("_")}
                 self.assertEqual(public - ours - left, set())
+
+
+REAL_IMPORTS = """
+import sys
+import onnxc
+sys.modules["onnxruntime"] = onnxc
+import onnxruntime as ort
+import onnxruntime.capi
+import onnxruntime.capi._pybind_state as C
+from onnxruntime import InferenceSession, SessionIOBinding, SessionOptions
+from onnxruntime.capi import _pybind_state
+from onnxruntime.capi.onnxruntime_inference_collection import IOBinding, OrtValue
+from onnxruntime.capi.onnxruntime_pybind11_state import (EPFail, EngineError, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, ModelLoaded,
+                                                         NoModel, NoSuchFile, NotImplemented, RuntimeException)
+import onnxruntime.backend
+ort.preload_dlls(cuda=True, cudnn=False)
+ort.set_global_thread_pool_sizes(1, 1)
+assert not ort.has_collective_ops()
+assert C.get_available_providers() == ["CPUExecutionProvider"] and C.OrtValue is OrtValue is onnxc.OrtValue
+assert issubclass(onnxc.IOBinding, SessionIOBinding) and IOBinding is onnxc.IOBinding
+assert ort.OrtMemType.DEFAULT == 0 and ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR == 1
+
+def caught(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(kind)
+
+session = InferenceSession(sys.argv[1])
+caught(InvalidArgument, lambda: session.run(None, {"q": 1}))
+caught(ort.capi.onnxruntime_pybind11_state.InvalidArgument, lambda: session.run(None, {}))
+caught(RuntimeException, lambda: session.run(None, {"x": [[1, 2, 3]]}))
+caught(NoSuchFile, lambda: InferenceSession("none.onnx"))
+for kind in Fail, InvalidProtobuf, InvalidGraph:
+    caught(kind, lambda: InferenceSession(b"no model"))
+assert isinstance(onnxruntime.backend.prepare(sys.argv[1]).session, InferenceSession)
+"""
+
+
+class Names(unittest.TestCase):
+    def test_imports_of_programs(self):
+        """A program that imports parts of ONNX Runtime by name gets the classes of onnxc."""
+        subprocess.run([sys.executable, "-c", REAL_IMPORTS, path_of("mlp.onnx")], check=True, timeout=120,
+                       env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "bindings", "python")})
 
 
 class Runs(unittest.TestCase):

@@ -81,10 +81,10 @@ def info_files(platform):
 
 def package_files():
     """The modules, with the version written down."""
-    folder = os.path.join(HERE, "onnxc")
-    for name in sorted(os.listdir(folder)):
-        if name.endswith((".py", ".typed")):
-            yield f"onnxc/{name}", (read(folder, name), 0o644)
+    for package in "onnxc", "onnxc/capi":
+        for name in sorted(os.listdir(os.path.join(HERE, package))):
+            if name.endswith((".py", ".typed")):
+                yield f"{package}/{name}", (read(HERE, package, name), 0o644)
     yield "onnxc/_version.py", (f'"""The version of this package."""\n__version__ = "{version()}"\n'.encode(), 0o644)
     yield "onnxc_command.py", (read(HERE, "onnxc_command.py"), 0o644)
 

@@ -4,12 +4,17 @@ import os
 import sys
 from typing import NoReturn
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLACES = (("onnxc", "_native", "bin"),               # a wheel
+          (os.pardir, os.pardir, os.pardir, "bin"),  # PREFIX/share/onnxc/python, or of Debian's packages
+          (os.pardir, os.pardir, "build", "release"))  # a source tree
+
 
 def main() -> NoReturn:
-    here = os.path.dirname(os.path.abspath(__file__))
-    program = os.path.join(here, "onnxc", "_native", "bin", "onnxc")
-    if not os.path.exists(program):  # an editable installation
-        program = os.path.join(here, os.pardir, os.pardir, "build", "release", "onnxc")
+    programs = [os.path.join(HERE, *place, "onnxc") for place in PLACES]
+    program = next(filter(os.path.exists, programs), None)
+    if not program:
+        sys.exit("onnxc: this installation has no command onnxc")
     try:
         os.execv(program, ["onnxc", *sys.argv[1:]])
     except OSError as error:

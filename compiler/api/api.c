@@ -109,9 +109,10 @@ static void read_options(compilation *c) {
 }
 
 static void begin(compilation *c) {
-    c->source =
-        (source){c->job.model ? c->job.model : "model", c->job.data, c->job.data_size, c->job.data_folder};
-    c->diag.file = c->source.path;
+    const char *name = c->job.model ? c->job.model : "model";
+    c->diag.file = name;
+    c->source = c->job.data ? (source){name, c->job.data, c->job.data_size, c->job.data_folder}
+                            : source_at(c->arena, &c->diag, name);
     read_options(c);
     pipeline_hooks hooks = {
         .user = c, .print = pass_print, .time = pass_print, .cancelled = ask_cancelled, .tune = tune_kernels};

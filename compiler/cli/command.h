@@ -15,6 +15,7 @@ typedef struct session {
     double started;
     size_t memory; // bytes available at the start
     atomic_bool progress_shown;
+    source piped; // standard input, once it is read
     // For the next run.
     const string_list *given; // --input options, "NAME=..."; NULL: none
     input_files files;
@@ -36,6 +37,7 @@ const verb *verb_find(const char *name);
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
 // The model, if it is the only positional argument. A word that looks like a misspelt verb is an error.
 source session_model(session *s);
+source session_source(session *s, const char *path);
 pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
 void session_write(session *s, const char *text);           // to the file of -o, or to standard output

@@ -91,7 +91,7 @@ static contestants open_all(session *s, const bench_options *o) {
                        s->args.at[i]);
         for (int j = -1; j < (library ? 0 : o->with.n); j++) {
             const char *with = j < 0 ? "" : o->with.at[j];
-            contestant c = {.source = {.path = s->args.at[i]}, .options = options_with(s, with)};
+            contestant c = {.source = session_source(s, s->args.at[i]), .options = options_with(s, with)};
             c.label = *with ? arena_printf(s->arena, "%s %s", c.source.path, with) : c.source.path;
             open_contestant(s, o, &c);
             VEC_PUSH(s->arena, &all, c);

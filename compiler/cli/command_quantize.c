@@ -149,7 +149,7 @@ static int quantize(session *s, void *own) {
     quantize_result r = quantize_model(&in);
     session_clear_progress(s);
     write_model(s, r.module, in.files.n > 1);
-    int64_t before = 0, after = size_of_file(s->options.output);
+    int64_t before = (int64_t)from.size, after = size_of_file(s->options.output);
     for (int i = 0; i < in.files.n; i++) before += size_of_file(in.files.at[i]);
     if (in.files.n > 1) after += size_of_file(arena_printf(s->arena, "%s.data", s->options.output));
     quantize_set_sizes(r.plan, before, after);

@@ -155,7 +155,7 @@ void diff_read(diff *d, diff_side *s, const char *path) {
     s->pipeline->probes = s->probes;
     d->session->diag.file = path;
     source *from = ARENA_NEW(d->arena, source);
-    *from = (source){.path = path};
+    *from = session_source(d->session, path);
     pipeline_run(s->pipeline, from, GOAL_GRAPH);
     name_body_inputs(d, s, s->pipeline->module->main);
     add_initializers(d, s);

@@ -18,7 +18,7 @@ typedef struct compilation {
 static void compile(void *user) {
     const compilation *c = user;
     source *from = ARENA_NEW(c->d->arena, source);
-    *from = (source){.path = c->side->path};
+    *from = session_source(c->d->session, c->side->path);
     c->d->session->diag.file = from->path;
     c->side->compiled = session_pipeline(c->d->session, &c->d->session->options);
     c->side->run = runnable_new(c->side->compiled, from, NULL);

@@ -171,15 +171,23 @@ static void check_verb(session *s, const char *word) {
     diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (%s)", word, text_str(&known));
 }
 
+source session_source(session *s, const char *path) {
+    if (strcmp(path, "-") != 0) return (source){.path = path};
+    if (!s->piped.path) s->piped = source_at(s->arena, &s->diag, path);
+    return s->piped;
+}
+
 source session_model(session *s) {
     if (s->args.n == 0) {
         diag_hint(&s->diag, "'onnxc --help' shows the usage");
         diag_fatal(&s->diag, NULL, "no model given");
     }
     check_verb(s, s->args.at[0]);
-    if (s->args.n > 1)
+    if (s->args.n > 1) {
+        diag_hint(&s->diag, "other files follow options: -o FILE, --input NAME=FILE");
         diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
-    return (source){.path = s->args.at[0]};
+    }
+    return session_source(s, s->args.at[0]);
 }
 
 void session_write(session *s, const char *text) {

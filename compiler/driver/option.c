@@ -178,6 +178,16 @@ static void unknown(const parser *p, const char *arg) {
     diag_error(p->diag, NULL, "unknown option '%s'", name);
 }
 
+// The choice that is meant by a word; NULL: unknown.
+static const char *meant(const parser *p, const found *f, const string_list *words) {
+    const char *others = f->option->synonyms;
+    string_list pairs = others ? split_words(p->arena, others, '|') : (string_list){0};
+    size_t n = strlen(f->value);
+    for (int i = 0; i < pairs.n; i++)
+        if (strncmp(pairs.at[i], f->value, n) == 0 && pairs.at[i][n] == '=') return pairs.at[i] + n + 1;
+    return nearest_word(p->arena, f->value, words->at, words->n);
+}
+
 static void store_choice(const parser *p, const found *f) {
     string_list words = split_words(p->arena, f->option->value, '|');
     for (int i = 0; i < words.n; i++) {
@@ -185,7 +195,7 @@ static void store_choice(const parser *p, const found *f) {
         *(const char **)f->to = f->value;
         return;
     }
-    const char *near = nearest_word(p->arena, f->value, words.at, words.n);
+    const char *near = meant(p, f, &words);
     if (near) diag_hint(p->diag, "did you mean '%s'?", near);
     diag_error(p->diag, NULL, "option '%s': '%s' is not one of %s", f->spelled, f->value, f->option->value);
 }

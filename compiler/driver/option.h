@@ -21,7 +21,8 @@ typedef struct option {
     option_kind kind;
     size_t at; // offset of the field in the struct
     const char *group, *help;
-    bool incidental; // does not affect the result, only locations and names
+    bool incidental;      // does not affect the result, only locations and names
+    const char *synonyms; // other words for choices, "gpu=cuda|...", which hints know
 } option;
 
 // A table (ended by a NULL name) and the struct that it fills.

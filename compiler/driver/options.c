@@ -6,9 +6,11 @@
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pass_run.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #define AT(field)           offsetof(options, field)
 #define OUTPUT              "Output"
@@ -24,7 +26,8 @@ const option compile_options[] = {
      "write the result to FILE; '-' is standard output; default: the model's name with the extension of "
      "--emit"},
     {"--emit", NULL, &FORMATS(NAME)[1], OPT_CHOICE, AT(emit), OUTPUT,
-     "kind of output; default: given by the extension of the output file, otherwise obj"},
+     "kind of output; default: given by the extension of the output file, otherwise obj",
+     .synonyms = "o=obj|object=obj|a=lib|archive=lib|so=shared|dll=shared"},
     {"--opset", NULL, "N|DOMAIN=N", OPT_LIST, AT(opsets), OUTPUT,
      "opset of a written ONNX model, up or down; may be repeated; default: the model's own if it has all "
      "operators"},
@@ -46,7 +49,8 @@ const option compile_options[] = {
     {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
      "one object with a variant for each CPU level, selected at run time; default: the levels of the target, "
      "unless a CPU or its features are chosen"},
-    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
+    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu",
+     .synonyms = "gpu=cuda|cuda:0=cuda"},
     {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
      "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA",
@@ -435,6 +439,13 @@ static void check_opsets(diag *d, const options *o) {
                    o->opsets.at[0]);
 }
 
+static void check_folder(diag *d, const char *option, const char *path) {
+    struct stat st;
+    if (!path) return;
+    if (stat(path, &st) != 0) diag_error(d, NULL, "%s: '%s': %s", option, path, strerror(errno));
+    else if (!S_ISDIR(st.st_mode)) diag_error(d, NULL, "%s: '%s' is not a folder", option, path);
+}
+
 static void check_precision(diag *d, const options *o) {
     const format *f = format_of_options(o);
     precision p = options_precision(o);
@@ -459,6 +470,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_cblas(d, o);
     check_precision(d, o);
     check_budgets(d, o);
+    check_folder(d, "--external-data-dir", o->external_data_dir);
     check_pools(a, d, o);
     missing_if(d, o->check_weights && (options_for_gpu(o) || options_for_both(o)),
                "--check-weights with --device=cuda");

@@ -88,16 +88,6 @@ const pass passes[] = {
 };
 // clang-format on
 
-// Versions import the model again: a pipe must be read into memory.
-static const source *readable_again(pipeline *p, const source *s) {
-    enum { MODEL_MOST = 1 << 30 };
-    if (s->data || strcmp(s->path, "-") != 0) return s;
-    mapped m = file_read_stdin(p->arena, p->diag, MODEL_MOST);
-    source *own = ARENA_NEW(p->arena, source);
-    *own = (source){.path = "<stdin>", .data = m.data, .size = m.size};
-    return own;
-}
-
 static void prepare(pipeline *p, const source *s, goal g) {
     p->goal = g;
     if (g >= GOAL_PROGRAM) set_targets(p);
@@ -109,8 +99,7 @@ static void prepare(pipeline *p, const source *s, goal g) {
         check_program_options(p);
     }
     parse_sizes(p);
-    bool again = several_sizes(p) || options_for_both(p->options) || p->options->tune;
-    p->source = again ? readable_again(p, s) : s;
+    p->source = s;
     if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune", 0, 0);
     use_tuned_choices(p, g);
 }

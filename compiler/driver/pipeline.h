@@ -15,11 +15,13 @@ struct digest;                  // codegen/llvm/digest.h
 
 // The origin of the model.
 typedef struct source {
-    const char *path; // "-" is standard input
+    const char *path;
     const void *data; // not NULL: the model in memory, and path only names it
     size_t size;
     const char *folder; // of external data, for models in memory; NULL: none
 } source;
+// Standard input is read into memory, as a model may be imported several times.
+source source_at(arena *a, diag *d, const char *path);
 bool source_is_program(const source *s); // by the extension ".kernels"
 
 // Levels of the pipeline and of passes: graph; unscheduled kernels (the semantics); kernels after the passes;

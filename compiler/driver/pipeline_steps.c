@@ -52,6 +52,12 @@ static void see_node(void *user, const model_node *n) {
     probes_import_node(p->probes, n);
 }
 
+source source_at(arena *a, diag *d, const char *path) {
+    if (strcmp(path, "-") != 0) return (source){.path = path};
+    mapped m = file_read_stdin(a, d);
+    return (source){.path = path, .data = m.data, .size = m.size};
+}
+
 enum { TEXT_MOST = 1 << 30 };
 static const char *source_text(pipeline *p, const source *s) {
     mapped m = {.data = s->data, .size = s->size};

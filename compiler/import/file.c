@@ -62,7 +62,7 @@ mapped file_map(arena *a, diag *d, const char *path, int64_t most) {
     return m;
 }
 
-mapped file_read_stdin(arena *a, diag *d, int64_t most) {
+mapped file_read_stdin(arena *a, diag *d) {
     size_t size = 0, capacity = 1 << 16;
     uint8_t *data = arena_alloc(a, capacity);
     for (;;) {
@@ -71,8 +71,6 @@ mapped file_read_stdin(arena *a, diag *d, int64_t most) {
         if (got < 0) diag_fatal(d, NULL, "cannot read standard input: %s", strerror(errno));
         if (got == 0) return (mapped){"-", data, size};
         size += (size_t)got;
-        if ((int64_t)size > most)
-            diag_fatal(d, NULL, "cannot read standard input: it has more than %lld bytes", (long long)most);
         if (size < capacity) continue;
         data = arena_grow(a, data, size, 2 * capacity);
         capacity *= 2;

@@ -13,7 +13,7 @@ typedef struct mapped {
 // lives as long as a.
 mapped file_map(arena *a, diag *d, const char *path, int64_t most);
 // All of standard input.
-mapped file_read_stdin(arena *a, diag *d, int64_t most);
+mapped file_read_stdin(arena *a, diag *d);
 // A fatal error of d that names the kind of file, if the bytes cannot be a binary ONNX model.
 void file_check_kind(diag *d, const uint8_t *data, size_t size);
 // The folder of path (of the target of its links if `resolve`); NULL: none.

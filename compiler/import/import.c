@@ -135,15 +135,12 @@ module *import_onnx_memory(arena *a, diag *d, const char *name, const char *fold
 
 module *import_onnx_file(arena *a, diag *d, const char *path, const import_options *options) {
     importer im = importer_new(a, d, options);
-    bool piped = strcmp(path, "-") == 0;
-    mapped m = piped ? file_read_stdin(a, d, im.options.max_file) : file_map(a, d, path, im.options.max_file);
+    mapped m = file_map(a, d, path, im.options.max_file);
     im.data = m.data;
     im.size = m.size;
-    if (!piped) {
-        im.folders[0] = file_folder(a, path, false);
-        im.folders[1] = file_folder(a, path, true);
-        if (im.options.files) VEC_PUSH(a, im.options.files, arena_strdup(a, path));
-        outfile_protect(d, path);
-    }
-    return import_model(&im, piped ? "<stdin>" : arena_strdup(a, path));
+    im.folders[0] = file_folder(a, path, false);
+    im.folders[1] = file_folder(a, path, true);
+    if (im.options.files) VEC_PUSH(a, im.options.files, arena_strdup(a, path));
+    outfile_protect(d, path);
+    return import_model(&im, arena_strdup(a, path));
 }

@@ -56,8 +56,8 @@ static const char *label(const node *n, bool out, int i) {
     const schema_param *p = !s ? NULL : out ? formal(s->out, s->nout, i) : formal(s->in, s->nin, i);
     const value *v = out ? node_out(n, i) : node_in(n, i);
     const char *kind = out ? "output" : "input", *name = v ? v->name : "";
-    if (!p) return arena_printf(infer_arena(n), "%s %d ('%s')", kind, i, name);
-    if (p->option == 'v') return arena_printf(infer_arena(n), "%s %s #%d ('%s')", kind, p->name, i, name);
+    if (!p || p->option == 'v') return arena_printf(infer_arena(n), "%s %d ('%s')", kind, i, name);
+    if (strcmp(p->name, kind) == 0) return arena_printf(infer_arena(n), "%s '%s'", kind, name);
     return arena_printf(infer_arena(n), "%s %s ('%s')", kind, p->name, name);
 }
 

@@ -424,6 +424,10 @@ CASES = {
     "squeezed_output": (17, """
         g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
         [("float32", (3, 1), X)]),
+    # A declared size of an output whose rank depends on the data was checked before it was known.
+    "squeezed_output_of_a_size_of_the_data": (17, """
+        g (float[N, 3] x) => (int64[2, K] y) { i = NonZero (x) y = Squeeze (i) }""",
+        [("float32", (2, 3), X)]),
     # Parts of a split by ones, whose number only the run knows: an Expand to one of them was refused.
     "parts_by_a_list_of_ones": (17, """
         g (float[N, 3] x, int64[N] t) => (float[M, 3] y) <bool yes = {1}, int64[1] three = {3}>

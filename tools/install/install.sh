@@ -31,6 +31,8 @@ for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/imag
 done
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
 put 644 bindings/python/onnxc/*.py bindings/python/onnxc/py.typed share/onnxc/python/onnxc
+put 644 bindings/python/onnxc_command.py share/onnxc/python
+put 644 bindings/python/onnxc/capi/*.py share/onnxc/python/onnxc/capi
 printf '"""The version of this package."""\n__version__ = "%s"\n' "$version" >"$root/share/onnxc/python/onnxc/_version.py"
 fill "$here/onnxc.mk" share/onnxc/onnxc.mk
 mkdir -p "$root/$libdir/cmake/onnxc" "$root/$libdir/pkgconfig"

@@ -7,6 +7,7 @@ In: models as paths, bytes, onnx.ModelProto or shared libraries compiled by onnx
 ONNX Runtime run with `import onnxc as onnxruntime`. docs/python.md has examples; onnxc.backend implements ONNX's backend
 interface.
 """
+from . import capi
 from ._version import __version__
 from .binding import IOBinding
 from .cache import clear_cache
@@ -16,11 +17,14 @@ from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, Inval
 from .metadata import ModelMetadata
 from .options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
                       disable_telemetry_events, enable_telemetry_events, get_all_providers, get_available_providers, get_device,
-                      set_default_logger_severity, set_default_logger_verbosity, set_seed)
-from .ortvalue import OrtDevice, OrtValue
+                      has_collective_ops, preload_dlls, set_default_logger_severity, set_default_logger_verbosity,
+                      set_global_thread_pool_sizes, set_seed)
+from .ortvalue import OrtAllocatorType, OrtDevice, OrtMemType, OrtValue
 from .paths import get_cmake_dir, get_include, get_library_dir, get_make_include
 from .ports import NodeArg
 from .session import InferenceSession
+
+SessionIOBinding = IOBinding  # its name in ONNX Runtime's C++
 
 
 def get_version_string() -> str:
@@ -32,10 +36,12 @@ def get_build_info() -> str:
     return f"onnxc {version()}"
 
 
-__all__ = ["CompileError", "Compiled", "CompilerDefect", "Error", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel",
-           "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "Message", "ModelMetadata", "NoSuchFile", "NodeArg",
-           "NotSupported", "OrtDevice", "OrtValue", "RunError", "RunOptions", "SessionOptions", "ShapeError", "Stopped",
-           "__version__", "clear_cache", "compile", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
-           "get_available_providers", "get_build_info", "get_cmake_dir", "get_device", "get_include", "get_library_dir",
-           "get_make_include", "get_version_string", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
-           "use_library", "version"]
+__all__ = ["CompileError", "Compiled", "CompilerDefect", "Error", "ExecutionMode", "ExecutionOrder",
+           "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "Message",
+           "ModelMetadata", "NoSuchFile", "NodeArg", "NotSupported", "OrtAllocatorType", "OrtDevice", "OrtMemType",
+           "OrtValue", "RunError", "RunOptions", "SessionIOBinding", "SessionOptions", "ShapeError", "Stopped",
+           "__version__", "capi", "clear_cache", "compile", "disable_telemetry_events", "enable_telemetry_events",
+           "get_all_providers", "get_available_providers", "get_build_info", "get_cmake_dir", "get_device",
+           "get_include", "get_library_dir", "get_make_include", "get_version_string", "has_collective_ops",
+           "preload_dlls", "set_default_logger_severity", "set_default_logger_verbosity",
+           "set_global_thread_pool_sizes", "set_seed", "use_library", "version"]

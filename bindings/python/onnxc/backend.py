@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, TypeProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from .session import InferenceSession
+from onnxc.session import InferenceSession  # absolute as in onnxc.capi
 
 NOT_OPTIONS = ("rtol", "atol")  # what ONNX's test runner hands to every function
 

@@ -102,6 +102,19 @@ class SessionOptions(_Entries):
         self._dims: Dict[str, int] = {}
         self._initializers: Dict[str, Any] = {}
 
+    @classmethod
+    def _of(cls, theirs: Any) -> SessionOptions:
+        """The same as an object of ONNX Runtime."""
+        ours = cls()
+        for name, value in vars(ours).items():
+            if name.startswith("_"):
+                continue
+            found = getattr(theirs, name, value)
+            setattr(ours, name, type(value)(int(found)) if isinstance(value, enum.Enum) else found)
+        note_once("of ONNX Runtime's SessionOptions only values that can be read apply: sizes of dimensions, initializers, "
+                  "configuration entries and libraries of operators are set with onnxc.SessionOptions")
+        return ours
+
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry, which has no effect."""
         self._add(key, value)
@@ -219,6 +232,19 @@ def set_default_logger_verbosity(verbosity: int) -> None:
 def set_seed(seed: int) -> None:
     """Has no effect: the seeds of random operators are attributes of their nodes, or differ in every run."""
     note_once("set_seed has no effect: random operators take their seed from the model")
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """Has no effect: the threads of a session are those of its options."""
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: Optional[str] = None) -> None:
+    """Has no effect: code for GPUs loads the driver itself."""
+
+
+def has_collective_ops() -> bool:
+    """No: a model runs in one process."""
+    return False
 
 
 def disable_telemetry_events() -> None:

@@ -1,6 +1,7 @@
 """OrtValue: a value with ONNX Runtime's interface. In: arrays of numpy or DLPack, lists, dicts, None. Out: the same."""
 from __future__ import annotations
 
+import enum
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -9,6 +10,22 @@ from numpy.typing import NDArray
 from . import dlpack
 from .errors import InvalidArgument
 from .values import ELEMENTS, NUMBERS, ElementType
+
+
+class OrtMemType(enum.IntEnum):
+    """Accepted and ignored."""
+
+    CPU_INPUT = -2
+    CPU_OUTPUT = CPU = -1
+    DEFAULT = 0
+
+
+class OrtAllocatorType(enum.IntEnum):
+    """Accepted and ignored."""
+
+    INVALID = -1
+    ORT_DEVICE_ALLOCATOR = 0
+    ORT_ARENA_ALLOCATOR = 1
 
 
 class OrtDevice:

@@ -32,11 +32,6 @@ def compiler_path() -> str:
                   [os.path.join(BUILT, "libonnxc.so")]) or "libonnxc.so.0"
 
 
-def command_path() -> Optional[str]:
-    """The path of the command onnxc."""
-    return _first([os.path.join(BUNDLED, "bin", "onnxc"), os.path.join(INSTALLED, "bin", "onnxc"), os.path.join(BUILT, "onnxc")])
-
-
 def _installed(folders: List[str], *names: str) -> str:
     found = _first([os.path.join(folder, *names) for folder in folders])
     if not found:

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class InferenceSession:
 
     path_or_bytes      path, bytes or onnx.ModelProto of a model, which is compiled for this machine; or the path of a shared
                        library compiled by onnxc
-    sess_options       SessionOptions, or options of the command line: ["-O3", "--fp=strict"]
+    sess_options       SessionOptions, also those of an installed ONNX Runtime, or options of the command line: ["-O3", "--fp=strict"]
     providers, provider_options    as for ONNX Runtime; models are compiled for the CPU, and other providers are noted in the log
     options            options of the command line, beside SessionOptions
     keywords           the same as keywords: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for further ones. For a shared
@@ -64,7 +64,10 @@ class InferenceSession:
                  provider_options: Optional[Sequence[Mapping[str, Any]]] = None, *,
                  options: Optional[Sequence[str]] = None, device: Optional[str] = None, stream: Optional[int] = None,
                  graphs: bool = True, device_pointers: bool = False, **keywords: Any) -> None:
-        if not isinstance(sess_options, (SessionOptions, type(None))):
+        if hasattr(sess_options, "intra_op_num_threads"):
+            if not isinstance(sess_options, SessionOptions):
+                sess_options = SessionOptions._of(sess_options)
+        elif sess_options is not None:
             options = [*_words(sess_options), *_words(options or ())]
             sess_options = None
         note_providers(providers, provider_options)
@@ -368,9 +371,11 @@ def _absolute(model: Any) -> Any:
 
 
 def _words(options: Sequence[str]) -> Sequence[str]:
-    if isinstance(options, (str, bytes)) or not all(isinstance(word, (str, os.PathLike)) for word in options):
-        raise TypeError("sess_options must be SessionOptions or a list of options of the command line")
-    return options
+    words = None if isinstance(options, (str, bytes)) or not isinstance(options, Iterable) else list(options)
+    if words is None or not all(isinstance(word, (str, os.PathLike)) for word in words):
+        raise TypeError("sess_options must be SessionOptions or a list of options of the command line, not "
+                        f"{options!r}")
+    return words
 
 
 def _pairs(dims: Any) -> Dict[str, Any]:

@@ -233,8 +233,11 @@ static bool use_declared_rank(node *n, int i, const type *a, const type *b) {
     if (!is_model_output(n, i) || declared->kind != TYPE_TENSOR || declared->rank < 0 || a->rank < 0 ||
         b->rank < 0 || (declared->rank != a->rank && declared->rank != b->rank))
         return false;
-    dim *dims[MAX_RANK];
-    for (int j = 0; j < declared->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
+    dim *dims[MAX_RANK], **like = declared->rank == a->rank ? a->dims : b->dims;
+    for (int j = 0; j < declared->rank; j++) {
+        dim *own = infer_unknown_dim(n, "if", NULL);
+        dims[j] = dim_is_const(like[j]) ? like[j] : own;
+    }
     infer_set(n, i, a->elem, declared->rank, dims);
     return true;
 }

@@ -72,13 +72,13 @@ static void check_pads(const node *n, auto_pad mode, int count, bool pool) {
     }
 }
 
-// Reports a kernel that exceeds the padded image. An empty image has an empty result, and so has a pool whose
-// window exceeds the image by at most a stride.
-static void check_fit(const node *n, const window *w, int i, bool pool) {
+// Reports a kernel for which the size of the result would be negative. A window that exceeds the padded image by
+// at most a stride has an empty result.
+static void check_fit(const node *n, const window *w, int i) {
     const dim *image = dim_add(w->in[i], dim_add(w->lo[i], w->hi[i])), *span = window_span(w, i);
-    if (!dim_is_const(image) || !dim_is_const(span) || dim_is(w->in[i], 0)) return;
+    if (!dim_is_const(image) || !dim_is_const(span)) return;
     int64_t size = dim_value(span), room = dim_value(image);
-    if (size - room > (pool ? w->stride[i] : 0))
+    if (size - room > w->stride[i])
         infer_error(n, "the kernel has size %lld on spatial axis %d, but the padded image has size %lld",
                     (long long)size, i, (long long)room);
 }
@@ -100,7 +100,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
         w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
         if (same) same_padding(&w, i, mode == SAME_UPPER, pool);
         else given_padding(&w, i, ceil);
-        if (!same && !ceil) check_fit(n, &w, i, pool);
+        if (!same && !ceil) check_fit(n, &w, i);
     }
     return w;
 }
