@@ -42,11 +42,7 @@ static ins *is_true(host *h, const buffer *b) {
 }
 
 const char *located(host *h, const loc *at, const char *message) {
-    if (!at || !at->node) return message;
-    text t = {.arena = h->builder->arena};
-    text_add_node(&t, at, false);
-    text_printf(&t, ": %s", message);
-    return text_str(&t);
+    return text_located(h->builder->arena, at, message);
 }
 
 // ---------------------------------------------------------------- kernels

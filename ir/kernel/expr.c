@@ -371,12 +371,16 @@ int kernel_message(kernel *k, const char *text, const char *numbered) {
     return k->messages.n - 1;
 }
 
-static const char *located(arena *a, const kernel *k, const check_message *m, const char *said) {
-    const loc *at = m->loc && m->loc->node ? m->loc : k->loc;
+const char *text_located(arena *a, const loc *at, const char *said) {
+    if (!at || !at->node) return said;
     text t = {.arena = a};
-    if (at && at->node) text_add_node(&t, at, false), text_add(&t, ": ");
-    text_add(&t, said);
+    text_add_node(&t, at, false);
+    text_printf(&t, ": %s", said);
     return text_str(&t);
+}
+
+static const char *located(arena *a, const kernel *k, const check_message *m, const char *said) {
+    return text_located(a, m->loc && m->loc->node ? m->loc : k->loc, said);
 }
 
 const char *failure_text(arena *a, const kernel *k, int message) {

@@ -222,7 +222,8 @@ static void run_step(interp *in, const step *s) {
     switch (s->kind) {
     case STEP_KERNEL: run_kernel(in, s->kernel); break;
     case STEP_CHECK:
-        if (!interp_dim(in, s->dim)) interp_stop(in, INTERP_FAILED, s->message);
+        if (!interp_dim(in, s->dim))
+            interp_stop(in, INTERP_FAILED, text_located(in->arena, s->loc, s->message));
         break;
     case STEP_SET_DIM: run_set_dim(in, s); break;
     case STEP_ALLOC: allocate(in, s->buffer); break;

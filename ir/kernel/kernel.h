@@ -176,6 +176,8 @@ int kernel_message(kernel *k, const char *text, const char *numbered);   // numb
 const char *failure_text(arena *a, const kernel *k, int message);        // with the node
 // With the node and the placeholders of numbers.
 const char *failure_numbered(arena *a, const kernel *k, int message);
+// With the node of the location, if it has one.
+const char *text_located(arena *a, const loc *at, const char *said);
 // \1 and \2 replaced by numbers.
 const char *text_numbered(arena *a, const char *text, int64_t first, int64_t second);
 // The index that check compares with a size, before it was made positive, and the size; false: there are none.

@@ -292,7 +292,39 @@ void lower_checks(lowering *l, const node *n) {
     }
 }
 
+// Whether the stage computes nothing: 1 or 0.
+static dim *is_idle(const kernel *k, const stage *s) {
+    dim *least = dim_const(k->program->dims, 1);
+    for (int j = 0; j < k->nouter; j++) least = dim_min(least, k->axes.at[j].extent);
+    for (int j = 0; j < s->axes.n; j++) least = dim_min(least, k->axes.at[s->axes.at[j]].extent);
+    return dim_eq(least, dim_const(least->table, 0));
+}
+
+// Checks before step `at` that axes of checked indices, which are clamped to positions, have positions. Returns the number of checks.
+static int check_positions(lowering *l, int at, const kernel *k) {
+    arena *scratch = arena_new();
+    int first = at;
+    for (int j = 0; j < k->stages.n; j++) {
+        expr_list all = stage_nodes(scratch, k->stages.at[j], PART_ALL);
+        for (int i = 0; i < all.n; i++) {
+            const expr *index, *size;
+            if (all.at[i]->op != X_CHECK || !check_operands(all.at[i], &index, &size) || size->op != X_DIM)
+                continue;
+            dim *one = dim_const(l->program->dims, 1),
+                *holds = dim_max(dim_min(size->dim, one), is_idle(k, k->stages.at[j]));
+            if (dim_is(holds, 1) || holds_always(l, holds)) continue;
+            step *s = step_insert(l->program, l->region, at++, STEP_CHECK, k->loc);
+            s->dim = holds;
+            s->message =
+                arena_printf(l->program->arena, "%s (size 0)", k->messages.at[all.at[i]->axis]->text);
+        }
+    }
+    arena_destroy(scratch);
+    return at - first;
+}
+
 static void lower_node(lowering *l, node *n) {
+    int first = l->region->steps.n;
     for (int i = 0; i < n->nin && !n->op->takes_any_rank; i++)
         if (n->in[i] && has_no_rank(n->in[i])) need_rank(l, n->loc, n->in[i]);
     lower_checks(l, n);
@@ -303,6 +335,9 @@ static void lower_node(lowering *l, node *n) {
     if (!n->op->lower) diag_defect(l->program->diag, n->loc, "no lowering");
     n->op->lower(l, n);
     lower_checks(l, n);
+    for (int j = first; j < l->region->steps.n; j++)
+        if (l->region->steps.at[j]->kind == STEP_KERNEL)
+            j += check_positions(l, j, l->region->steps.at[j]->kernel);
 }
 
 void lower_graph(lowering *l, graph *g) {

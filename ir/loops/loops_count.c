@@ -141,21 +141,25 @@ static void run_block(frame *fr, const lblock *b, int number, double times);
 
 static void run_function(counter *c, const lfunc *f, const lfunc *kernel, const fact *args, double times) {
     const lfunc *body = f->original ? f->original : f;
+    arena *own = arena_new(); // there may be many calls
     frame fr = {c, body,
                 kernel      ? kernel
                 : f->kernel ? f
                             : NULL,
-                needed_of(c, body), ARENA_ARRAY(c->arena, fact, body->nins + 1)};
+                needed_of(c, body), ARENA_ARRAY(own, fact, body->nins + 1)};
     for (int i = 0; i < f->params.n; i++) fr.facts[body->params.at[i].value->id] = args[i];
     run_block(&fr, body->body, 0, times);
+    arena_destroy(own);
 }
 
 static void run_call(frame *fr, const ins *x, double times) {
     const lfunc *f = callee(fr->c, x);
     if (!f) return;
-    fact *args = ARENA_ARRAY(fr->c->arena, fact, x->nargs + 1);
+    arena *own = arena_new();
+    fact *args = ARENA_ARRAY(own, fact, x->nargs + 1);
     for (int i = 0; i < x->nargs; i++) args[i] = fr->facts[x->args[i]->id];
     run_function(fr->c, f, fr->kernel, args, times);
+    arena_destroy(own);
 }
 
 static void run_for(frame *fr, const ins *x, double times) {

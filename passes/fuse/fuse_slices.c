@@ -91,10 +91,13 @@ static bool add_reads(const slicing *s, const site *reader, const buffer *b, int
     return true;
 }
 
-// Whether the part is not all of the axis, and exists wherever the axis has positions.
+// Whether the part is not all of the axis, and exists wherever the axis has positions. A guard may exclude a position that does not
+// exist.
 static bool is_inside(const part *of, dim *extent) {
     dim *last = dim_addk(extent, -1), *zero = dim_const(extent->table, 0);
-    if (of->count > 1) return dim_is_const(extent) && of->count < dim_value(extent);
+    if (of->count > 1)
+        return dim_is_const(extent) && of->count < dim_value(extent) && dim_value(of->from) >= 0 &&
+               dim_value(of->from) <= dim_value(extent) - of->count;
     if (of->from == zero || of->from == last || of->from == dim_max(last, zero)) return true;
     return of->from->min >= 0 && dim_less(of->from, extent) == TRI_YES;
 }

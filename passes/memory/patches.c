@@ -12,7 +12,15 @@
 #include "passes/memory/patch.h"
 #include <string.h>
 
-enum { PATCHES_MOST = 16, KERNELS_MOST = 64, PLANS_MOST = 4000, ROWS_MOST = 16, RATE_MOST = 16, CALL = 80 };
+enum {
+    PATCHES_MOST = 16,
+    KERNELS_MOST = 64,
+    PLANS_MOST = 4000,
+    ROWS_MOST = 16,
+    RATE_MOST = 16,
+    UP_MOST = 1 << 20,
+    CALL = 80
+};
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
@@ -55,22 +63,31 @@ static bool has_entry_alone(const buffer *b, int axis) {
 }
 
 // ---------------------------------------------------------------- axes and rates
-static bool set_image(patch_image *i, int axis, int64_t up, int64_t down) {
+// Rows for each row of the first image, reduced; down 0: more than those of images in patches.
+typedef struct rate {
+    int64_t up, down;
+} rate;
+
+static rate rate_of(int64_t up, int64_t by, int64_t down, int64_t of) {
+    if (__builtin_mul_overflow(up, by, &up) || __builtin_mul_overflow(down, of, &down)) return (rate){0};
     int64_t g = gcd(up, down);
-    up /= g, down /= g;
-    if (i->axis >= 0) return i->axis == axis && i->up == up && i->down == down;
+    return up / g <= UP_MOST && down / g <= RATE_MOST ? (rate){up / g, down / g} : (rate){0};
+}
+
+static bool set_image(patch_image *i, int axis, rate r) {
+    if (!r.down) return false;
+    if (i->axis >= 0) return i->axis == axis && i->up == r.up && i->down == r.down;
     if (!dim_is_const(i->of->dims[axis]) || !has_entry_alone(i->of, axis)) return false;
-    i->axis = axis, i->up = up, i->down = down, i->rows = dim_value(i->of->dims[axis]);
+    i->axis = axis, i->up = r.up, i->down = r.down, i->rows = dim_value(i->of->dims[axis]);
     return true;
 }
 
-static bool set_kernel(patch_kernel *x, int axis, int64_t up, int64_t down) {
-    int64_t g = gcd(up, down);
-    up /= g, down /= g;
-    if (x->axis >= 0) return x->axis == axis && x->up == up && x->down == down;
+static bool set_kernel(patch_kernel *x, int axis, rate r) {
+    if (!r.down) return false;
+    if (x->axis >= 0) return x->axis == axis && x->up == r.up && x->down == r.down;
     const dim *extent = x->k->axes.at[axis].extent;
     if (!dim_is_const(extent) || (x->k->stages.n > 1 && axis >= x->k->nouter)) return false;
-    x->axis = axis, x->up = up, x->down = down, x->rows = dim_value(extent);
+    x->axis = axis, x->up = r.up, x->down = r.down, x->rows = dim_value(extent);
     return true;
 }
 
@@ -105,12 +122,12 @@ static bool join_write(patch_plan *x, patch_kernel *k, const write *w) {
     if (w->to->role == BUF_LOCAL) return true;
     if (k->axis < 0 && i->axis >= 0) {
         const expr *e = w->index[i->axis];
-        if (e->op != X_AXIS || !set_kernel(k, e->axis, i->up, i->down)) return false;
+        if (e->op != X_AXIS || !set_kernel(k, e->axis, (rate){i->up, i->down})) return false;
     }
     if (k->axis < 0) return true;
     int at = dim_with(w->to, w->index, k->axis);
     if (at < 0 || w->index[at]->op != X_AXIS || k->k->axes.at[k->axis].kind != AXIS_PARALLEL) return false;
-    return set_image(i, at, k->up, k->down) && i->rows == k->rows;
+    return set_image(i, at, (rate){k->up, k->down}) && i->rows == k->rows;
 }
 
 // A sum over all rows of an image, in any order.
@@ -135,15 +152,15 @@ static bool join_read(patch_plan *x, patch_kernel *k, const expr *e) {
         if (a < 0) {
             if (!sums_rows(k, e, i)) return false;
             k->sums = true, k->image = i;
-            return set_kernel(k, axis_in(k->k, e->index[i->axis], AXIS_REDUCE), i->up, i->down);
+            return set_kernel(k, axis_in(k->k, e->index[i->axis], AXIS_REDUCE), (rate){i->up, i->down});
         }
         if (window_of_index(k->k, e->index[i->axis], a, &w) != WINDOW_FITS || w.at <= 0) return false;
-        if (!set_kernel(k, a, i->up * w.down, i->down * w.at)) return false;
+        if (!set_kernel(k, a, rate_of(i->up, w.down, i->down, w.at))) return false;
     }
     if (k->axis < 0) return true;
     int at = dim_with(e->buffer, e->index, k->axis);
     if (at < 0 || window_of_index(k->k, e->index[at], k->axis, &w) != WINDOW_FITS || w.at <= 0) return false;
-    return set_image(i, at, k->up * w.at, k->down * w.down);
+    return set_image(i, at, rate_of(k->up, w.at, k->down, w.down));
 }
 
 static bool join_kernel(patch_plan *x, patch_kernel *k) {
@@ -427,7 +444,8 @@ static patch_plan *plan_by(chooser *c, int first, int n, int axis, int64_t rows)
     if (!find_images(x)) return NULL;
     patch_image *seed = NULL;
     for (int j = 0; j < n && !seed; j++) seed = x->kernels[j].image;
-    if (!seed || axis >= seed->of->rank || !set_image(seed, axis, 1, 1) || seed->rows < 2 || !join_all(x))
+    if (!seed || axis >= seed->of->rank || !set_image(seed, axis, (rate){1, 1}) || seed->rows < 2 ||
+        !join_all(x))
         return NULL;
     bool any = false;
     for (int j = 0; j < n; j++)

@@ -444,6 +444,11 @@ CASES = {
           p = Pad (x, pads, , axis) n = Range (first, last, next) t = Sin (n) u = Mul (t, small) w = Reshape (u, sizes)
           c = Conv <pads = [1, 1, 1, 1]> (p, w) y = Relu (c) }""",
         [("float32", (1, 12, 12, 12), (0.5, 2.25, -1, 3, 1.5, 1, -2.75))]),
+    # The memory of a tensor without elements, which may be nowhere, was read for rows outside of it.
+    "transposed_padding_of_no_rows": (21, """
+        g (float[N, 64] x, float16[N, 64] h) => (float[64, M] y, float16[64, M] z) <int64[4] pads = {32, 0, 32, 0}>
+        { p = Pad (x, pads) y = Transpose <perm = [1, 0]> (p) q = Pad (h, pads) z = Transpose <perm = [1, 0]> (q) }""",
+        [("float32", (0, 64), ()), ("float16", (0, 64), ())]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

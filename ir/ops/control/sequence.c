@@ -145,6 +145,10 @@ static const char *const position_messages[] = {"the position is outside the seq
 // A call that fails if the position (NULL: the end) is outside the sequence.
 static void call_at(lowering *l, const node *n, const char *function, buffer *const *args, int nargs,
                     const buffer *position) {
+    dims *table = l->program->dims;
+    if (position)
+        lower_check(l, n, dim_eq(dim_product(table, position->dims, position->rank), dim_const(table, 1)),
+                    "the position must be a scalar");
     step *s =
         lower_call(l, n, function, 1, args, nargs, DIMS(number(l, position ? position->dtype : DT_I64)));
     s->messages = position_messages, s->nmessages = 1;

@@ -142,15 +142,14 @@ void transpose_rows(lbuild *b, ins **row, int lanes) {
         }
 }
 
-// Row j of a tile; instead of one outside, the start of the buffer is read, and its fill used.
-static ins *load_row(const transpose *t, ins *at, ins *inside, ins *fill, int j) {
+// Row j of a tile; instead of one outside, `apart` is read, since the buffer may have no elements, and the fill used.
+static ins *load_row(const transpose *t, ins *at, ins *inside, ins *apart, ins *fill) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    if (inside) at = lb_select(b, inside, at, lb_idx(b, 0));
-    ins *row = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
-    if (!inside) return row;
-    ins *all = lb_splat(b, inside, t->lanes), *lane = lb_splat(b, lb_extract(b, fill, j), t->lanes);
-    return lb_select(b, all, row, lane);
+    ins *from = pointer_of(e, t->read->buffer);
+    if (inside) from = lb_select(b, inside, from, apart), at = lb_select(b, inside, at, lb_idx(b, 0));
+    ins *row = load_element(b, t->read->buffer->dtype, from, at, t->lanes);
+    return inside ? lb_select(b, lb_splat(b, inside, t->lanes), row, lb_splat(b, fill, t->lanes)) : row;
 }
 
 // A lane from each of as many rows.
@@ -173,9 +172,11 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     ins *inside = t->read->guard ? emit_vector(e, t->read->guard) : NULL;
     ins *fill = inside ? emit_vector(e, t->read->fill) : NULL;
+    ins *apart = inside ? lb_local(b, lkind_of(t->read->buffer->dtype), t->lanes, 64, false) : NULL;
     if (t->rows == 1) row[0] = load_column(t, at, stride);
     for (int j = 0; j < t->rows && t->rows > 1; j++) {
-        row[j] = load_row(t, at, inside ? lb_extract(b, inside, j) : NULL, fill, j);
+        if (inside) row[j] = load_row(t, at, lb_extract(b, inside, j), apart, lb_extract(b, fill, j));
+        else row[j] = load_row(t, at, NULL, NULL, NULL);
         at = lb_add(b, at, stride);
     }
     scope_close(e, outer);
