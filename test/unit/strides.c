@@ -1,0 +1,89 @@
+// Reads at a stride along rows come out as interpreted: all strides, widths around the lanes of vectors, and element types, on
+// CPUs with and without masks.
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "compiler/driver/pass_run.h"
+#include "ir/kernel/interp.h"
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static void show_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+// Small numbers: sums of them are exact in any order.
+static tensor random_tensor(arena *a, const buffer *b) {
+    tensor x = {.dtype = b->dtype, .rank = b->rank, .count = 1};
+    for (int j = 0; j < b->rank; j++) x.count *= x.dims[j] = dim_value(b->dims[j]);
+    unsigned char *bytes = arena_alloc(a, (size_t)x.count * 8 + 1);
+    uint32_t seed = 7;
+    for (int64_t j = 0; j < x.count; j++) {
+        seed = seed * 1664525 + 1013904223;
+        float f = (float)(seed >> 26) - 32;
+        if (b->dtype == DT_F32) memcpy(bytes + 4 * j, &f, 4);
+        else if (b->dtype == DT_F16) bytes[2 * j] = 0, bytes[2 * j + 1] = (unsigned char)(seed >> 25 & 0x3f);
+        else if (b->dtype == DT_I64) memcpy(bytes + 8 * j, &(int64_t){seed >> 20}, 8);
+        else bytes[j] = (unsigned char)(seed >> 24);
+    }
+    x.data = bytes;
+    return x;
+}
+
+// The program's output: on the CPU named, or interpreted where cpu is NULL.
+static tensor run(arena *a, const char *text, const char *cpu) {
+    static tensor y;
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    program *p = program_parse(a, &d, "strides.kernels", text);
+    interp_hooks hooks = {0};
+    if (cpu) {
+        target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .threads = 1});
+        run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
+        hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)};
+    }
+    tensor x = random_tensor(a, p->inputs.at[0]);
+    const char *message = NULL;
+    assert_int_equal(interp_program_hooked(p, a, &x, &y, (interp_limits){0}, &message, &hooks), INTERP_OK);
+    return y;
+}
+
+static void check(const char *text) {
+    static const char *const cpus[] = {"x86-64-v2", "x86-64-v3", "native"};
+    arena *a = arena_new();
+    tensor wanted = run(a, text, NULL);
+    size_t bytes = (size_t)(wanted.count * dtype_bits(wanted.dtype) / 8);
+    for (int j = 0; j < 3; j++) {
+        tensor y = run(a, text, cpus[j]);
+        assert_int_equal(y.count, wanted.count);
+        if (memcmp(y.data, wanted.data, bytes) != 0) fail_msg("%s:\n%s", cpus[j], text);
+    }
+    arena_destroy(a);
+}
+
+static void test_strides(void **state) {
+    (void)state;
+    static const char *const types[] = {"float", "uint8", "float16", "int64"};
+    char text[512];
+    for (int t = 0; t < 4; t++)
+        for (int stride = -4; stride <= 4; stride++)
+            for (int width = 3; width < 80; width = 2 * width + 1) {
+                int distance = stride < 0 ? -stride : stride, span = distance * (width - 1) + 1;
+                snprintf(
+                    text, sizeof text,
+                    "program strides\ninput x: %s[3, %d]\noutput y: %s[3, %d]\nkernel read\n  for i0 < 3\n"
+                    "    for j1 < %d\n      y[i0, j1] = x[i0, ((j1 * %d) + %d)]\n",
+                    types[t], span, types[t], width, width, stride, stride < 0 ? span - 1 : 0);
+                check(text);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
