@@ -1,5 +1,5 @@
-// Reads at a stride along rows come out as interpreted: all strides, widths around the lanes of vectors, and element types, on
-// CPUs with and without masks.
+// Reads at a stride along rows, and windows of rows, come out as interpreted: all strides, widths around the lanes of vectors, and
+// element types, on CPUs with and without masks.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "compiler/driver/pass_run.h"
@@ -39,7 +39,7 @@ static tensor run(arena *a, const char *text, const char *cpu) {
     static tensor y;
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
-    if (!DIAG_TRY(&d, jump)) fail();
+    if (!DIAG_TRY(&d, jump)) fail_msg("%s:\n%s", cpu ? cpu : "interpreted", text);
     program *p = program_parse(a, &d, "strides.kernels", text);
     interp_hooks hooks = {0};
     if (cpu) {
@@ -72,7 +72,7 @@ static void test_strides(void **state) {
     char text[512];
     for (int t = 0; t < 4; t++)
         for (int stride = -4; stride <= 4; stride++)
-            for (int width = 3; width < 80; width = 2 * width + 1) {
+            for (int width = 3; width < 80; width = 3 * width + 2) {
                 int distance = stride < 0 ? -stride : stride, span = distance * (width - 1) + 1;
                 snprintf(
                     text, sizeof text,
@@ -83,7 +83,46 @@ static void test_strides(void **state) {
             }
 }
 
+// Windows of the columns of `size` elements, whose first column is `pad` columns before the image, with fewer, as many and more columns than
+// the image has after it.
+static void check_windows(const char *type, int size, int step, int apart, int pad, int width) {
+    static const char *const reduce[] = {"max=", "+="};
+    char text[1024];
+    for (int op = 0; op < 2; op++)
+        for (int more = -1; more <= 1; more++) {
+            int n = (width + 2 * pad + more - (size - 1) * apart - 1) / step + 1;
+            if (n < 2) continue;
+            snprintf(
+                text, sizeof text,
+                "program windows\ninput x: %s[3, 6, %d]\noutput y: %s[3, 6, %d]\nkernel pool\n  for i0 < 3\n"
+                "    for k1 < 6\n      for l2 < %d\n        reduce k3 < 3\n          reduce k4 < %d\n"
+                "            s0: %s %s x[i0, ((k1 + k3) + -1), (((l2 * %d) + (k4 * %d)) + %d)] if ((((0 <= "
+                "((k1 "
+                "+ k3) + "
+                "-1)) & (((k1 + k3) + -1) < 6)) & (0 <= (((l2 * %d) + (k4 * %d)) + %d))) & ((((l2 * %d) + "
+                "(k4 * "
+                "%d)) + %d) < %d)) else %s\n        y[i0, k1, l2] = s0\n",
+                type, width, type, n, n, size, type, reduce[op], step, apart, -pad, step, apart, -pad, step,
+                apart, -pad, width, type[0] == 'f' ? "2.0" : "2");
+            check(text);
+        }
+}
+
+static void test_windows(void **state) {
+    (void)state;
+    static const char *const types[] = {"float", "uint8", "int64"};
+    for (int width = 3; width < 80; width = 3 * width + 2)
+        for (int t = 0; t < 3; t++) {
+            check_windows(types[t], 3, 1, 1, 1, width);
+            check_windows(types[t], 3, 2, 1, 1, width);
+            check_windows(types[t], 5, 3, 1, 2, width);
+            check_windows(types[t], 2, 1, 3, 0, width);
+            check_windows(types[t], 2, 1, 2, 5, width);
+            check_windows(types[t], 2, 5, 1, 1, width);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides), cmocka_unit_test(test_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
