@@ -1,4 +1,4 @@
-// Reads at a stride along rows, and windows of rows, come out as interpreted: all strides, widths around the lanes of vectors, and
+// Reads at a stride along rows, windows of rows and reductions of columns come out as interpreted: all strides, widths around the lanes of vectors, and
 // element types, on CPUs with and without masks.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
@@ -122,7 +122,26 @@ static void test_windows(void **state) {
         }
 }
 
+// Reductions down columns, several vectors of them at once.
+static void test_columns(void **state) {
+    (void)state;
+    static const int widths[] = {3, 16, 37, 64, 150}, heights[] = {31, 32, 300};
+    static const char *const types[] = {"float", "int64"}, *const reduce[] = {"max=", "+="};
+    char text[512];
+    for (int c = 0; c < 5 * 3 * 2 * 2; c++) {
+        const char *type = types[c % 2];
+        int width = widths[c / 4 % 5], height = heights[c / 20];
+        snprintf(
+            text, sizeof text,
+            "program columns\ninput x: %s[2, %d, %d]\noutput y: %s[2, %d]\nkernel reduce\n  for i0 < 2\n"
+            "    for j1 < %d\n      reduce r2 < %d\n        s0: %s %s x[i0, r2, j1]\n      y[i0, j1] = s0\n",
+            type, height, width, type, width, width, height, type, reduce[c / 2 % 2]);
+        check(text);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides), cmocka_unit_test(test_windows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides), cmocka_unit_test(test_windows),
+                                       cmocka_unit_test(test_columns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
