@@ -61,6 +61,8 @@ CASES = {
     "ReduceSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64[1] {0}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
     "ReduceMax 64x1024x64, axis 1": ("float[64,1024,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceMax <keepdims = 0> (x, a)"),
     "4x512x512, both transposed": ("float[512,4] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
+    "2x512x512, both transposed": ("float[512,2] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
+    "8x512x512, both transposed": ("float[512,8] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
     "1x1024x8192, B an input": ("float[1,1024] x, float[1024,8192] w", "float", "y = MatMul (x, w)"),
     "Trilu 1024x1024": ("float[1024,1024] x", "float", "y = Trilu (x)"),
     "CumSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
