@@ -29,7 +29,6 @@ typedef struct row_windows {
     int64_t step, apart; // S, D: columns from one of them to the next
     bool guarded;        // whether conditions use the column
     dim *columns;
-    cloning *clone;
     buffer *kept;
 } row_windows;
 
