@@ -62,6 +62,9 @@ MODELS = {
     "average": """g (float[2, 8, 6, 6] x) => (float[2, 8, 1, 1] y) <float r = {0.03125}, float t = {0.0625}, int8 z = {3}> {
   a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   c = GlobalAveragePool (b)   d = QuantizeLinear (c, t, z)
   y = DequantizeLinear (d, t, z) }""",
+    # Windows of rows that overlap.
+    "windows": """g (float[2, 8, 20, 20] x) => (float[2, 8, 10, 10] y) {
+  y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x) }""",
     # Products that differ in a number.
     "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
   a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",

@@ -444,6 +444,12 @@ ins *load_element_n(lbuild *b, dtype t, ins *ptr, ins *index, int lanes, ins *n)
     return t == DT_F8E8M0 ? lb_select(b, first_lanes(b, n, lanes), v, zero_of(b, v->type)) : v;
 }
 
+ins *load_codes(lbuild *b, dtype t, ins *ptr, ins *index, int lanes, ins *n) {
+    ltype type = lt(storage_kind(b, t), lanes);
+    return n ? lb_loadn(b, type, ptr, index, n) : lb_load(b, type, ptr, index, 0);
+}
+ins *values_of_codes(lbuild *b, dtype t, ins *codes) { return from_storage(b, t, codes); }
+
 ins *load_element_gather(lbuild *b, dtype t, ins *ptr, ins *indices) {
     if (indices->type.lanes == 1) return load_element(b, t, ptr, indices, 1);
     int lanes = indices->type.lanes;

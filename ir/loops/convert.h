@@ -13,6 +13,9 @@ lkind compute_kind(dtype t);
 ins *load_element(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes);
 // Loads only the first n lanes (n of the index kind); the others are 0 and not accessed.
 ins *load_element_n(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes, ins *n);
+// The elements as loaded, of types that are not packed (n NULL: all lanes), and their values in the compute type.
+ins *load_codes(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes, ins *n);
+ins *values_of_codes(lbuild *b, dtype storage, ins *codes);
 // One element for each lane of `indices`.
 ins *load_element_gather(lbuild *b, dtype storage, ins *ptr, ins *indices);
 // The element of a packed type in the low bits of I32 lanes, in the compute type.

@@ -41,6 +41,20 @@ static bool is_window(const kernel *k, const expr *image, int channel) {
     return false;
 }
 
+// Whether an axis of the sum moves a window of the image that is smaller than what an axis of the result passes over. In
+// gradients of weights it is the other way round.
+static bool slides_window(const kernel *k, const expr *image) {
+    for (int j = 0; j < image->buffer->rank; j++)
+        for (int p = 0; p < k->axes.n; p++)
+            for (int r = 0; r < k->axes.n; r++) {
+                const dim *size = k->axes.at[r].extent;
+                if (k->axes.at[p].kind != AXIS_PARALLEL || k->axes.at[r].kind != AXIS_REDUCE) continue;
+                if (!expr_uses_axis(image->index[j], p) || !expr_uses_axis(image->index[j], r)) continue;
+                if (dim_is_const(size) && size->max < k->axes.at[p].extent->max) return true;
+            }
+    return false;
+}
+
 // ---- samples
 // Reads at data-dependent positions (samples of an image between its elements) that are the same for all
 // channels: vectors of channels share the arithmetic on positions and weights. Plain lookups have little of
@@ -165,14 +179,21 @@ static int only_channel(const expr *image, int out_channel) {
     return image->index[last]->op == X_CONST && dim_is(image->buffer->dims[last], 1) ? last : -1;
 }
 
+// Weights that the run computes are packed without groups only.
+static bool counts_alone(const contraction *c, const expr *channel) {
+    return index_in_part(channel)->op == X_AXIS && !c->batch.n;
+}
+
 bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
     if (!contraction_find(k, &c)) return false;
     expr *image = c.a, *weights = c.b;
     if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
-    if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3)
-        return false;
+    bool known = weights->buffer->role == BUF_CONST;
+    if (!known && slides_window(k, weights)) image = c.b, weights = c.a;
+    if (!known && (!slides_window(k, image) || slides_window(k, weights))) return false;
+    if (image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
@@ -183,6 +204,7 @@ bool find_conv(const kernel *k, conv_form *f) {
             index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
             !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
+    if (!known) return f->channel >= 0 && f->out_channel >= 0 && counts_alone(&c, image->index[f->channel]);
     if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
     // The image of a window may be channels-last already, after a Transpose: it still gets a halo.

@@ -459,14 +459,20 @@ static bool wastes_panels(const target *t, const contraction *c, int n_axis) {
     return dim_value(all) / dim_value(columns) * fill > FILL_BYTES;
 }
 
+// The axis that moves along adjacent elements of a row-major operand, -1: none.
+static int last_axis(const expr *read) {
+    const expr *last = read->buffer->rank ? read->index[read->buffer->rank - 1] : NULL;
+    return last && last->op == X_AXIS ? last->axis : -1;
+}
+
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
-// as they lie nearly as fast, until caches evict the rows of B between tiles.
+// as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
+// both operands.
 static bool worth_packing(const contraction *c, int group) {
-    enum { ROWS_ACROSS = 6, ROWS_ALONG = 65 };
-    const buffer *b = c->b->buffer;
-    const expr *last = b->rank ? c->b->index[b->rank - 1] : NULL;
-    bool along = group < 0 && last && last->op == X_AXIS && last->axis == c->n;
-    return b->role == BUF_CONST || rows_of(c)->max >= (along ? ROWS_ALONG : ROWS_ACROSS);
+    enum { ROWS_ACROSS = 6, ROWS_APART = 2, ROWS_ALONG = 65 };
+    bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a));
+    int rows = along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
+    return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= rows;
 }
 
 // Scales of small blocks are a fifth of what a row reads.

@@ -27,7 +27,7 @@
 
 // ---------------------------------------------------------------- choosing the vector axis
 // Terms of the cost of vectorising an axis: numbers of contiguous, uniform (broadcast), nearly contiguous and
-// gathered accesses.
+// gathered accesses. Small strides count as nothing.
 typedef struct vector_cost {
     emitter *e;
     int axis;
@@ -56,7 +56,7 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (!c) v->uniform++;
     else if (expr_is_int(c, 0)) v->uniform++;
     else if (expr_is_int(c, 1)) v->unit++;
-    else v->gather++;
+    else if (!access_stride(a, v->axis)) v->gather++;
 }
 static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     if (x->op == X_READ) {

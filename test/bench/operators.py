@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, parser
 from peers import Compiled, difference, ort_session
 
-TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8}
+TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool}
 ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
 
 
@@ -46,6 +46,29 @@ CASES = {
     "100x512x1000, B a transposed input": ("float[100,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
     "32x768x768, B an input": ("float[32,768] x, float[768,768] w", "float", "y = MatMul (x, w)"),
     "32x4096x4096, B an input": ("float[32,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
+    "MaxPool 64x112x112, 3x3, stride 2": ("float[1,64,112,112] x", "float", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
+    "MaxPool 64x112x112, 2x2, stride 2": ("float[1,64,112,112] x", "float", "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
+    "MaxPool 256x13x13, 5x5": ("float[1,256,13,13] x", "float", "y = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"),
+    "MaxPool, u8, 64x112x112, 3x3, stride 2": ("uint8[1,64,112,112] x", "uint8", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
+    "MaxPool 64x16000, 4, stride 4": ("float[1,64,16000] x", "float", "y = MaxPool <kernel_shape = [4], strides = [4]> (x)"),
+    "AveragePool 64x56x56, 3x3": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
+    "AveragePool 64x56x56, 2x2, stride 2": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
+    "Conv 64x56x56, 3x3, weights an input": ("float[1,64,56,56] x, float[64,64,3,3] w", "float", "y = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, w)"),
+    "Conv 64x56x56, 1x1, weights an input": ("float[1,64,56,56] x, float[64,64,1,1] w", "float", "y = Conv <kernel_shape = [1, 1]> (x, w)"),
+    "Compress 256x4096, axis 1": ("float[256,4096] x, bool[4096] c", "float", "y = Compress <axis = 1> (x, c)"),
+    "Compress 4096x256, axis 0": ("float[4096,256] x, bool[4096] c", "float", "y = Compress <axis = 0> (x, c)"),
+    "Compress 1048576": ("float[1048576] x, bool[1048576] c", "float", "y = Compress (x, c)"),
+    "ReduceSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64[1] {0}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
+    "ReduceMax 64x1024x64, axis 1": ("float[64,1024,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceMax <keepdims = 0> (x, a)"),
+    "4x512x512, both transposed": ("float[512,4] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
+    "2x512x512, both transposed": ("float[512,2] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
+    "8x512x512, both transposed": ("float[512,8] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
+    "1x1024x8192, B an input": ("float[1,1024] x, float[1024,8192] w", "float", "y = MatMul (x, w)"),
+    "Trilu 1024x1024": ("float[1024,1024] x", "float", "y = Trilu (x)"),
+    "CumSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
+    "Tanh 64x4096": ("float[64,4096] x", "float", "y = Tanh (x)"),
+    "Resize 3x224x224 to 448x448": ("float[1,3,224,224] x", "float", "s = Constant <value = float[4] {1, 1, 2, 2}> ()  e = Constant <value = float[0] {}> ()  y = Resize <mode = \"linear\"> (x, e, s)"),
+    "Slice 1024x1024, step 2": ("float[1024,1024] x", "float", "b = Constant <value = int64[1] {0}> ()  e = Constant <value = int64[1] {1024}> ()  a = Constant <value = int64[1] {1}> ()  s = Constant <value = int64[1] {2}> ()  y = Slice (x, b, e, a, s)"),
 }
 
 
@@ -55,7 +78,7 @@ def model_and_inputs(case):
     random, feed = np.random.default_rng(1), {}
     for kind, dims, name in re.findall(r"(\w+)\[([\d,]+)\] (\w+)", inputs):
         normal = random.standard_normal([int(d) for d in dims.split(",")])
-        feed[name] = (np.abs(64 * normal) if kind == "uint8" else normal).astype(TYPES[kind])
+        feed[name] = (np.abs(64 * normal) if kind == "uint8" else normal > 0 if kind == "bool" else normal).astype(TYPES[kind])
     return model, feed
 
 

@@ -579,8 +579,26 @@ static void compress_infer(node *n) {
     infer_set(n, 0, in->elem, axis < 0 ? 1 : rank, out);
 }
 
-// for the other axes:
-//   position = 0; for i in order: if condition[i]: out[.., position, ..] = in[.., i, ..], position++
+// position = 0; for i in order: if condition[i]: to[position] = value(i), position++
+static void compress_along(kernel *k, buffer *condition, dim *extent, buffer *to, buffer *in) {
+    stage *s = kernel_stage(k);
+    expr *i = stage_own_axis(k, s, AXIS_SCAN, "i", extent), *chosen = x_read(k, condition, &i);
+    expr *position = stage_state(k, s, DT_I64, x_i64(k, 0));
+    stage_step(s, 0, x_select(k, chosen, x_add(k, position, x_i64(k, 1)), position), NULL);
+    expr *value = in ? x_read(k, in, &i) : x_cast(k, i, to->dtype, false);
+    write *w = stage_write(k, s, to, &position, value);
+    w->when = WRITE_BEFORE, w->guard = chosen;
+}
+
+// The chosen positions, from the first on.
+static buffer *compress_positions(lowering *l, node *n, buffer *condition, dim *extent) {
+    dtype t = extent->max <= INT32_MAX ? DT_I32 : DT_I64;
+    buffer *chosen = lower_temp(l, n, "chosen", t, 1, &extent);
+    compress_along(lower_kernel(l, n, "chosen"), condition, extent, chosen, NULL);
+    return chosen;
+}
+
+// for all axes: out[.., t, ..] = in[.., chosen[t], ..]; of a list directly, as compress_along
 static void compress_lower(lowering *l, node *n) {
     buffer *in = lower_in(l, n, 0), *condition = lower_in(l, n, 1);
     int axis = compress_axis(n);
@@ -594,22 +612,17 @@ static void compress_lower(lowering *l, node *n) {
         axis = 0;
     }
     lower_check(l, n, dim_eq(out->dims[axis], count), "the output does not have its declared size");
-    kernel *k = lower_kernel(l, n, NULL);
-    stage *s = kernel_stage(k);
+    if (in->rank == 1) {
+        compress_along(lower_kernel(l, n, NULL), condition, extent, out, in);
+        return;
+    }
+    buffer *chosen = compress_positions(l, n, condition, extent);
+    kernel *k;
     expr *from[MAX_RANK], *to[MAX_RANK];
-    for (int last = 0; last < 2; last++)
-        for (int j = 0; j < in->rank; j++) {
-            if ((j == axis) != last) continue;
-            int a = last ? kernel_axis(k, AXIS_SCAN, "i", extent)
-                         : kernel_axis(k, AXIS_PARALLEL, arena_printf(k->arena, "o%d", j), in->dims[j]);
-            stage_axis(k, s, a);
-            from[j] = to[j] = x_axis(k, a);
-        }
-    expr *position = stage_state(k, s, DT_I64, x_i64(k, 0)), *chosen = x_read(k, condition, &from[axis]);
-    stage_step(s, 0, x_select(k, chosen, x_add(k, position, x_i64(k, 1)), position), NULL);
-    to[axis] = position;
-    write *w = stage_write(k, s, out, to, x_read(k, in, from));
-    w->when = WRITE_BEFORE, w->guard = chosen;
+    stage *s = pointwise_stage(l, n, out, &k, to);
+    memcpy(from, to, (size_t)in->rank * sizeof *from);
+    from[axis] = x_cast(k, x_read(k, chosen, &to[axis]), DT_I64, false);
+    stage_write(k, s, out, to, x_read(k, in, from));
 }
 
 OPERATOR(Compress, .infer = compress_infer, .lower = compress_lower);

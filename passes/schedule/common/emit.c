@@ -469,7 +469,9 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     }
     if (repeats_in_lanes(e, a)) return load_repeated(e, a);
     if (may_be_run(e, a)) return load_run(e, a);
-    return unit_stride(e, a) ? load_neighbours(e, a) : load_gathered(e, a);
+    if (unit_stride(e, a)) return load_neighbours(e, a);
+    ins *strided = emit_strided(e, a);
+    return strided ? strided : load_gathered(e, a);
 }
 
 // Lane by lane under a varying guard, through the stack.

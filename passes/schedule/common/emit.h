@@ -24,6 +24,8 @@ typedef struct access {
 static inline bool steps_by_one(const access *a, int axis) {
     return a->coef[axis] && expr_is_int(a->coef[axis], 1);
 }
+// The distance of its elements along the axis if whole vectors contain several of them, else 0.
+int access_stride(const access *a, int axis);
 
 // Cached values of expressions that depend on an axis, saved while another counter stands for the axis.
 typedef struct saved_values {
@@ -127,6 +129,8 @@ ins *emit_active_indices(emitter *e, ins *at);     // 0 for inactive lanes
 ins *emit_cache(emitter *e, const expr *x, int which, ins *v); // v, valid until the scope closes: 3: narrow
 // The elements at indices of 32 bits; NULL: the indices are not known to fit.
 ins *emit_narrow_gather(emitter *e, const access *a);
+// The elements at a stride along the vector axis that access_stride knows; NULL: another access.
+ins *emit_strided(emitter *e, const access *a);
 // Whether gathers of the read use indices of 32 bits, if lanes are positions of that axis, or states.
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis);
 // value NULL: w->value is computed here, inside the guard.

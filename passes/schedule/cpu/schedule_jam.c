@@ -4,6 +4,8 @@
 //   for p, for v in steps of lanes:             for p, for v in steps of 4 * lanes:
 //     indices, weights                            indices, weights
 //     out[p, v ..] = f(image[indices, v ..])      out[p, v ..] = f(image[indices, v ..]), four vectors wide
+//
+// Reductions down the columns of a matrix read whole cache lines one after the other in each row, as prefetchers do.
 #include "passes/schedule/common/nest.h"
 
 // ---------------------------------------------------------------- what a step does
@@ -57,13 +59,31 @@ static bool fits(const nest *n, int vectors) {
     return dim_value(extent) >= lanes && (n->masked || dim_value(extent) % lanes == 0);
 }
 
+static bool is_distance(const expr *x) { return !expr_is_int(x, 0) && !expr_is_int(x, 1); }
+
+// Whether a long inner loop reads a vector at each step, a stride apart: down the columns of a matrix.
+static bool reads_columns(const nest *n) {
+    enum { LONG = 32 };
+    if (!n->ninner || !n->s->states.n || n->e->extent[n->inner[n->ninner - 1]]->max < LONG) return false;
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
+    bool any = false;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        if (!a || !a->affine || reads.at[j]->guard) return false;
+        any |= steps_by_one(a, n->vaxis) && is_distance(a->coef[n->inner[n->ninner - 1]]);
+    }
+    return any;
+}
+
+static int as_fit(const nest *n, int vectors) {
+    while (vectors > 1 && !fits(n, vectors)) vectors /= 2;
+    return vectors > 1 ? vectors : 1;
+}
+
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
-    if (nest_walks(n) && is_simple(n)) {
-        int most = walk_vectors(n);
-        while (most > 1 && !fits(n, most)) most /= 2;
-        return most > 1 ? most : 1;
-    }
+    if (nest_walks(n) && is_simple(n)) return as_fit(n, walk_vectors(n));
+    if (is_simple(n) && reads_columns(n)) return as_fit(n, most_vectors(n));
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;
