@@ -88,8 +88,16 @@ def products(path):
     n.integers("ConvInteger", "p", "uint8", 4, 3, 2, 2)
     n.integers("ConvInteger", "s", "uint8", 8, 1, 10, 4, pads=[4, 1, 5, 1], zero=9)
     n.integers("ConvInteger", "s", "int8", 6, 1, 5, 5)
-    for columns in (1, 3, 4, 17):
+    for columns in (1, 3, 4, 8, 17):
         n.integers("MatMulInteger", "r", "int8", 45, columns)
+    n.save(path)
+
+
+def rows(path):
+    """Long rows, several words at a time, times few columns."""
+    n = Network((1, 4, 1, 1), (1, 128))
+    for columns in (2, 6, 8, 12):
+        n.integers("MatMulInteger", "r", "int8", 128, columns)
     n.save(path)
 
 
@@ -158,17 +166,17 @@ def check(results, onnxc, name, path, level, cpu, counts):
     counts[name, cpu, level] = count
     if abs(foreseen - count) > ESTIMATE * count:
         return results.fail(f"{name} {cpu} {level}", f"{foreseen:.0f} thousand instructions estimated, {count} run")
-    good = differ == 0 or (name != "products" and cpu not in EXACT and most <= 1 and differ <= 4)
+    good = differ == 0 or (name == "layers" and cpu not in EXACT and most <= 1 and differ <= 4)
     return results.check(good, f"{name} {cpu} {level}", f"{differ} elements differ, by up to {most}")
 
 
 def main():
     onnxc, results, counts = os.path.abspath(sys.argv[1]), Results("firmware"), {}
     with tempfile.TemporaryDirectory() as folder:
-        models = {make.__name__: os.path.join(folder, make.__name__ + ".onnx") for make in (products, layers, convolutions)}
-        for make in (products, layers, convolutions):
+        models = {make.__name__: os.path.join(folder, make.__name__ + ".onnx") for make in (products, rows, layers, convolutions)}
+        for make in (products, rows, layers, convolutions):
             make(models[make.__name__])
-        jobs = [(m, models[m], level, cpu) for m in ("products", "layers") for level in LEVELS for cpu in CPUS]
+        jobs = [(m, models[m], level, cpu) for m in ("products", "rows", "layers") for level in LEVELS for cpu in CPUS]
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
