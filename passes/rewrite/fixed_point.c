@@ -8,7 +8,7 @@
 // from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
 // past an integer, one sum of a channel may be corrected by one; where that does not suffice, sums near a step are left to
-// the first form: a few in a thousand.
+// the first form: a few in a thousand. Targets with floating point take a line in f32 instead (byte_lines.h).
 #include "ir/target.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
