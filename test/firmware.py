@@ -95,9 +95,9 @@ def products(path):
 
 def rows(path):
     """Long rows, several words at a time, times few columns."""
-    n = Network((1, 4, 1, 1), (1, 128))
-    for columns in (2, 6, 8, 12):
-        n.integers("MatMulInteger", "r", "int8", 128, columns)
+    n = Network((1, 4, 1, 1), (1, 4096))
+    for columns in (2, 8, 12):
+        n.integers("MatMulInteger", "r", "int8", 4096, columns)
     n.save(path)
 
 

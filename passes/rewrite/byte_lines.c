@@ -40,10 +40,10 @@ static span bytes_at(const lines *l, int64_t s, float factor, float added) {
     return apart < fused ? (span){apart, fused} : (span){fused, apart};
 }
 
-// Whether the byte from s on is at least n: 0, or 1 if that begins one sum before or behind. NEVER: further away.
+// 0: from s on bytes are at least n; 1: from the sum before or behind it. NEVER: further away.
 static int step_off(const lines *l, int64_t n, int64_t s, float factor, float added) {
-    bool late = bytes_at(l, s, factor, added).lo<n, early = s> l->c->range.lo &&
-                bytes_at(l, s - 1, factor, added).hi >= n;
+    bool late = bytes_at(l, s, factor, added).lo < n;
+    bool early = s != l->c->range.lo && bytes_at(l, s - 1, factor, added).hi >= n;
     if (late && bytes_at(l, s + 1, factor, added).lo < n) return NEVER;
     if (early && bytes_at(l, s - 2, factor, added).hi >= n) return NEVER;
     return late || early;
@@ -132,8 +132,8 @@ expr *byte_of_line(arena *scratch, chain *c, expr *x, bool exact) {
                .least = dtype_int_min(x->dtype),
                .one_factor = true,
                .one_sum = true};
-    l.factor = ARENA_ARRAY(scratch, cell, n), l.added = ARENA_ARRAY(scratch, cell, n);
     if (!takes_more(c)) return NULL;
+    l.factor = ARENA_ARRAY(scratch, cell, n), l.added = ARENA_ARRAY(scratch, cell, n);
     for (int64_t m = 0; m < n; m++) {
         if (!steps_find(c, &all[m], m)) return NULL;
         l.one_factor &= all[m].slope == all[0].slope, l.one_sum &= all[m].offset == all[0].offset;
