@@ -74,6 +74,7 @@ typedef struct target {
     int float_regs;      // without vectors: registers for tiles of sums of f32, 0: too few
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
+    bool scalar_panels;  // no CPU level has vectors
     int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice

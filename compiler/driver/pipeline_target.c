@@ -35,7 +35,8 @@ static bool multiplies_halves(const target *t) {
 
 // What one program for all variants needs.
 static void set_common_facts(pipeline *p) {
-    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false, narrow = false;
+    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false, narrow = false,
+         vectors = false;
     int panel = 0;
     for (int i = 0; i < p->variants.n; i++) {
         const target *v = p->variants.at[i];
@@ -43,6 +44,7 @@ static void set_common_facts(pipeline *p) {
         units |= multiplies_halves(v);
         tiles |= v->amx_int8 || v->amx_bf16;
         narrow |= v->f16_convert;
+        vectors |= v->vector_bits > 0;
         panel = v->panel > panel ? v->panel : panel;
     }
     for (int i = 0; i < p->variants.n; i++) {
@@ -52,6 +54,7 @@ static void set_common_facts(pipeline *p) {
         v->spread_rows = tiles;
         v->narrow_scales = narrow;
         v->panel = panel;
+        v->scalar_panels = !vectors;
         v->bf16_products = (v->precision == PRECISION_BF16 && units) || (alone && has_bf16_unit(v));
     }
 }

@@ -8,48 +8,19 @@
 // from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
 // past an integer, one sum of a channel may be corrected by one; where that does not suffice, sums near a step are left to
-// the first form: a few in a thousand.
-#include "ir/kernel/edit.h"
+// the first form: a few in a thousand. Targets with floating point take a line in f32 instead (byte_lines.h).
 #include "ir/target.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
+#include "passes/rewrite/byte_lines.h"
+#include "passes/rewrite/byte_steps.h"
 #include "passes/rewrite/channel_values.h"
 #include "passes/rewrite/fixed_sums.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { LINKS = 24, BYTES = 256, HALF = 32, MOST_SHIFT = 21, FACTOR_BITS = 31, TRIED = 160 };
+enum { HALF = 32, MOST_SHIFT = 21, FACTOR_BITS = 31, TRIED = 160 };
 enum { NONE_ODD = INT32_MIN, NO_STEP = INT32_MIN };
-
-// An operation of the function; operand `side` is the link before, `other` known for each channel.
-typedef struct link {
-    const expr *op;
-    const expr *other;
-    int side;
-} link;
-
-typedef struct span {
-    int64_t lo, hi;
-} span;
-
-// A function of one integer, link n - 1 first.
-typedef struct chain {
-    kernel *k;
-    const stage *s;
-    expr *leaf;
-    span range; // of the leaf
-    int n, axis;
-    link links[LINKS];
-    cell constant[LINKS]; // of the channel that is examined
-} chain;
-
-// The function of one channel: s = first[n] is the least that gives the byte out.lo + n.
-typedef struct steps {
-    span out;
-    int64_t first[BYTES];
-    double slope, offset; // of the result, before it is rounded
-    bool rises;           // every factor is positive
-} steps;
 
 // A step of a channel that the integer form takes one sum too late, or too early.
 typedef enum odd_step { ODD_NONE, ODD_LATE, ODD_EARLY } odd_step;
@@ -63,56 +34,6 @@ typedef struct form {
     bool some_odd[2]; // whether there are such channels, of each kind
     int64_t band;     // of high halves around a step within which both sides may differ; 0: nowhere
 } form;
-
-// ---------------------------------------------------------------- ranges
-static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
-
-static span product_span(span a, span b) {
-    int64_t all[4] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
-    span s = {all[0], all[0]};
-    for (int j = 1; j < 4; j++) {
-        if (all[j] < s.lo) s.lo = all[j];
-        if (all[j] > s.hi) s.hi = all[j];
-    }
-    return s;
-}
-
-// Of integers that bytes determine. False: not known to be within 32 bits.
-static bool span_of(const expr *x, span *out) {
-    span a, b;
-    dtype t = x->dtype;
-    if (x->op == X_CONST) {
-        *out = (span){x->i, x->i};
-    } else if (is_byte(t)) {
-        *out = (span){dtype_int_min(t), dtype_int_max(t)};
-    } else if (x->op == X_CAST && dtype_is_int(x->arg[0]->dtype)) {
-        if (!span_of(x->arg[0], out)) return false;
-    } else if (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL) {
-        if (!span_of(x->arg[0], &a) || !span_of(x->arg[1], &b)) return false;
-        if (x->op == X_MUL) *out = product_span(a, b);
-        else *out = x->op == X_ADD ? (span){a.lo + b.lo, a.hi + b.hi} : (span){a.lo - b.hi, a.hi - b.lo};
-    } else {
-        return false;
-    }
-    return t == DT_I32 && out->lo >= INT32_MIN && out->hi <= INT32_MAX ? true : is_byte(t);
-}
-
-static int64_t reduced_positions(const kernel *k, const stage *s) {
-    int64_t n = 1;
-    for (int j = 0; j < s->axes.n; j++) {
-        const axis *a = &k->axes.at[s->axes.at[j]];
-        if (a->kind != AXIS_PARALLEL && __builtin_mul_overflow(n, a->extent->max, &n)) return INT64_MAX;
-    }
-    return n;
-}
-
-// Of a sum of such integers, whatever the order.
-static bool span_of_sum(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
-    int64_t n = reduced_positions(k, s);
-    if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(term, out) || n > INT32_MAX) return false;
-    *out = (span){out->lo < 0 ? n * out->lo : 0, out->hi > 0 ? n * out->hi : 0};
-    return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
-}
 
 // ---------------------------------------------------------------- sums of whole floats
 // s += float(i), i an integer: exact as long as sums stay below 2^24, hence the same as float(sum of i). A constant
@@ -140,138 +61,10 @@ static void count_in_integers(kernel *k, stage *s, bool strict) {
     if (st->dtype == DT_F32 && x->op == X_MUL && x->arg[1]->op == X_CONST && !strict)
         sum.scale = x->arg[1], x = x->arg[0];
     if (st->dtype != DT_F32 || x->op != X_CAST || x->arg[0]->dtype != DT_I32) return;
-    if (!span_of_sum(k, s, st, x->arg[0], &all) || all.lo < -EXACT || all.hi > EXACT) return;
+    if (!sum_span(k, s, st, x->arg[0], &all) || all.lo < -EXACT || all.hi > EXACT) return;
     *st = (state){.dtype = DT_I32, .op = RED_SUM, .init = x_int(k, DT_I32, 0), .step = x->arg[0]};
     for (int j = 0; j < s->writes.n; j++)
         s->writes.at[j].value = expr_rewrite(k, s->writes.at[j].value, as_integer_sum, &sum);
-}
-
-// ---------------------------------------------------------------- finding
-static bool rises_alone(const expr *x) {
-    dtype from = x->arg[0]->dtype, to = x->dtype;
-    if (x->op == X_RINT || x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC) return to == DT_F32;
-    if (x->op != X_CAST) return false;
-    if (dtype_is_int(from) && dtype_is_int(to))
-        return dtype_int_min(to) <= dtype_int_min(from) && dtype_int_max(to) >= dtype_int_max(from);
-    return dtype_is_int(from) ? to == DT_F32 : from == DT_F32 && dtype_is_int(to);
-}
-
-static bool join_axis(chain *c, const expr *other) {
-    int axis = channel_axis(other);
-    if (axis == SEVERAL_CHANNELS || !has_plain_reads(other)) return false;
-    if (axis == NO_CHANNEL || axis == c->axis) return true;
-    if (c->axis != NO_CHANNEL) return false;
-    c->axis = axis;
-    return true;
-}
-
-// The operand of x that is not known for each channel, -1: none.
-static int open_side(chain *c, const expr *x) {
-    bool falls = x->op == X_SUB || x->op == X_DIV; // with the second operand
-    if (x->op != X_ADD && x->op != X_MUL && x->op != X_MIN && x->op != X_MAX && !falls) return -1;
-    if (x->dtype != DT_F32 && (x->dtype != DT_I32 || (x->op != X_ADD && x->op != X_SUB))) return -1;
-    if (join_axis(c, x->arg[1])) return 0;
-    return !falls && join_axis(c, x->arg[0]) ? 1 : -1;
-}
-
-static bool find_leaf(chain *c, expr *x) {
-    if (x->op == X_STATE) {
-        const state *st = &c->s->states.at[x->axis];
-        c->leaf = x;
-        return x->dtype == DT_I32 && span_of_sum(c->k, c->s, st, st->step, &c->range);
-    }
-    if (x->op == X_READ) {
-        c->leaf = x;
-        return is_byte(x->dtype) && span_of(x, &c->range);
-    }
-    if (c->n == LINKS || !expr_arity(x->op)) return false;
-    link l = {.op = x};
-    if (!rises_alone(x)) {
-        l.side = open_side(c, x);
-        if (l.side < 0) return false;
-        l.other = x->arg[1 - l.side];
-    }
-    c->links[c->n++] = l;
-    return find_leaf(c, x->arg[l.side]);
-}
-
-static bool find_chain(chain *c, kernel *k, const stage *s, expr *x) {
-    *c = (chain){.k = k, .s = s, .axis = NO_CHANNEL};
-    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x)) return false;
-    if (c->axis == NO_CHANNEL) return true;
-    const dim *n = k->axes.at[c->axis].extent;
-    return dim_is_const(n) && dim_value(n) >= 1 && dim_value(n) <= CHANNELS_MOST;
-}
-
-// ---------------------------------------------------------------- steps
-static int64_t apply_links(const chain *c, cell v) {
-    for (int j = c->n - 1; j >= 0; j--) {
-        const link *l = &c->links[j];
-        const cell *a = l->side ? &c->constant[j] : &v, *b = l->side ? &v : &c->constant[j];
-        cell r;
-        eval_op(l->op, 1, a, 0, b, 0, a, 0, &r);
-        v = r;
-    }
-    return v.i;
-}
-
-static int64_t value_at(const chain *c, int64_t s) { return apply_links(c, (cell){.i = s}); }
-
-// An integer sum must not wrap.
-static bool stays_integer(const link *l, int64_t v, span *r) {
-    if (l->op->op == X_SUB) v = -v;
-    *r = (span){r->lo + v, r->hi + v};
-    return r->lo >= INT32_MIN && r->hi <= INT32_MAX;
-}
-
-// Takes the constants of a channel, and the straight line near the function.
-static void load_channel(chain *c, steps *st, int64_t channel) {
-    span whole = c->range;
-    *st = (steps){.slope = 1, .rises = true};
-    for (int j = c->n - 1; j >= 0; j--) {
-        const link *l = &c->links[j];
-        if (!l->other) continue;
-        cell now = c->constant[j] = channel_value(l->other, channel);
-        bool is_float = l->op->dtype == DT_F32;
-        double v = is_float ? now.f : (double)now.i;
-        st->rises &= is_float ? isfinite(v) : stays_integer(l, now.i, &whole);
-        if (l->op->op == X_ADD) st->offset += v;
-        if (l->op->op == X_SUB) st->offset -= v;
-        if (l->op->op != X_MUL && l->op->op != X_DIV) continue;
-        st->rises &= v > 0 && isnormal((float)v);
-        if (l->op->op == X_DIV) v = 1 / v;
-        st->slope *= v, st->offset *= v;
-    }
-}
-
-// The least s above `from` that gives at least n; some s does. Searched for from the guess on, in growing strides.
-static int64_t first_with(const chain *c, int64_t n, int64_t from, double guess) {
-    int64_t no = from, yes = c->range.hi, stride = 1;
-    int64_t s = guess > (double)yes ? yes : guess > (double)no ? (int64_t)guess : no + 1;
-    while (yes - no > 1) {
-        if (s <= no || s >= yes) s = no + (yes - no) / 2;
-        if (value_at(c, s) >= n) yes = s, s -= stride;
-        else no = s, s += stride;
-        stride *= 2;
-    }
-    return yes;
-}
-
-static bool find_steps(chain *c, steps *st, int64_t channel) {
-    load_channel(c, st, channel);
-    if (!st->rises) return false;
-    st->out = (span){value_at(c, c->range.lo), value_at(c, c->range.hi)};
-    int64_t before = c->range.lo;
-    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
-        double guess = ceil(((double)n - 0.5 - st->offset) / st->slope);
-        int64_t s = value_at(c, before) >= n ? before : first_with(c, n, before, guess);
-        st->first[n - st->out.lo] = before = s;
-    }
-    if (st->out.lo < st->out.hi) return true;
-    // A constant: any line that stays between two steps.
-    st->slope = 0.5 / (double)(c->range.hi - c->range.lo + 1);
-    st->offset = (double)st->out.lo - 0.25 - st->slope * (double)c->range.lo;
-    return true;
 }
 
 // ---------------------------------------------------------------- the integer form
@@ -291,7 +84,7 @@ typedef struct bounds {
 } bounds;
 
 // The integer form may take step `late` one sum too late, and step `early` one too early.
-static bounds find_bounds(const form *f, const chain *c, const steps *st, int64_t factor, int64_t late,
+static bounds find_bounds(const form *f, const chain *c, const byte_steps *st, int64_t factor, int64_t late,
                           int64_t early) {
     int64_t one = (int64_t)1 << f->shift_in;
     bounds r = {.lo = INT32_MIN - c->range.lo * one, .hi = INT32_MAX - c->range.hi * one, NO_STEP, NO_STEP};
@@ -309,7 +102,7 @@ static bounds find_bounds(const form *f, const chain *c, const steps *st, int64_
 }
 
 // B for this M, where one step may be late or early. False: there is none.
-static bool find_added(form *f, const chain *c, const steps *st, int64_t channel, int64_t factor,
+static bool find_added(form *f, const chain *c, const byte_steps *st, int64_t channel, int64_t factor,
                        odd_step kind) {
     bounds r = find_bounds(f, c, st, factor, NO_STEP, NO_STEP);
     f->odd[channel] = NONE_ODD;
@@ -330,7 +123,7 @@ static int64_t nth_distance(int j) {
     return j % 2 ? far : -far;
 }
 
-static bool solve_channel(form *f, const chain *c, const steps *st, int64_t channel, odd_step kind) {
+static bool solve_channel(form *f, const chain *c, const byte_steps *st, int64_t channel, odd_step kind) {
     double exact = ldexp(st->slope, HALF + f->shift_out - f->shift_in);
     for (int j = 0; j < TRIED; j++) {
         int64_t factor = (int64_t)rint(exact) + nth_distance(j);
@@ -344,7 +137,7 @@ static bool solve_channel(form *f, const chain *c, const steps *st, int64_t chan
 }
 
 // The largest shifts for which operands and factors have 32 bits. False: there are none.
-static bool choose_shifts(form *f, const chain *c, const steps *all) {
+static bool choose_shifts(form *f, const chain *c, const byte_steps *all) {
     double operand = 1, slope = 0;
     for (int64_t j = 0; j < f->count; j++) {
         double middle = (all[j].offset + 0.5 - (double)f->zero) / all[j].slope;
@@ -367,7 +160,7 @@ static int64_t high_at(const form *f, int64_t channel, int64_t s) {
 }
 
 // The exact factor, and the distance from a step of sums that are on its other side.
-static bool find_band(form *f, const chain *c, const steps *st, int64_t channel) {
+static bool find_band(form *f, const chain *c, const byte_steps *st, int64_t channel) {
     int64_t one = (int64_t)1 << f->shift_in, *added = &f->added[channel];
     f->factor[channel] = (int64_t)rint(ldexp(st->slope, HALF + f->shift_out - f->shift_in));
     *added = (int64_t)rint((st->offset + 0.5 - (double)f->zero) / st->slope * (double)one);
@@ -390,7 +183,7 @@ static bool find_band(form *f, const chain *c, const steps *st, int64_t channel)
     return true;
 }
 
-static bool solve(form *f, const chain *c, const steps *all, int64_t zero, bool odd) {
+static bool solve(form *f, const chain *c, const byte_steps *all, int64_t zero, bool odd) {
     f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
     if (!choose_shifts(f, c, all)) return false;
     for (int64_t j = 0; j < f->count; j++) {
@@ -402,7 +195,7 @@ static bool solve(form *f, const chain *c, const steps *all, int64_t zero, bool 
     return true;
 }
 
-static bool solve_in_bands(form *f, const chain *c, const steps *all, int64_t zero) {
+static bool solve_in_bands(form *f, const chain *c, const byte_steps *all, int64_t zero) {
     enum { BANDS_LEAST = 64 }; // from one step to the next
     f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
     if (!choose_shifts(f, c, all)) return false;
@@ -427,13 +220,13 @@ static void widen_clamp(form *f, const chain *c, dtype t) {
 }
 
 static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
-    int64_t n = c->axis == NO_CHANNEL ? 1 : dim_value(c->k->axes.at[c->axis].extent);
-    steps *all = ARENA_ARRAY(scratch, steps, n);
+    int64_t n = chain_channels(c);
+    byte_steps *all = ARENA_ARRAY(scratch, byte_steps, n);
     *f = (form){.count = n, .clamp = {INT64_MAX, INT64_MIN}};
     f->factor = ARENA_ARRAY(scratch, int64_t, n), f->added = ARENA_ARRAY(scratch, int64_t, n);
     f->odd = ARENA_ARRAY(scratch, int64_t, n);
     for (int64_t j = 0; j < n; j++) {
-        if (!find_steps(c, &all[j], j)) return false;
+        if (!steps_find(c, &all[j], j)) return false;
         f->clamp.lo = at_most(f->clamp.lo, all[j].out.lo);
         f->clamp.hi = at_least(f->clamp.hi, all[j].out.hi);
     }
@@ -448,23 +241,18 @@ static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
 }
 
 // ---------------------------------------------------------------- rewriting
-// The integers, as a constant of the channel's axis if they differ.
-static expr *number_of(const chain *c, const form *f, const char *name, const int64_t *v) {
-    kernel *k = c->k;
-    bool same = true;
-    for (int64_t j = 1; j < f->count; j++) same &= v[j] == v[0];
-    if (same) return x_int(k, DT_I32, v[0]);
-    constant *data = constant_new(k->program->arena, DT_I32, 1, &f->count);
-    for (int64_t j = 0; j < f->count; j++) eval_store(DT_I32, (void *)data->data, j, (cell){.i = v[j]});
-    expr *index = x_axis(k, c->axis);
-    return x_read(k, program_constant(k->program, name, data), &index);
+static expr *number_of(const chain *c, const char *name, const int64_t *v) {
+    int64_t count = chain_channels(c);
+    cell *all = ARENA_ARRAY(c->k->program->arena, cell, count);
+    for (int64_t j = 0; j < count; j++) all[j].i = v[j];
+    return chain_numbers(c, name, DT_I32, all);
 }
 
 // One more or less at the odd sum of the channel.
 static expr *correct(const chain *c, const form *f, expr *s, expr *y) {
     kernel *k = c->k;
     if (!f->some_odd[0] && !f->some_odd[1]) return y;
-    expr *from = x_sub(k, number_of(c, f, "odd", f->odd), x_mul(k, s, x_int(k, DT_I32, 2)));
+    expr *from = x_sub(k, number_of(c, "odd", f->odd), x_mul(k, s, x_int(k, DT_I32, 2)));
     for (int j = 0; j < 2; j++) {
         expr *is_odd = x_bin(k, X_EQ, from, x_int(k, DT_I32, j)), *one = x_int(k, DT_I32, j ? -1 : 1);
         if (f->some_odd[j]) y = x_add(k, y, x_select(k, is_odd, one, x_int(k, DT_I32, 0)));
@@ -476,9 +264,9 @@ static expr *build(const chain *c, const form *f, expr *x) {
     kernel *k = c->k;
     int64_t one = (int64_t)1 << f->shift_out;
     expr *s = x_cast(k, c->leaf, DT_I32, true);
-    expr *a = x_add(k, x_mul(k, s, x_int(k, DT_I32, (int64_t)1 << f->shift_in)),
-                    number_of(c, f, "added", f->added));
-    expr *m = number_of(c, f, "factor", f->factor);
+    expr *a =
+        x_add(k, x_mul(k, s, x_int(k, DT_I32, (int64_t)1 << f->shift_in)), number_of(c, "added", f->added));
+    expr *m = number_of(c, "factor", f->factor);
     expr *wide = x_mul(k, x_cast(k, a, DT_I64, true), x_cast(k, m, DT_I64, true));
     expr *high = x_cast(k, x_bin(k, X_SHR, wide, x_i64(k, HALF)), DT_I32, true);
     expr *y = x_bin(k, X_SHR, high, x_int(k, DT_I32, f->shift_out));
@@ -520,7 +308,7 @@ static expr *limit_bytes(kernel *k, expr *x) {
     chain c;
     const expr *limit = find_limit(&c, x);
     if (!limit) return x;
-    int64_t at = apply_links(&c, (cell){.f = limit->arg[1]->f});
+    int64_t at = chain_apply(&c, (cell){.f = limit->arg[1]->f});
     bool most = limit->op == X_MAX;
     expr *rest = expr_rewrite(k, x, replace_node, &(replaced){limit, limit->arg[0]});
     rest = limit_bytes(k, rest);
@@ -539,14 +327,16 @@ typedef struct rewriting {
     kernel *k;
     const stage *s;
     arena *scratch;
+    const target *t;
 } rewriting;
 
 static expr *rewrite_node(void *user, expr *x) {
     const rewriting *r = user;
     chain c;
     form f;
-    if (!find_chain(&c, r->k, r->s, x) || !find_form(r->scratch, &f, &c, x->dtype)) return NULL;
-    return build(&c, &f, x);
+    if (!chain_find(&c, r->k, r->s, x)) return NULL;
+    if (r->t->f32) return byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT);
+    return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }
 
 static expr *rewrite_sum(void *user, expr *x) { return sum_in_integers(user, x); }
@@ -563,7 +353,7 @@ static expr *rewrite_sums(kernel *k, expr *x) {
 }
 
 static void rewrite_kernel(kernel *k, const target *t) {
-    rewriting r = {.k = k, .scratch = arena_new()};
+    rewriting r = {.k = k, .scratch = arena_new(), .t = t};
     for (int j = 0; j < k->stages.n; j++) {
         stage *s = k->stages.at[j];
         r.s = s;
@@ -571,7 +361,7 @@ static void rewrite_kernel(kernel *k, const target *t) {
             expr **value = &s->writes.at[w].value;
             *value = expr_rewrite(k, *value, limit_node, k);
             if (!t->vector_bits) *value = rewrite_sums(k, *value);
-            if (!t->f32) *value = expr_rewrite(k, *value, rewrite_node, &r);
+            *value = expr_rewrite(k, *value, rewrite_node, &r);
         }
     }
     arena_destroy(r.scratch);

@@ -207,7 +207,7 @@ static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_st
         if (s.extra) s.a[r] = lb_bin(b, L_XOR, s.a[r], top_bits(b, s.a[r]->type));
     }
     for (int g = 0; g < s.words / words_in_group(t); g++) {
-        ins *group = idx_addk(b, at_b, (int64_t)g * t->group * PANEL);
+        ins *group = idx_addk(b, at_b, (int64_t)g * t->group * t->panel);
         emit_prefetch(t, group);
         if (!g) emit_request(t, x, group, s.words * group_elements(t->c));
         (unit_for(t) == UNIT_BLOCKS ? add_blocks

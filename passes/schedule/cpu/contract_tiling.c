@@ -198,13 +198,13 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
 }
 
-// Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of scalars are all of one size where that is
-// possible: a last one would take as much code, and keep loops from being exchanged.
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of f32 of scalars and on microcontrollers are
+// all of one size where that is possible: a last one would take as much code, and keep loops from being exchanged.
 int tile_rows(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
     if (m == INT64_MAX || m == 0) return (int)rows;
-    bool scalars = t->lanes == 1 && t->c->s->states.at[0].dtype == DT_F32;
-    for (int64_t even = rows; scalars && 2 * even > rows; even--)
+    bool small = (t->lanes == 1 || is_microcontroller(t->e->t)) && t->c->s->states.at[0].dtype == DT_F32;
+    for (int64_t even = rows; small && 2 * even > rows; even--)
         if (m % even == 0) return (int)even;
     int64_t tiles = (m + rows - 1) / rows;
     return (int)((m + tiles - 1) / tiles);
@@ -313,10 +313,12 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
     return m < rows ? m : rows;
 }
 
+bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits == 32; }
+
 // False: no cache blocking.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
-    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
+    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128 || is_microcontroller(t)) return false;
     if (group_elements(c) && !widens_pairs(t, c) && !unpacks_for_rows(t, c)) return false;
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),

@@ -33,9 +33,10 @@ static bool widens_columns(const target *t, const contraction *c) {
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
-// Rows that may be many: at run time, few of them leave B as it is.
+// Rows that may be many: at run time, few of them leave B as it is. Microcontrollers unpack B for each tile instead: memory
+// is dearer there, and columns outside of all rows would keep a result from overwriting its operand.
 bool unpacks_for_rows(const target *t, const contraction *c) {
-    return t->fp != FP_STRICT && t->vector_bits >= 128 && can_unpack(c) &&
+    return t->fp != FP_STRICT && t->vector_bits >= 128 && !is_microcontroller(t) && can_unpack(c) &&
            axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
 }
 

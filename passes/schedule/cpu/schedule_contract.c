@@ -28,15 +28,15 @@
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
     const layout *l = read->buffer->layout;
-    if (!l || l->n < 2 || l->order[l->n - 1].tile < PANEL) return false;
+    if (!l || l->n < 2 || l->order[l->n - 1].tile < LEAST_PANEL) return false;
     const expr *i = read->index[l->order[l->n - 1].axis];
     return i->op == X_AXIS && i->axis == n_axis;
 }
 
 // Half as many while these hold all.
 int panel_for(const target *t, const dim *columns) {
-    int panel = t->panel > PANEL ? t->panel : PANEL;
-    while (panel > PANEL && columns->max <= panel / 2) panel /= 2;
+    int panel = t->panel > PANEL ? t->panel : PANEL, least = t->scalar_panels ? LEAST_PANEL : PANEL;
+    while (panel > least && columns->max <= panel / 2) panel /= 2;
     return panel;
 }
 

@@ -5,7 +5,8 @@
 #include "passes/schedule/common/emit.h"
 
 // Columns of a packed panel at least. One packed copy serves all CPU levels, of which one may have longer vectors.
-enum { PANEL = 16 };
+// Without vectors, of few columns no more than tiles take side by side.
+enum { PANEL = 16, LEAST_PANEL = 4 };
 // Those of a panel of so many columns.
 int panel_for(const target *t, const dim *columns);
 

@@ -99,7 +99,7 @@ int grouped_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
     int elements = group_elements(c), packed = l && l->n >= 3 ? l->order[l->n - 1].tile : 0;
     *k = -1;
-    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile < PANEL)
+    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile < LEAST_PANEL)
         return 0;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
     int axis = grouped_axis(c);

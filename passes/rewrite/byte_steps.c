@@ -1,0 +1,198 @@
+// In: a kernel's expression. Out: the chain of operations that makes a byte of it, and the sums at which the byte steps.
+#include "passes/rewrite/byte_steps.h"
+#include "passes/match/form.h"
+#include "passes/rewrite/channel_values.h"
+#include <math.h>
+
+// ---------------------------------------------------------------- ranges
+static span product_span(span a, span b) {
+    int64_t all[4] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+    span s = {all[0], all[0]};
+    for (int j = 1; j < 4; j++) {
+        if (all[j] < s.lo) s.lo = all[j];
+        if (all[j] > s.hi) s.hi = all[j];
+    }
+    return s;
+}
+
+// Of integers that bytes determine. False: not known to be within 32 bits.
+static bool span_of(const expr *x, span *out) {
+    span a, b;
+    dtype t = x->dtype;
+    if (x->op == X_CONST) {
+        *out = (span){x->i, x->i};
+    } else if (is_byte(t)) {
+        *out = (span){dtype_int_min(t), dtype_int_max(t)};
+    } else if (x->op == X_CAST && dtype_is_int(x->arg[0]->dtype)) {
+        if (!span_of(x->arg[0], out)) return false;
+    } else if (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL) {
+        if (!span_of(x->arg[0], &a) || !span_of(x->arg[1], &b)) return false;
+        if (x->op == X_MUL) *out = product_span(a, b);
+        else *out = x->op == X_ADD ? (span){a.lo + b.lo, a.hi + b.hi} : (span){a.lo - b.hi, a.hi - b.lo};
+    } else {
+        return false;
+    }
+    return t == DT_I32 && out->lo >= INT32_MIN && out->hi <= INT32_MAX ? true : is_byte(t);
+}
+
+static int64_t reduced_positions(const kernel *k, const stage *s) {
+    int64_t n = 1;
+    for (int j = 0; j < s->axes.n; j++) {
+        const axis *a = &k->axes.at[s->axes.at[j]];
+        if (a->kind != AXIS_PARALLEL && __builtin_mul_overflow(n, a->extent->max, &n)) return INT64_MAX;
+    }
+    return n;
+}
+
+// Of a sum of such integers, whatever the order.
+bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
+    int64_t n = reduced_positions(k, s);
+    if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(term, out) || n > INT32_MAX) return false;
+    *out = (span){out->lo < 0 ? n * out->lo : 0, out->hi > 0 ? n * out->hi : 0};
+    return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
+}
+
+// ---------------------------------------------------------------- finding
+bool rises_alone(const expr *x) {
+    dtype from = x->arg[0]->dtype, to = x->dtype;
+    if (x->op == X_RINT || x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC) return to == DT_F32;
+    if (x->op != X_CAST) return false;
+    if (dtype_is_int(from) && dtype_is_int(to))
+        return dtype_int_min(to) <= dtype_int_min(from) && dtype_int_max(to) >= dtype_int_max(from);
+    return dtype_is_int(from) ? to == DT_F32 : from == DT_F32 && dtype_is_int(to);
+}
+
+static bool join_axis(chain *c, const expr *other) {
+    int axis = channel_axis(other);
+    if (axis == SEVERAL_CHANNELS || !has_plain_reads(other)) return false;
+    if (axis == NO_CHANNEL || axis == c->axis) return true;
+    if (c->axis != NO_CHANNEL) return false;
+    c->axis = axis;
+    return true;
+}
+
+// The operand of x that is not known for each channel, -1: none.
+static int open_side(chain *c, const expr *x) {
+    bool falls = x->op == X_SUB || x->op == X_DIV; // with the second operand
+    if (x->op != X_ADD && x->op != X_MUL && x->op != X_MIN && x->op != X_MAX && !falls) return -1;
+    if (x->dtype != DT_F32 && (x->dtype != DT_I32 || (x->op != X_ADD && x->op != X_SUB))) return -1;
+    if (join_axis(c, x->arg[1])) return 0;
+    return !falls && join_axis(c, x->arg[0]) ? 1 : -1;
+}
+
+static bool find_leaf(chain *c, expr *x) {
+    if (x->op == X_STATE) {
+        const state *st = &c->s->states.at[x->axis];
+        c->leaf = x;
+        return x->dtype == DT_I32 && sum_span(c->k, c->s, st, st->step, &c->range);
+    }
+    if (x->op == X_READ) {
+        c->leaf = x;
+        return is_byte(x->dtype) && span_of(x, &c->range);
+    }
+    if (c->n == LINKS || !expr_arity(x->op)) return false;
+    link l = {.op = x};
+    if (!rises_alone(x)) {
+        l.side = open_side(c, x);
+        if (l.side < 0) return false;
+        l.other = x->arg[1 - l.side];
+    }
+    c->links[c->n++] = l;
+    return find_leaf(c, x->arg[l.side]);
+}
+
+bool chain_find(chain *c, kernel *k, const stage *s, expr *x) {
+    *c = (chain){.k = k, .s = s, .axis = NO_CHANNEL};
+    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x)) return false;
+    if (c->axis == NO_CHANNEL) return true;
+    const dim *n = k->axes.at[c->axis].extent;
+    return dim_is_const(n) && dim_value(n) >= 1 && dim_value(n) <= CHANNELS_MOST;
+}
+
+int64_t chain_channels(const chain *c) {
+    return c->axis == NO_CHANNEL ? 1 : dim_value(c->k->axes.at[c->axis].extent);
+}
+
+// Integers or floats, as a constant of the channel's axis if they differ.
+expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v) {
+    kernel *k = c->k;
+    int64_t count = chain_channels(c);
+    bool same = true, is_float = dtype_is_float(t);
+    for (int64_t j = 1; j < count; j++) same &= is_float ? v[j].f == v[0].f : v[j].i == v[0].i;
+    if (same) return is_float ? x_float(k, t, v[0].f) : x_int(k, t, v[0].i);
+    constant *data = constant_new(k->program->arena, t, 1, &count);
+    for (int64_t j = 0; j < count; j++) eval_store(t, (void *)data->data, j, v[j]);
+    expr *index = x_axis(k, c->axis);
+    return x_read(k, program_constant(k->program, name, data), &index);
+}
+
+// ---------------------------------------------------------------- steps
+int64_t chain_apply(const chain *c, cell v) {
+    for (int j = c->n - 1; j >= 0; j--) {
+        const link *l = &c->links[j];
+        const cell *a = l->side ? &c->constant[j] : &v, *b = l->side ? &v : &c->constant[j];
+        cell r;
+        eval_op(l->op, 1, a, 0, b, 0, a, 0, &r);
+        v = r;
+    }
+    return v.i;
+}
+
+int64_t chain_at(const chain *c, int64_t s) { return chain_apply(c, (cell){.i = s}); }
+
+// An integer sum must not wrap.
+static bool stays_integer(const link *l, int64_t v, span *r) {
+    if (l->op->op == X_SUB) v = -v;
+    *r = (span){r->lo + v, r->hi + v};
+    return r->lo >= INT32_MIN && r->hi <= INT32_MAX;
+}
+
+// Takes the constants of a channel, and the straight line near the function.
+static void load_channel(chain *c, byte_steps *st, int64_t channel) {
+    span whole = c->range;
+    *st = (byte_steps){.slope = 1, .rises = true};
+    for (int j = c->n - 1; j >= 0; j--) {
+        const link *l = &c->links[j];
+        if (!l->other) continue;
+        cell now = c->constant[j] = channel_value(l->other, channel);
+        bool is_float = l->op->dtype == DT_F32;
+        double v = is_float ? now.f : (double)now.i;
+        st->rises &= is_float ? isfinite(v) : stays_integer(l, now.i, &whole);
+        if (l->op->op == X_ADD) st->offset += v;
+        if (l->op->op == X_SUB) st->offset -= v;
+        if (l->op->op != X_MUL && l->op->op != X_DIV) continue;
+        st->rises &= v > 0 && isnormal((float)v);
+        if (l->op->op == X_DIV) v = 1 / v;
+        st->slope *= v, st->offset *= v;
+    }
+}
+
+// The least s above `from` that gives at least n; some s does. Searched for from the guess on, in growing strides.
+static int64_t first_with(const chain *c, int64_t n, int64_t from, double guess) {
+    int64_t no = from, yes = c->range.hi, stride = 1;
+    int64_t s = guess > (double)yes ? yes : guess > (double)no ? (int64_t)guess : no + 1;
+    while (yes - no > 1) {
+        if (s <= no || s >= yes) s = no + (yes - no) / 2;
+        if (chain_at(c, s) >= n) yes = s, s -= stride;
+        else no = s, s += stride;
+        stride *= 2;
+    }
+    return yes;
+}
+
+bool steps_find(chain *c, byte_steps *st, int64_t channel) {
+    load_channel(c, st, channel);
+    if (!st->rises) return false;
+    st->out = (span){chain_at(c, c->range.lo), chain_at(c, c->range.hi)};
+    int64_t before = c->range.lo;
+    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
+        double guess = ceil(((double)n - 0.5 - st->offset) / st->slope);
+        int64_t s = chain_at(c, before) >= n ? before : first_with(c, n, before, guess);
+        st->first[n - st->out.lo] = before = s;
+    }
+    if (st->out.lo < st->out.hi) return true;
+    // A constant: any line that stays between two steps.
+    st->slope = 0.5 / (double)(c->range.hi - c->range.lo + 1);
+    st->offset = (double)st->out.lo - 0.25 - st->slope * (double)c->range.lo;
+    return true;
+}

@@ -1,0 +1,57 @@
+// Rising functions of an integer that round to bytes, such as the scaled sum of a quantised product: the values at which
+// they step from each byte to the next.
+#ifndef ONNXC_PASSES_REWRITE_BYTE_STEPS_H
+#define ONNXC_PASSES_REWRITE_BYTE_STEPS_H
+#include "ir/kernel/edit.h"
+#include "ir/kernel/eval.h"
+
+enum { LINKS = 24, BYTES = 256 };
+
+// An operation of the function; operand `side` is the link before, `other` known for each channel.
+typedef struct link {
+    const expr *op;
+    const expr *other;
+    int side;
+} link;
+
+typedef struct span {
+    int64_t lo, hi;
+} span;
+
+// A function of one integer, link n - 1 first.
+typedef struct chain {
+    kernel *k;
+    const stage *s;
+    expr *leaf;
+    span range; // of the leaf
+    int n, axis;
+    link links[LINKS];
+    cell constant[LINKS]; // of the channel that is examined
+} chain;
+
+// The function of one channel: s = first[n] is the least that gives the byte out.lo + n.
+typedef struct byte_steps {
+    span out;
+    int64_t first[BYTES];
+    double slope, offset; // of the result, before it is rounded
+    bool rises;           // every factor is positive
+} byte_steps;
+
+static inline bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
+
+// Whether x, of one operand, never decreases as that increases.
+bool rises_alone(const expr *x);
+// Of a sum over the reduced axes of s, whatever the order. False: not known to be within 32 bits.
+bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out);
+// False: x is no byte of such a function.
+bool chain_find(chain *c, kernel *k, const stage *s, expr *x);
+// The operations on a value of any kind, and on an integer.
+int64_t chain_apply(const chain *c, cell v);
+int64_t chain_at(const chain *c, int64_t s);
+// Loads the constants of a channel, too. False: the function does not rise.
+bool steps_find(chain *c, byte_steps *st, int64_t channel);
+// Positions of the channels' axis, 1 without one.
+int64_t chain_channels(const chain *c);
+// Integers or floats of the channels, as a constant unless all are equal.
+expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v);
+#endif
