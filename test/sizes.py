@@ -265,10 +265,20 @@ def check_code(folder):
     layers_network(f"{folder}/layers.onnx")
     check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
     epilogue_network(f"{folder}/epilogues.onnx")
-    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 104000), ("bytes.onnx", [], 82000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
-                                 ("pyramid.onnx", [], 182000), ("layers.onnx", [], 62000)):
+    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 104000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+                                 ("pyramid.onnx", [], 125000), ("layers.onnx", [], 62000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
+    check_host_code(folder)
+
+
+def check_host_code(folder):
+    """That of all CPU levels is one function, although their kernels differ."""
+    code_bytes(folder, "images.onnx")
+    lines = run("nm", "-S", "all.o", folder=folder).stdout.splitlines()
+    sizes = {f[3].split("_run_")[1]: int(f[1], 16) for f in map(str.split, lines) if len(f) == 4 and "_run_" in f[3]}
+    levels = [sizes.get(name, 0) for name in ("v2", "v3", "v4")]
+    check(sizes.get("level", 0) > 500 and 0 < max(levels) < 200 and min(levels) > 0, "host code once", f"{sizes}")
 
 
 def main():
