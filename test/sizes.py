@@ -281,6 +281,16 @@ def check_host_code(folder):
     check(sizes.get("level", 0) > 500 and 0 < max(levels) < 200 and min(levels) > 0, "host code once", f"{sizes}")
 
 
+def check_names(folder):
+    """The end of a name of a section is the name of a symbol."""
+    run(ONNXC, "images.onnx", "-o", "all.o", folder=folder)
+    listed = run("readelf", "-p", ".strtab", "all.o", folder=folder).stdout.splitlines()
+    names = [line.split("]  ")[1] for line in listed if "]  " in line]
+    alone = [name for name in names if name.startswith("onnxc_k_") or ".rela" + name in names]
+    check(any(name.startswith(".rela.text.onnxc_k_") for name in names) and not alone, "names of sections", f"{alone[:3]}")
+    check(len(names) == len(set(names)), "names once", f"{len(names)} names, {len(set(names))} different ones")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_models(folder)
@@ -297,6 +307,7 @@ def main():
         check_phases(folder)
         check_freestanding(folder)
         check_code(folder)
+        check_names(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
 
 
