@@ -305,8 +305,10 @@ static void compute_offsets(host *h) {
 }
 
 static bool checks_data(const host *h) {
+    const kernel_code *c;
     for (int j = 0; j < h->builder->p->kernels.n; j++)
-        if (h->code[j] && h->code[j]->has_status) return true;
+        for (int level = 0; (c = next_code(h, j, &level));)
+            if (c->has_status) return true;
     return false;
 }
 
@@ -364,7 +366,7 @@ static void run_body(host *h) {
 }
 
 // ---------------------------------------------------------------- functions
-// Host code needs no feature of a CPU level: that of levels whose kernels are equal is equal, too, and stored once.
+// Host code needs no feature of a CPU level.
 const target *host_target(const host *h) {
     const host_builder *a = h->builder;
     for (int j = 0; j < a->nvariants; j++)
@@ -413,13 +415,16 @@ static void flat_params(host *h) {
     set_message_slot(h, add_param(f, "message", lt_ptr(), LK_PTR, DT_NONE, false, "const char *"));
 }
 
-// The result of a function with the same parameters.
-static void return_call(host *h, const char *name) {
+// The result of a function with the same parameters, and one more.
+static void return_call_with(host *h, const char *name, ins *more) {
     const lfunc *f = h->b.f;
-    ins **args = ARENA_ARRAY(h->builder->arena, ins *, f->params.n);
+    ins **args = ARENA_ARRAY(h->builder->arena, ins *, f->params.n + 1);
     for (int j = 0; j < f->params.n; j++) args[j] = f->params.at[j].value;
-    lb_return(&h->b, lb_call(&h->b, i32(), name, f->params.n, args));
+    args[f->params.n] = more;
+    lb_return(&h->b, lb_call(&h->b, i32(), name, f->params.n + (more != NULL), args));
 }
+
+static void return_call(host *h, const char *name) { return_call_with(h, name, NULL); }
 
 static void check_arrays(host *h) {
     lbuild *b = &h->b;
@@ -475,8 +480,29 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
     lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
 }
 
-static void write_flat_runs(host_builder *a, host *variants, int n, const char *name, bool exported) {
+// One function for all levels, and for each a name, under which it passes its number.
+static void write_shared_runs(host_builder *a, host *variants, int n) {
+    host *h = &variants[0];
+    const char *all = arena_printf(a->arena, "%s_run%s_level", a->io->name, a->suffix);
+    open_function(h, all, false, i32(), "int");
+    flat_params(h);
+    h->level = add_param(h->b.f, "level", i32(), LK_VOID, DT_I32, true, NULL);
+    check_arrays(h);
+    load_context(h);
+    run_body(h);
     for (int j = 0; j < n; j++) {
+        host own = {.builder = a, .t = variants[j].t};
+        open_function(&own, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), false, i32(),
+                      "int");
+        flat_params(&own);
+        return_call_with(&own, all, lb_int(&own.b, i32(), j));
+    }
+}
+
+static void write_flat_runs(host_builder *a, host *variants, int n, const char *name, bool exported) {
+    bool shared = n > 1 && share_host_code(variants, n);
+    if (shared) write_shared_runs(a, variants, n);
+    for (int j = 0; j < n && !shared; j++) {
         store_rounded(a->p, variants[j].t);
         write_flat_run(&variants[j],
                        n == 1 ? name : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),

@@ -65,6 +65,7 @@ typedef struct host {
     const target *t;
     kernel_code **code; // by kernel id, for this variant
     const char *suffix; // of function names
+    ins *level;         // the CPU level of the run, by its position in `builder->h`; NULL: it is that of `t`
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;
@@ -158,18 +159,35 @@ void write_version(host_builder *a, host *variants, int n); // the functions of 
 // NAME_run_cpu and NAME_run_cuda; the entry calls one of them, depending on the context.
 void write_on_cpu(host_builder *a, host *variants, int n);
 void write_on_gpu(host_builder *a, host *h);
-// host_threads.c
+// The arguments of a call.
 typedef struct arguments {
     ins *at[512];
     int n;
 } arguments;
 void add_argument(host *h, arguments *a, ins *x);
+// host_levels.c
+// The kernels of one step that CPU levels call in one way; without host code for all levels, one.
+typedef struct callees {
+    const kernel_code **code;
+    int *level; // by callee
+    int n;
+    dim **dims; // of all callees
+    int ndims;
+} callees;
+bool share_host_code(const host *variants, int n);                   // whether levels can
+const kernel_code *next_code(const host *h, int kernel, int *level); // of the levels; NULL: no more
+void call_by_levels(host *h, const kernel *k, void (*call)(host *h, const callees *all));
+ins *is_level(host *h, const callees *all, int j);
+dim *tasks_of(const kernel_code *c);
+ins *dim_of_level(host *h, const callees *all, dim *(*of)(const kernel_code *c)); // i64; NULL: none has it
+int place_of_dim(const callees *all, const dim *d);
+// host_threads.c
 bool runs_parallel(const host *h, const kernel_code *c);
 int kernel_threads(const host *h, const kernel_code *c);    // maximum
-dim *thread_scratch(const kernel_code *c);                  // bytes
+dim *thread_scratch(const kernel_code *c);                  // bytes; NULL: none
 dim *parallel_scratch(const host *h, const kernel_code *c); // bytes for all threads
 void make_task_arrays(host *h);
-void call_parallel(host *h, const kernel_code *c, ins *scratch);
+void call_parallel(host *h, const callees *all, ins *scratch); // scratch NULL: no callee has it
 // host_lib.c
 void make_library_arrays(host *h);
 void library_step(host *h, const step *s);

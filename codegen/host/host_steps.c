@@ -46,18 +46,42 @@ const char *located(host *h, const loc *at, const char *message) {
 }
 
 // ---------------------------------------------------------------- kernels
-static void call_plain(host *h, const kernel_code *c, ins *scratch) {
-    arguments a = {.n = 0};
-    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, buffer_pointer(h, c->buffers[j]));
-    for (int j = 0; j < c->ndims; j++) add_argument(h, &a, host_index(h, c->dims[j]));
-    if (c->scratch) add_argument(h, &a, scratch);
-    if (c->marks_scratch) lb_store(&h->b, scratch, index_const(h, 0), lb_int(&h->b, i32(), 0), 4);
+// Values of the arguments, in the block around the branches of levels.
+typedef struct values {
+    ins *scratch, *tasks; // NULL: none
+    ins **dims;           // of all callees
+    arguments buffers;
+} values;
+
+static void call_callee(host *h, const callees *all, const values *v, const kernel_code *c) {
+    arguments a = v->buffers;
+    for (int j = 0; j < c->ndims; j++) add_argument(h, &a, v->dims[place_of_dim(all, c->dims[j])]);
+    if (c->scratch) add_argument(h, &a, v->scratch);
     if (c->tasks) {
         add_argument(h, &a, index_const(h, 0));
-        add_argument(h, &a, host_index(h, c->tasks));
+        add_argument(h, &a, v->tasks);
     }
     if (c->has_status) add_argument(h, &a, h->kernel_status);
     lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
+}
+
+static void call_from(host *h, const callees *all, const values *v, int j) {
+    ins *own = j + 1 < all->n ? lb_if(&h->b, is_level(h, all, j)) : NULL;
+    call_callee(h, all, v, all->code[j]);
+    if (!own) return;
+    lb_else(&h->b, own);
+    call_from(h, all, v, j + 1);
+    lb_end(&h->b, own);
+}
+
+static void call_plain(host *h, const callees *all, ins *scratch) {
+    const kernel_code *c = all->code[0];
+    values v = {.scratch = scratch, .dims = ARENA_ARRAY(h->builder->arena, ins *, all->ndims + 1)};
+    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &v.buffers, buffer_pointer(h, c->buffers[j]));
+    for (int j = 0; j < all->ndims; j++) v.dims[j] = host_index(h, all->dims[j]);
+    if (c->marks_scratch) lb_store(&h->b, scratch, index_const(h, 0), lb_int(&h->b, i32(), 0), 4);
+    if (c->tasks) v.tasks = to_index(h, dim_of_level(h, all, tasks_of));
+    call_from(h, all, &v, 0);
 }
 
 // The check of that message, of which the status has the index; NULL: it has none.
@@ -120,13 +144,20 @@ static ins *scratch_pointer(host *h, const kernel *k) {
     return lb_offset(&h->b, h->gpu_run ? h->device : memory, place, 1);
 }
 
+static void call_kernel(host *h, const callees *all) {
+    ins *scratch = NULL;
+    for (int j = 0; j < all->n && !scratch; j++)
+        if (all->code[j]->scratch) scratch = scratch_pointer(h, all->code[j]->kernel);
+    if (runs_parallel(h, all->code[0])) call_parallel(h, all, scratch);
+    else call_plain(h, all, scratch);
+}
+
 static void kernel_step(host *h, const step *s) {
     lbuild *b = &h->b;
     const kernel_code *c = h->code[s->kernel->id];
-    ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
     if (h->builder->o->hook) call_hook(h, h->builder->first_kernel + s->kernel->id);
     if (h->gpu_run) {
-        launch_kernel(h, c, scratch);
+        launch_kernel(h, c, c->scratch ? scratch_pointer(h, s->kernel) : NULL);
         if (!h->builder->o->waits) return;
         wait_on_gpu(h);
         call_hook(h, HOOK_NO_KERNEL);
@@ -136,8 +167,7 @@ static void kernel_step(host *h, const step *s) {
         lkind kind = status_kind(c->kernel, h->t);
         lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, lt(kind, 1), 0), kind == LK_I64 ? 8 : 4);
     }
-    if (runs_parallel(h, c)) call_parallel(h, c, scratch);
-    else call_plain(h, c, scratch);
+    call_by_levels(h, s->kernel, call_kernel);
     if (c->has_status) check_kernel(h, c, status_value(h, c, h->kernel_status));
 }
 

@@ -55,13 +55,18 @@ int kernel_threads(const host *h, const kernel_code *c) {
 }
 
 dim *thread_scratch(const kernel_code *c) {
+    if (!c->scratch) return NULL;
     return dim_mulk(dim_ceildiv(c->scratch, dim_const(c->scratch->table, 64)), 64);
 }
 
-static ins *useful_threads(host *h, const kernel_code *c) {
+static ins *useful_threads(host *h, const callees *all) {
     lbuild *b = &h->b;
-    ins *most = lb_int(b, i64(), kernel_threads(h, c));
-    ins *blocks = lb_bin(b, L_ASHR, host_dim(h, kernel_work(c->kernel)), lb_int(b, i64(), WORK_BITS));
+    int fewest = h->t->threads;
+    for (int j = 0; j < all->n; j++)
+        if (kernel_threads(h, all->code[j]) < fewest) fewest = kernel_threads(h, all->code[j]);
+    ins *most = lb_int(b, i64(), fewest);
+    ins *blocks =
+        lb_bin(b, L_ASHR, host_dim(h, kernel_work(all->code[0]->kernel)), lb_int(b, i64(), WORK_BITS));
     return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_SMIN, blocks, most));
 }
 
@@ -80,7 +85,7 @@ dim *parallel_scratch(const host *h, const kernel_code *c) {
 
 // ---------------------------------------------------------------- calls void task(void *const *context,
 // int64_t begin, int64_t end, int thread) runs the kernel on a range of tasks.
-static const char *trampoline(host *h, const kernel_code *c) {
+static const char *trampoline(host *h, const callees *all, const kernel_code *c) {
     const char *name = arena_printf(h->builder->arena, "%s_task", c->f->name);
     lfunc *f = lfunc_new(h->builder->m, name, lt(LK_VOID, 1));
     f->target = host_target(h);
@@ -94,9 +99,10 @@ static const char *trampoline(host *h, const kernel_code *c) {
     for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j), 0));
     ins *dims = lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers), 0);
     for (int j = 0; j < c->ndims; j++)
-        add_argument(h, &a, to_index(&inner, lb_load(b, i64(), dims, lb_idx(b, j), 0)));
+        add_argument(h, &a,
+                     to_index(&inner, lb_load(b, i64(), dims, lb_idx(b, place_of_dim(all, c->dims[j])), 0)));
     if (c->scratch) {
-        ins *mine = lb_bin(b, L_MUL, lb_load(b, i64(), dims, lb_idx(b, c->ndims), 0),
+        ins *mine = lb_bin(b, L_MUL, lb_load(b, i64(), dims, lb_idx(b, all->ndims), 0),
                            lb_conv(b, L_SEXT, LK_I64, thread));
         add_argument(h, &a,
                      lb_offset(b, lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers + 1), 0),
@@ -112,11 +118,14 @@ static const char *trampoline(host *h, const kernel_code *c) {
 // All calls share the arrays, since they do not overlap in time.
 void make_task_arrays(host *h) {
     int pointers = 0, dims = 0;
-    for (int j = 0; j < h->builder->p->kernels.n; j++) {
-        const kernel_code *c = h->code[j];
-        if (!c || !runs_parallel(h, c)) continue;
-        if (c->nbuffers + 3 > pointers) pointers = c->nbuffers + 3;
-        if (c->ndims + 1 > dims) dims = c->ndims + 1;
+    for (int k = 0; k < h->builder->p->kernels.n; k++) {
+        int level = 0, all = 1;
+        for (const kernel_code *c; (c = next_code(h, k, &level));) {
+            if (!runs_parallel(h, c)) continue;
+            if (c->nbuffers + 3 > pointers) pointers = c->nbuffers + 3;
+            all += c->ndims;
+            if (all > dims) dims = all;
+        }
     }
     if (!pointers) return;
     h->task_context = named_local(&h->b, "context", LK_PTR, pointers);
@@ -124,30 +133,41 @@ void make_task_arrays(host *h) {
 }
 
 // Of the threads that may run.
-static void clear_marks(host *h, const kernel_code *c, ins *scratch, ins *threads) {
+static void clear_marks(host *h, ins *tasks, ins *scratch, ins *bytes, ins *threads) {
     lbuild *b = &h->b;
-    ins *n = lb_bin(b, L_SMIN, lb_conv(b, L_SEXT, LK_I64, threads), host_dim(h, c->tasks));
+    ins *n = lb_bin(b, L_SMIN, lb_conv(b, L_SEXT, LK_I64, threads), tasks);
     n = to_index(h, lb_bin(b, L_SMAX, n, lb_int(b, i64(), 1)));
-    ins *each = to_index(h, host_dim(h, thread_scratch(c)));
+    ins *each = to_index(h, bytes);
     ins *j = lb_for(b, "thread", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
     lb_store(b, lb_offset(b, scratch, lb_bin(b, L_MUL, j, each), 1), lb_idx(b, 0), lb_int(b, i32(), 0), 4);
     lb_end(b, j);
 }
 
+static ins *trampoline_of_level(host *h, const callees *all) {
+    ins *f = NULL;
+    for (int j = all->n - 1; j >= 0; j--) {
+        ins *own = lb_symbol(&h->b, trampoline(h, all, all->code[j]));
+        f = f ? lb_select(&h->b, is_level(h, all, j), own, f) : own;
+    }
+    return f;
+}
+
 // Arguments are passed as an array of pointers: buffers, the array of dims, scratch memory, status.
-void call_parallel(host *h, const kernel_code *c, ins *scratch) {
+void call_parallel(host *h, const callees *all, ins *scratch) {
     lbuild *b = &h->b;
+    const kernel_code *c = all->code[0];
     ins *context = h->task_context, *dims = h->task_dims;
     for (int j = 0; j < c->nbuffers; j++)
         lb_store(b, context, lb_idx(b, j), buffer_pointer(h, c->buffers[j]), 0);
-    for (int j = 0; j < c->ndims; j++) lb_store(b, dims, lb_idx(b, j), host_dim(h, c->dims[j]), 0);
+    for (int j = 0; j < all->ndims; j++) lb_store(b, dims, lb_idx(b, j), host_dim(h, all->dims[j]), 0);
     lb_store(b, context, lb_idx(b, c->nbuffers), dims, 0);
     lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
     lb_store(b, context, lb_idx(b, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
-    if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, thread_scratch(c)), 0);
-    ins *threads = useful_threads(h, c);
-    if (c->marks_scratch) clear_marks(h, c, scratch, threads);
-    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), threads};
+    ins *bytes = dim_of_level(h, all, thread_scratch), *tasks = dim_of_level(h, all, tasks_of);
+    if (bytes) lb_store(b, dims, lb_idx(b, all->ndims), bytes, 0);
+    ins *threads = useful_threads(h, all);
+    if (c->marks_scratch) clear_marks(h, tasks, scratch, bytes, threads);
+    ins *args[] = {trampoline_of_level(h, all), context, tasks, threads};
     lb_call(b, lt(LK_VOID, 1),
             runtime_function(h->builder, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,
                              (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}),

@@ -306,6 +306,7 @@ void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) 
     add_data(&o, m, &names, section_names);
     elf_set_content(&o, o.strtab, (bytes){names.s, names.n});
     if (section_names == &other) elf_set_content(&o, o.shstrtab, (bytes){other.s, other.n});
+    elf_share_names(&o);
     elf_set_content(&o, o.symtab, elf_encode_symbols(&o));
     elf_lay_out(&o);
     elf_object_write(&o, m, to);

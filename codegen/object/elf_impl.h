@@ -23,6 +23,7 @@ elf_object elf_object_read(arena *a, diag *d, bytes file, const char *what);
 const char *elf_string_at(const elf_object *o, int table, uint32_t at);
 const char *elf_section_name(const elf_object *o, int i);
 uint32_t elf_add_string(elf_object *o, text *table, const char *s); // its offset
+void elf_share_names(elf_object *o);                                // in the string tables
 bytes elf_encode_symbols(const elf_object *o);
 void elf_set_content(elf_object *o, int section, bytes content);
 void elf_lay_out(elf_object *o);
