@@ -459,9 +459,17 @@ def foreign(results):
 
 
 def web(results):
-    """Models in Node.js and in a browser."""
+    """Models in Node.js and in a browser: of ONNX's node cases three of each operator, and all others."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "cases/backend_cases.py", cases):
+        node = os.path.join(cases, "node")
+        web_stage.web(results, families(node, 3) + [case for case in web_stage.all_cases() if os.path.dirname(case) != node])
+
+
+def web_long(results):
+    """All of ONNX's cases in Node.js."""
     if generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases")):
-        web_stage.web(results)
+        web_stage.official_cases(results, web_stage.all_cases())
 
 
 def windows(results):
@@ -690,7 +698,7 @@ STAGES = {
 
 # Not part of a run without arguments.
 MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "gpu-long": gpu_long,
-               "packages": packages, "wheel": wheel,
+               "packages": packages, "wheel": wheel, "web-long": web_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")
