@@ -24,7 +24,7 @@ LLVM_CONFIG ?= llvm-config-19
 
 FLAGS_release := -O2 -DNDEBUG
 FLAGS_debug   := -O0 -g
-FLAGS_san     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_san     := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN   := -Wall -Wextra -Werror -Wswitch -Wno-missing-field-initializers -Wno-missing-braces
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \

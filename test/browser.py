@@ -16,9 +16,9 @@ class Browser:
     def __init__(self, folder):
         to_read, self.to = os.pipe()
         self.answers, to_write = os.pipe()
-        # The browser reads commands from descriptor 3 and writes to 4.
+        # The browser reads commands from descriptor 3 and writes to 4. Those of the pipes may have two digits, which sh does not take.
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec 3<&{to_read} 4>&{to_write}; exec "$@"', "sh", NAME, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+            ["bash", "-c", f'exec 3<&{to_read} 4>&{to_write}; exec "$@"', "bash", NAME, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
              "--hide-scrollbars", f"--user-data-dir={folder}/profile"], pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)

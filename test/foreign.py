@@ -32,7 +32,7 @@ def tools_for(triple):
 
 
 def runtime_for(results, triple, flags=""):
-    folder = os.path.join(BUILD, "test-foreign", triple)
+    folder = os.path.join(BUILD, f"test-{results.stage}", triple)
     shutil.rmtree(folder, ignore_errors=True)
     compiler, archiver, _ = tools_for(triple)
     ran = run(["make", "-s", "-C", ROOT, "runtime", f"B={folder}", f"CC={compiler}", f"AR={archiver}", f"CFLAGS={flags}"],

@@ -1,5 +1,7 @@
 """What the stages of the test run share: results, running commands, running `onnxc test` over many folders; and what their test programs
 share."""
+import contextlib
+import fcntl
 import io
 import os
 import re
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -84,6 +87,27 @@ def run(command, timeout=60, **options):
         return Ran(None, out, err)
 
 
+@contextlib.contextmanager
+def alone(name):
+    """Of stages that run at once, only one at a time: they share what make builds, and folders of cases."""
+    os.makedirs(os.path.join(BUILD, "lock"), exist_ok=True)
+    with open(os.path.join(BUILD, "lock", name), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make(*arguments, timeout=2400):
+    with alone("make"):
+        return run(["make", "-s", f"-j{JOBS}", *arguments], timeout=timeout, cwd=ROOT)
+
+
+def generate(results, script, *arguments):
+    """Runs a script that writes cases; what it cannot make it says in lines 'skip NAME: reason'."""
+    with alone(os.path.basename(script)):
+        ran = run([sys.executable, "-W", "ignore", os.path.join(ROOT, "test", script), *arguments], timeout=900)
+    return results.check(ran.code == 0, script, ran.why())
+
+
 def parallel(function, items):
     """The results of function(item) in order, JOBS at a time."""
     with ThreadPoolExecutor(JOBS) as pool:
@@ -115,11 +139,12 @@ def expected_file(form):
     folder = os.path.join(BUILD, "xfail")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, form)
-    with open(os.path.join(ROOT, "test", "expected_failures.txt")) as lines, open(path, "w") as out:
+    with open(os.path.join(ROOT, "test", "expected_failures.txt")) as lines, open(f"{path}.{os.getpid()}", "w") as out:
         for line in lines:
             words = line.split(None, 2)
             if len(words) == 3 and not line.startswith("#") and {"all", form} & set(words[0].split(",")):
                 out.write(f"{words[1]} {words[2]}")
+    os.replace(out.name, path)  # another stage may be reading it
     return path
 
 
@@ -144,13 +169,15 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
     return counts[0]
 
 
-def run_stage(name, function, alone=True):
+def run_stage(name, function):
     """Runs one stage, prints its line, returns its results."""
     results, start, before = Results(name), time.monotonic(), processor_seconds()
-    function(results)
-    used = f"{processor_seconds() - before:.0f} s of processor" if alone else "beside others"
+    try:
+        function(results)
+    except Exception as wrong:  # the others go on
+        results.fail(type(wrong).__name__, "".join(traceback.format_exception(wrong)[-2:]))
     print(f"{name}: {results.passed} passed, {results.failed} failed, {results.skipped} skipped"
-          f" ({time.monotonic() - start:.0f} s, {used})", flush=True)
+          f" ({time.monotonic() - start:.0f} s, {processor_seconds() - before:.0f} s of processor)", flush=True)
     return results
 
 

@@ -7,12 +7,14 @@ run.py gpu-long --from=1400 --forms=cuda-shim --jobs=1
 import argparse
 import functools
 import glob
+import multiprocessing
 import os
 import re
 import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import foreign as other_processors
 import macos as macs
@@ -21,7 +23,7 @@ import windows as other_systems
 import harness
 import objects
 import web as web_stage
-from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
+from harness import BUILD, JOBS, ONNXC, ROOT, Results, generate, make, parallel, run, run_cases, run_stage
 sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile", "llm")]
 import bad_commands  # noqa: E402
 import bad_input  # noqa: E402
@@ -84,12 +86,6 @@ SAMPLED_FORMS = ("llvm-symbolic", "llvm-kept", "c99", "c99-symbolic")
 FORM_TIMEOUT = 60  # the C compiler takes its time for a model with many symbols
 
 
-def generate(results, script, *arguments):
-    """Runs a script that writes cases; what it cannot make it says in lines 'skip NAME: reason'."""
-    ran = run([sys.executable, "-W", "ignore", os.path.join(TEST, script), *arguments], timeout=900)
-    return results.check(ran.code == 0, script, ran.why())
-
-
 def unit(results):
     """The cmocka programs, as built for release."""
     unit_programs(results, "release")
@@ -108,7 +104,7 @@ def sanitizers(results):
 
 
 def unit_programs(results, mode):
-    made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "all", "unit"], timeout=2400, cwd=ROOT)
+    made = make(f"MODE={mode}", "all", "unit")
     if not results.check(made.code == 0, f"make MODE={mode} all unit", made.why()):
         return False
     sources = glob.glob(os.path.join(TEST, "unit", "*.c"))  # those for GPUs take longest: they go first
@@ -265,12 +261,15 @@ def proofs(results):
 
 def formats(results):
     """Models as text: the same objects as from binary files."""
+    generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases"))
     models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
     own_program(results, "cases/format_cases.py", ONNXC, os.path.join(ROOT, "samples", "digits", "digits.onnx"), *models)
 
 
 def written(results):
     """Models that onnxc writes as ONNX: the checker, ONNX Runtime, and what onnx and onnxc read of texts."""
+    generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases"))
+    generate(results, "cases/exported_cases.py", os.path.join(BUILD, "cases-exported"))
     models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10],
               *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::4], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
@@ -287,7 +286,7 @@ def docs(results):
         rows = re.findall(r"^\| ([a-z-]+(?:, [a-z-]+)*) \|", page.read(), re.MULTILINE)
     missing = {*STAGES, *MORE_STAGES} - {name for row in rows for name in row.split(", ")}
     results.check(not missing, "docs/testing.md", f"stages without a row: {', '.join(sorted(missing))}")
-    made = run(["make", "-s", "build/release/unit/math"], timeout=600, cwd=ROOT)
+    made = make("build/release/unit/math")
     if results.check(made.code == 0, "make unit/math", made.why()):
         own_program(results, "run_docs.py", ONNXC)
 
@@ -312,7 +311,7 @@ def python(results):
 
 def wheel(results):
     """The wheel for other systems, built and installed."""
-    made = run(["make", "-s", f"-j{JOBS}", "wheel"], timeout=1800, cwd=ROOT)
+    made = make("wheel")
     if results.check(made.code == 0, "make wheel", made.why()):
         own_program(results, "python_install.py", made.out.strip().splitlines()[-1])
 
@@ -400,7 +399,7 @@ def pieces(folders, first=0, size=200):
 
 
 def gpu_host_cases(results, form, folders):
-    made = run(["make", "-s", "doubles"], timeout=120, cwd=ROOT)
+    made = make("doubles")
     if results.check(made.code == 0, "make doubles", made.why()):
         run_cases(results, form, GPU_HOST_FORMS[form], folders, timeout=180, env={**os.environ, "LD_LIBRARY_PATH": DOUBLES})
     return made.code == 0
@@ -460,9 +459,17 @@ def foreign(results):
 
 
 def web(results):
-    """Models in Node.js and in a browser."""
+    """Models in Node.js and in a browser: of ONNX's node cases three of each operator, and all others."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "cases/backend_cases.py", cases):
+        node = os.path.join(cases, "node")
+        web_stage.web(results, families(node, 3) + [case for case in web_stage.all_cases() if os.path.dirname(case) != node])
+
+
+def web_long(results):
+    """All of ONNX's cases in Node.js."""
     if generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases")):
-        web_stage.web(results)
+        web_stage.official_cases(results, web_stage.all_cases())
 
 
 def windows(results):
@@ -691,13 +698,24 @@ STAGES = {
 
 # Not part of a run without arguments.
 MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "gpu-long": gpu_long,
-               "packages": packages, "wheel": wheel,
+               "packages": packages, "wheel": wheel, "web-long": web_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")
 
-# Stages that do one thing after the other, in folders of their own, and measure no time: they run at once.
+# Two stages run at once, in processes of their own, so that one of them has work while the other does one thing after the other. Those that
+# do so all the time go first: at the end a stage should fill the machine.
+STAGES_AT_ONCE = 2
 SERIAL_STAGES = ("cli", "sizes", "streams", "windows", "cpp", "patches", "page", "names")
+LONE_STAGES = ("proofs", "cuda")  # they measure time
+
+
+def run_all(names, known):
+    """The results of these stages, in no particular order."""
+    shared = sorted((name for name in names if name not in LONE_STAGES), key=lambda name: name not in SERIAL_STAGES)
+    with ProcessPoolExecutor(STAGES_AT_ONCE, mp_context=multiprocessing.get_context("fork")) as pool:
+        done = list(pool.map(run_stage, shared, [known[name] for name in shared]))
+    return done + [run_stage(name, known[name]) for name in names if name in LONE_STAGES]
 
 
 def main():
@@ -719,9 +737,7 @@ def main():
     if unknown:
         sys.exit(f"no stage {', '.join(unknown)}; stages: {', '.join(known)}")
     total = Results("all")
-    serial = [name for name in names if name in SERIAL_STAGES]
-    at_once = parallel(lambda name: run_stage(name, known[name], len(serial) == 1), serial)
-    for results in [*at_once, *(run_stage(name, known[name]) for name in names if name not in serial)]:
+    for results in run_all(names, known):
         total.add(results.passed, results.failed, results.skipped)
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     sys.exit(1 if total.failed else 0)

@@ -1,4 +1,4 @@
-"""The stage `web`: every official case as an ES module in Node.js, and the page of samples/web in Node.js and in a browser."""
+"""The stages `web` and `web-long`: official cases as ES modules in Node.js, some or all of them, and the page of samples/web in Node.js and in a browser."""
 import functools
 import glob
 import http.server
@@ -37,8 +37,11 @@ def run_modules(folder, jobs, number):
     return {case: found.get(case, f"no answer: {ran.why()}") for case, _ in some}
 
 
-def official_cases(results):
-    cases = sorted(os.path.dirname(path) for path in glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))
+def all_cases():
+    return sorted(os.path.dirname(path) for path in glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))
+
+
+def official_cases(results, cases):
     folder = os.path.join(BUILD, "test-web")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -108,6 +111,6 @@ def sample(results):
     server.shutdown()
 
 
-def web(results):
-    official_cases(results)
+def web(results, cases):
+    official_cases(results, cases)
     sample(results)

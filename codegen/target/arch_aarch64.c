@@ -74,11 +74,13 @@ static void settle(target_names *n, arena *a) {
     take_sve_bits(n, a);
 }
 
+static const fixed_cpu fixed[] = {{"generic", "+fp-armv8,+neon"}, {NULL, NULL}};
+
 static void fill_aarch64(target *t, arena *a, diag *d) {
     enum { FP, NEON, DOTPROD, I8MM, BF16, SVE, N };
     static const char *const names[N] = {"fp-armv8", "neon", "dotprod", "i8mm", "bf16", "sve"};
     bool has[N];
-    probe_features(a, d, t, names, N, has);
+    probe_features(a, d, t, fixed, names, N, has);
     t->f32 = t->f64 = t->fma = t->f16_convert = t->round_instr = has[FP];
     if (t->sve_bits && !has[SVE]) {
         diag_hint(d, "--mattr=+sve, or a CPU that has it");

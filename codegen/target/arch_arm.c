@@ -130,7 +130,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     static const char *const names[N] = {"vfp2sp", "fp64", "vfp4d16sp", "fp16",  "fp-armv8d16sp", "neon",
                                          "mve.fp", "dsp",  "hwdiv-arm", "hwdiv", "thumb2"};
     bool has[N];
-    probe_features(a, d, t, names, N, has);
+    probe_features(a, d, t, NULL, names, N, has);
     t->f32 = has[FP];
     t->f64 = has[FP] && has[FP64];
     t->fma = has[FP] && has[VFP4];

@@ -27,7 +27,7 @@ static void fill_wasm(target *t, arena *a, diag *d) {
     enum { SIMD, RELAXED, N };
     static const char *const names[N] = {"simd128", "simd128,+relaxed-simd"};
     bool has[N];
-    probe_features(a, d, t, names, N, has);
+    probe_features(a, d, t, NULL, names, N, has);
     t->f32 = t->f64 = t->round_instr = true;
     t->vector_bits = has[SIMD] ? 128 : 0;
     t->vector_regs = has[SIMD] ? 16 : 0; // of the processor below, x86-64 or more

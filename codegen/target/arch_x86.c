@@ -21,6 +21,13 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
     n->cpu = value;
 }
 
+static const fixed_cpu fixed[] = {
+    {"x86-64", "+sse2"},
+    {"x86-64-v2", "+sse2,+sse4.1"},
+    {"x86-64-v3", "+sse2,+sse4.1,+fma,+f16c,+avx2"},
+    {"x86-64-v4", "+sse2,+sse4.1,+fma,+f16c,+avx2,+avx512f,+avx512bw,+avx512dq,+avx512vl"},
+    {NULL, NULL}};
+
 static void fill_x86(target *t, arena *a, diag *d) {
     enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, PAIRS, N };
     static const char *const names[N] = {"sse2",
@@ -37,7 +44,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
                                          "avx512fp16",
                                          "avx512bf16,+sse4a"};
     bool has[N];
-    probe_features(a, d, t, names, N, has);
+    probe_features(a, d, t, fixed, names, N, has);
     if (!has[SSE2]) {
         diag_hint(d, "--mcpu=pentium4, or a later CPU");
         diag_fatal_missing(

@@ -74,8 +74,14 @@ bool triple_is_bare(const char *triple); // no operating system
 // Questions to LLVM (target_probe.c).
 void probe_initialise(void); // registers LLVM's targets, once per process
 void probe_check_names(arena *a, diag *d, const target_names *n);
-// has[i]: does that CPU with those features have names[i] ("avx2", or several: "avx2,+fma")?
-void probe_features(arena *a, diag *d, const target *t, const char *const *names, int n, bool *has);
+// A CPU whose features never change, such as a level of a psABI, with those that targets ask for. LLVM is not asked about it,
+// or about the levels of an architecture: the answer takes longer than compiling a small model. A table ends with {NULL, NULL}.
+typedef struct fixed_cpu {
+    const char *cpu, *features; // "+x,+y"
+} fixed_cpu;
+// has[i]: does that CPU with those features have names[i] ("avx2", or several: "avx2,+fma")? fixed: NULL or a table.
+void probe_features(arena *a, diag *d, const target *t, const fixed_cpu *fixed, const char *const *names,
+                    int n, bool *has);
 // The value of that attribute in the assembly of an empty module.
 const char *probe_attribute(arena *a, diag *d, const target *t, int attribute);
 // May code of the first (CPU, features) run where the second is present?

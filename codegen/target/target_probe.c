@@ -164,28 +164,45 @@ static char sign_of(const char *list, const char *name, size_t length) {
     return 0;
 }
 
-// The list of this machine's features is closed under implication, so if it contains every feature asked for,
-// no query is needed.
-static bool read_host_list(const char *features, const char *const *names, int n, bool *has) {
-    char *host = *features ? LLVMGetHostCPUFeatures() : NULL;
-    bool known = host && !strcmp(host, features);
-    if (host) LLVMDisposeMessage(host);
-    for (int i = 0; known && i < n; i++) {
+// Answers from two lists that are, together, closed under implication. complete: what they do not name is absent; otherwise that is
+// not known, and the result is false.
+static bool read_lists(const char *const lists[2], bool complete, const char *const *names, int n,
+                       bool *has) {
+    for (int i = 0; i < n; i++) {
         has[i] = true;
-        for (const char *p = names[i]; known && *p;) {
+        for (const char *p = names[i]; *p;) {
             p += *p == ',' ? 2 : 0; // "avx2,+fma"
             size_t length = strcspn(p, ",");
-            char sign = sign_of(features, p, length);
-            known = sign != 0;
+            char sign = sign_of(lists[0], p, length);
+            if (!sign) sign = sign_of(lists[1], p, length);
+            if (!sign && !complete) return false;
             has[i] &= sign == '+';
             p += length;
         }
     }
-    return known;
+    return true;
 }
 
-void probe_features(arena *a, diag *d, const target *t, const char *const *names, int n, bool *has) {
-    if (read_host_list(t->features, names, n, has)) return;
+// This machine's list tells of every feature.
+static bool read_host(const target *t, const char *const *names, int n, bool *has) {
+    char *host = *t->features ? LLVMGetHostCPUFeatures() : NULL;
+    bool known = host && !strcmp(host, t->features);
+    if (host) LLVMDisposeMessage(host);
+    return known && read_lists((const char *const[2]){t->features, ""}, false, names, n, has);
+}
+
+// Other features than those of levels may imply some that are not listed.
+static bool read_fixed(const target *t, const fixed_cpu *fixed, const char *const *names, int n, bool *has) {
+    bool plain = !*t->features || t->level;
+    for (; plain && fixed && fixed->cpu; fixed++)
+        if (!strcmp(fixed->cpu, t->cpu))
+            return read_lists((const char *const[2]){t->features, fixed->features}, true, names, n, has);
+    return false;
+}
+
+void probe_features(arena *a, diag *d, const target *t, const fixed_cpu *fixed, const char *const *names,
+                    int n, bool *has) {
+    if (read_host(t, names, n, has) || read_fixed(t, fixed, names, n, has)) return;
     probe p = probe_open(d, t->triple, t->cpu, t->features);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
     LLVMValueRef *callees = ARENA_ARRAY(a, LLVMValueRef, n);

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import ASAN_LEAN, BUILD, JOBS, ONNXC, ROOT, Ran, run
+from harness import ASAN_LEAN, BUILD, ONNXC, Ran, make
 
 SANITIZED = os.path.join(BUILD, "san", "onnxc")
 TIMEOUT = 30
@@ -20,7 +20,7 @@ DEFECT = re.compile(r"Sanitizer|runtime error:|a bug in onnxc")
 
 def program(results):
     """onnxc with the sanitizers; where they cannot be built the one without."""
-    made = run(["make", "-s", f"-j{JOBS}", "MODE=san", "all"], timeout=2400, cwd=ROOT)
+    made = make("MODE=san", "all")
     return SANITIZED if results.check(made.code == 0, "make MODE=san all", made.why()) else ONNXC
 
 

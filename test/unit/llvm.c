@@ -335,6 +335,28 @@ static void test_native_facts(void **state) {
     arena_destroy(t->arena);
 }
 
+// The facts of every level are those of a target that differs by a feature which the level has anyway: LLVM is asked about it.
+static void check_level_facts(const char *triple, const char *has) {
+    bench *t = begin(triple, NULL);
+    for (const cpu_level *l = t->target->arch.levels; l->name; l++) {
+        const target *known = target_with_cpu(t->arena, &t->diag, t->target, l->name);
+        const char *name = arena_printf(t->arena, "%s+%s", l->name, has);
+        target asked = *target_with_cpu(t->arena, &t->diag, t->target, name);
+        assert_null(asked.level);
+        asked.level = known->level;
+        asked.features = known->features;
+        asked.cpu = known->cpu;
+        assert_memory_equal(&asked, known, sizeof asked);
+    }
+    arena_destroy(t->arena);
+}
+
+static void test_level_facts(void **state) {
+    (void)state;
+    check_level_facts("x86_64-linux-gnu", "sse2");
+    check_level_facts("aarch64-linux-gnu", "neon");
+}
+
 static void test_structure(void **state) { (void)state, at_all_levels(check_structure); }
 
 // An unrolled loop equals a rolled one; a block after a return is dropped; calls go by name and by pointer.
@@ -1025,6 +1047,7 @@ int main(void) {
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_target_errors),
         cmocka_unit_test(test_native_facts),
+        cmocka_unit_test(test_level_facts),
         cmocka_unit_test(test_structure),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_floats),
