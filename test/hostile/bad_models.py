@@ -41,7 +41,7 @@ def shapes():
     """Declared shapes that contradict the computed ones, and inputs whose sizes do."""
     yield "declared_output", model(F, "y = Relu (x)", kind="float[2, 4]"), ("y", "4")
     yield "declared_value", '<ir_version: 10, opset_import: ["" : 21]>\ng (float[2, 3] x) => (float y) <float[3, 3] a> { a = Relu (x) y = Neg (a) }\n', ("a", "3")
-    yield "kernel_conv", model(IMAGE + ", float[1, 1, 6, 3] w", "y = Conv (x, w)"), ("Conv", "6", "5")
+    yield "kernel_conv", model(IMAGE + ", float[1, 1, 7, 3] w", "y = Conv (x, w)"), ("Conv", "7", "5")
     yield "kernel_conv_dilated", model(IMAGE + ", float[1, 1, 3, 3] w", "y = Conv <dilations = [3, 1]> (x, w)"), ("Conv", "7", "5")
     for op in ("MaxPool", "AveragePool", "LpPool"):
         yield f"kernel_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 9], pads = [0, 1, 0, 1]> (x)"), (op, "9", "7")
@@ -51,8 +51,8 @@ def shapes():
         yield f"pads_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 3], pads = [0, 1, -1, 1]> (x)"), (op, "pads")
         yield f"count_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3]> (x)"), (op, "kernel_shape")
         yield f"auto_{op}", model(IMAGE, f'y = {op} <kernel_shape = [3, 3], auto_pad = "SAME"> (x)'), (op, "auto_pad", "SAME")
-    yield "kernel_qlinear", model("uint8[1, 1, 5, 5] x, uint8[1, 1, 6, 3] w", "y = ConvInteger (x, w)", kind="int32"), ("ConvInteger", "6", "5")
-    yield "kernel_deform", model(IMAGE + ", float[1, 1, 6, 6] w, float[1, 72, 1, 1] o", "y = DeformConv (x, w, o)"), ("DeformConv", "6")
+    yield "kernel_qlinear", model("uint8[1, 1, 5, 5] x, uint8[1, 1, 7, 3] w", "y = ConvInteger (x, w)", kind="int32"), ("ConvInteger", "7", "5")
+    yield "kernel_deform", model(IMAGE + ", float[1, 1, 7, 7] w, float[1, 98, 1, 1] o", "y = DeformConv (x, w, o)"), ("DeformConv", "7")
     yield "kernel_shape_conv", model(IMAGE + ", float[1, 1, 3, 3] w", "y = Conv <kernel_shape = [5, 3]> (x, w)"), ("Conv", "kernel_shape", "5", "3")
     yield "group_conv", model("float[1, 4, 5, 5] x, float[4, 2, 3, 3] w", "y = Conv <group = 3> (x, w)"), ("Conv", "group")
     yield "no_group_conv", model("float[1, 4, 5, 5] x, float[4, 2, 3, 3] w", "y = Conv <group = 0> (x, w)"), ("Conv", "group", "0")
