@@ -10,17 +10,27 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void show_message(void *user, const diag_message *m) {
     (void)user;
     fprintf(stderr, "%s\n", m->full);
 }
 
+// Memory that ends where reading is a fault.
+static unsigned char *memory_before_fault(size_t bytes) {
+    enum { PAGE = 4096 };
+    size_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
+    unsigned char *at = mmap(NULL, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(at != MAP_FAILED && mprotect(at + pages, PAGE, PROT_NONE) == 0);
+    return at + pages - bytes;
+}
+
 // Small numbers: sums of them are exact in any order.
-static tensor random_tensor(arena *a, const buffer *b) {
+static tensor random_tensor(const buffer *b) {
     tensor x = {.dtype = b->dtype, .rank = b->rank, .count = 1};
     for (int j = 0; j < b->rank; j++) x.count *= x.dims[j] = dim_value(b->dims[j]);
-    unsigned char *bytes = arena_alloc(a, (size_t)x.count * 8 + 1);
+    unsigned char *bytes = memory_before_fault((size_t)(x.count * dtype_bits(b->dtype) / 8));
     uint32_t seed = 7;
     for (int64_t j = 0; j < x.count; j++) {
         seed = seed * 1664525 + 1013904223;
@@ -47,7 +57,7 @@ static tensor run(arena *a, const char *text, const char *cpu) {
         run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
         hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)};
     }
-    tensor x = random_tensor(a, p->inputs.at[0]);
+    tensor x = random_tensor(p->inputs.at[0]);
     const char *message = NULL;
     assert_int_equal(interp_program_hooked(p, a, &x, &y, (interp_limits){0}, &message, &hooks), INTERP_OK);
     return y;

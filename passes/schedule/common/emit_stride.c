@@ -34,8 +34,8 @@ ins *emit_strided(emitter *e, const access *a) {
     ins *first = emit_index(e, a->offset), *all = NULL;
     if (stride < 0) first = idx_subk(&e->b, first, span - 1);
     for (int j = 0; j < step; j++) {
-        bool to_end = j == step - 1 && !e->active; // the vector ends with the last element
-        int from = to_end ? span - lanes : j * lanes;
+        bool beyond = (j + 1) * lanes > span && !e->active; // instead, the vector ends with the last element
+        int from = beyond ? span - lanes : j * lanes;
         ins *part = load_between(e, a, first, from, step);
         for (int i = 0; i < lanes; i++) {
             int at = (stride < 0 ? lanes - 1 - i : i) * step;
