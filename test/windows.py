@@ -142,8 +142,8 @@ def windows(results, small, large):
         unwinding(results, wine)
         msvc(results, wine)
         arm(results)
-        run_cases(results, "windows", options, small, timeout=120)
+        run_cases(results, "windows", options, small, timeout=120, again="the program ended with exit code")
         pieces = [path for pattern in PIECES for path in sorted(glob.glob(os.path.join(large, pattern)))]
-        run_cases(results, "windows", options, pieces, timeout=300)
+        run_cases(results, "windows", options, pieces, timeout=300, again="the program ended with exit code")
     finally:
         server.end()
