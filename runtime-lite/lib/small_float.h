@@ -26,6 +26,15 @@ typedef struct float_format {
      SMALL_FLOAT_ONES(e + m) +                                                                               \
          ((special) == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : (special) == FORMAT_FNUZ)}
 
+/* x * 2^e for -1022 <= e <= 1023: ldexp takes its time. */
+static inline double small_float_scale(double x, int e) {
+    union {
+        uint64_t code;
+        double value;
+    } power = {.code = (uint64_t)(1023 + e) << 52};
+    return x * power.value;
+}
+
 static inline double small_float_decode(const float_format *f, uint32_t code) {
     uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits) & 1;
     if (f->special == FORMAT_FNUZ && sign && !magnitude) return NAN;
@@ -33,8 +42,8 @@ static inline double small_float_decode(const float_format *f, uint32_t code) {
     uint32_t fraction = magnitude & ((1u << f->mbits) - 1);
     double v;
     if (magnitude > f->max) v = f->special == FORMAT_IEEE && !fraction ? INFINITY : NAN;
-    else if (exponent) v = ldexp((double)(fraction | 1u << f->mbits), exponent - f->bias - f->mbits);
-    else v = ldexp((double)fraction, 1 - f->bias - f->mbits);
+    else if (exponent) v = small_float_scale(fraction | 1u << f->mbits, exponent - f->bias - f->mbits);
+    else v = small_float_scale(fraction, 1 - f->bias - f->mbits);
     return sign ? -v : v;
 }
 
@@ -43,9 +52,9 @@ static inline uint64_t small_float_round(const float_format *f, double v) {
     int e;
     frexp(v, &e); // v = m * 2^e, 0.5 <= m < 1
     int biased = e - 1 + f->bias;
-    if (v == 0 || biased < 1) return (uint64_t)nearbyint(ldexp(v, f->bias - 1 + f->mbits));
+    if (v == 0 || biased < 1) return (uint64_t)nearbyint(small_float_scale(v, f->bias - 1 + f->mbits));
     // A carry out of the fraction lands in the exponent, which is what rounding up means.
-    uint64_t fraction = (uint64_t)nearbyint(ldexp(v, f->mbits - (e - 1)));
+    uint64_t fraction = (uint64_t)nearbyint(small_float_scale(v, f->mbits - (e - 1)));
     return ((uint64_t)(biased - 1) << f->mbits) + fraction;
 }
 
