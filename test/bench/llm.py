@@ -123,7 +123,8 @@ class Ort:
 class OpenVino:
     def __init__(self, arguments, shape, path, folder):
         self.a, self.shape = arguments, shape
-        self.request = peers.openvino_request(path, arguments.threads, "bf16")
+        quantised = arguments.precision == "int8" or arguments.accuracy_level == 4 or arguments.weights == "dynamic"
+        self.request = peers.openvino_request(path, arguments.threads, "bf16", bytes_allowed=quantised)
         self.caches = Caches(shape, arguments.capacity)
 
     def prepare(self, ids, cached):

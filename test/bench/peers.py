@@ -68,9 +68,12 @@ def ort_session(path, threads):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def openvino_request(path, threads, precision="f32"):
+def openvino_request(path, threads, precision="f32", bytes_allowed=True):
+    """Beside packed weights OpenVINO quantises activations to bytes, in groups of 32, if nothing forbids it."""
     import openvino
     options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
+    if not bytes_allowed:
+        options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     return openvino.Core().compile_model(path, "CPU", options).create_infer_request()
 
 
