@@ -627,14 +627,25 @@ static bool absorb(node *giver, node *n, node **next) {
 
 void infer_from(graph *g, int place) { infer_until(g, place, NULL); }
 
+// A value that its giver hides has no type before the nodes that read it are absorbed.
+static bool inputs_have_types(const node *n) {
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && n->in[i]->type.kind == TYPE_NONE) return false;
+    return true;
+}
+
+static bool canonicalise(node *n) {
+    return n->op->canonicalise && inputs_have_types(n) && n->op->canonicalise(n);
+}
+
 void infer_until(graph *g, int place, const node *end) {
     for (int i = place; i < g->nodes.n && g->nodes.at[i] != end; i++) {
         node *n = g->nodes.at[i], *giver, *next;
-        if (n->op->decompose) decompose(n), i--;
-        else if (n->op->canonicalise && n->op->canonicalise(n)) i--;
+        if (canonicalise(n)) i--;
         else if ((giver = giver_of(n)) && absorb(giver, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
-        else if (infer_node(n), n->op->canonicalise && n->op->canonicalise(n)) i--;
+        else if (n->op->decompose) decompose(n), i--;
+        else if (infer_node(n), canonicalise(n)) i--;
     }
 }
 

@@ -449,6 +449,22 @@ CASES = {
         g (float[N, 64] x, float16[N, 64] h) => (float[64, M] y, float16[64, M] z) <int64[4] pads = {32, 0, 32, 0}>
         { p = Pad (x, pads) y = Transpose <perm = [1, 0]> (p) q = Pad (h, pads) z = Transpose <perm = [1, 0]> (q) }""",
         [("float32", (0, 64), ()), ("float16", (0, 64), ())]),
+    # A node after an Expand, or an operator outside the standard, that the branches of a Reshape had absorbed found a value
+    # without a type.
+    "sum_of_an_expanded_reshape": (18, """
+        g (float[A, B] x, int64[K] shape, int64[3] sizes) => (float y) <int64[1] none = {0}>
+        { s = Add (shape, none) r = Reshape (x, s) e = Expand (r, sizes) y = ReduceSum <keepdims = 0> (e) }""",
+        [("float32", (2, 3), X), ("int64", (2,), (3, 2)), ("int64", (3,), (2, 1, 2))]),
+    "quick_gelu_of_a_reshape": (18, """
+        g (float[A, B] x, int64[K] shape) => (float y)
+        { r = Reshape (x, shape) n = Abs (r) q = com.microsoft.QuickGelu <alpha = 0.0> (n) y = ReduceSum <keepdims = 0> (q) }""",
+        [("float32", (2, 3), (1, 2, -3)), ("int64", (1,), (6,))], [("float32", (), (6,))]),
+    # Sizes that are selects over many places took minutes to compile.
+    "unsqueezed_at_places_of_the_run": (18, """
+        g (float[2, 3] x, int64[K] axes, int64[L] shape) => (float[C, D] y, int64[C, D] i)
+        <int64 three = {3}, int64[1] two = {2}, int64[2] ones = {1, 1}>
+        { a = Add (axes, three) u = Unsqueeze (x, a) r = Reshape (u, shape) y, j = TopK <axis = 1> (r, two) i = Expand (j, ones) }""",
+        [("float32", (2, 3), (1, 5, 3, 2, 4)), ("int64", (1,), (-1,)), ("int64", (2,), (3, 2))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
@@ -457,7 +473,7 @@ CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
 
 
 def model_of(name, opset, text):
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}], producer_name: "onnxc tests">{text}')
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1], producer_name: "onnxc tests">{text}')
     model.graph.name = name
     return model
 
