@@ -188,6 +188,8 @@ static dim *held_in(const node *n, dim *d, dtype t) {
 void infer_set_contents(node *n, int out, dim *const *contents, int count) {
     value *v = node_out(n, out);
     if (!v || count > CONTENTS_MOST) return;
+    // Elements that do not fill the shape, which a run refuses.
+    if (v->type.kind == TYPE_TENSOR && v->type.rank == 0 && count != 1) return;
     dim **held = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
     for (int i = 0; i < count; i++) {
         held[i] = held_in(n, contents[i], v->type.elem);

@@ -465,6 +465,13 @@ CASES = {
         <int64 three = {3}, int64[1] two = {2}, int64[2] ones = {1, 1}>
         { a = Add (axes, three) u = Unsqueeze (x, a) r = Reshape (u, shape) y, j = TopK <axis = 1> (r, two) i = Expand (j, ones) }""",
         [("float32", (2, 3), (1, 5, 3, 2, 4)), ("int64", (1,), (-1,)), ("int64", (2,), (3, 2))]),
+    # The elements of a Reshape to a scalar, in a branch that cannot run, were folded into the memory of one.
+    "constant_reshaped_to_some_rank": (19, """
+        g (int64[K] axes, int64[L] shape) => (int64[D] y) <int64[5, 1, 4, 3] c = {"""
+        + ", ".join(str(i) for i in range(60)) + """}, int64[4] t = {1, 5, 4, 3}, int64[1] all = {-1}, int64 none = {0}>
+        { w = Reshape (c, t) a = Add (axes, none) u = Unsqueeze (w, a) s = Add (shape, none) r = Reshape (u, s)
+          y = Reshape (r, all) }""",
+        [("int64", (1,), (2,)), ("int64", (3,), (5, 3, 4))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
