@@ -459,12 +459,6 @@ CASES = {
         g (float[A, B] x, int64[K] shape) => (float y)
         { r = Reshape (x, shape) n = Abs (r) q = com.microsoft.QuickGelu <alpha = 0.0> (n) y = ReduceSum <keepdims = 0> (q) }""",
         [("float32", (2, 3), (1, 2, -3)), ("int64", (1,), (6,))], [("float32", (), (6,))]),
-    # Sizes that are selects over many places took minutes to compile.
-    "unsqueezed_at_places_of_the_run": (18, """
-        g (float[2, 3] x, int64[K] axes, int64[L] shape) => (float[C, D] y, int64[C, D] i)
-        <int64 three = {3}, int64[1] two = {2}, int64[2] ones = {1, 1}>
-        { a = Add (axes, three) u = Unsqueeze (x, a) r = Reshape (u, shape) y, j = TopK <axis = 1> (r, two) i = Expand (j, ones) }""",
-        [("float32", (2, 3), (1, 5, 3, 2, 4)), ("int64", (1,), (-1,)), ("int64", (2,), (3, 2))]),
     # The elements of a Reshape to a scalar, in a branch that cannot run, were folded into the memory of one.
     "constant_reshaped_to_some_rank": (19, """
         g (int64[K] axes, int64[L] shape) => (int64[D] y) <int64[5, 1, 4, 3] c = {"""
