@@ -323,10 +323,10 @@ static bool check_given(importer *im, const loc *at, const schema_version *v, ch
     bool good = true;
     for (int i = 0; i < n && i < v->nin; i++) {
         if (in[i] || v->in[i].option != 's') continue;
-        if (*names[i])
-            diag_error(im->diag, at, "input %s is missing: the call does not pass '%s'", v->in[i].name,
-                       names[i]);
-        else diag_error(im->diag, at, "input %s is missing", v->in[i].name);
+        const char *name = v->in[i].name;
+        const char *what = strcmp(name, "input") ? arena_printf(im->arena, "input %s", name) : "the input";
+        if (*names[i]) diag_error(im->diag, at, "%s is missing: the call does not pass '%s'", what, names[i]);
+        else diag_error(im->diag, at, "%s is missing", what);
         good = false;
     }
     return good;

@@ -200,6 +200,7 @@ static interp_result interpret(search *s, arena *a) {
     program own = *s->p->program;
     diag quiet = {.arena = a, .file = s->p->diag->file};
     tensor *in = ARENA_ARRAY(a, tensor, own.inputs.n + 1), *out = ARENA_ARRAY(a, tensor, own.outputs.n + 1);
+    const interp_limits limits = {WORK, MEMORY};
     jmp_buf jump;
     own.diag = &quiet;
     for (int j = 0; j < own.inputs.n; j++) {
@@ -208,7 +209,7 @@ static interp_result interpret(search *s, arena *a) {
     }
     if (!DIAG_TRY(&quiet, jump)) return INTERP_FAILED;
     const char *message;
-    interp_result result = interp_program(&own, a, in, out, (interp_limits){WORK, MEMORY}, &message);
+    interp_result result = interp_program(&own, a, in, out, limits, &message);
     for (int j = 0; result == INTERP_OK && j < own.outputs.n; j++) s->inputs->counts[j] = out[j].count;
     if (result == INTERP_OK) free_outputs(&own, out);
     return result;

@@ -188,6 +188,8 @@ static dim *held_in(const node *n, dim *d, dtype t) {
 void infer_set_contents(node *n, int out, dim *const *contents, int count) {
     value *v = node_out(n, out);
     if (!v || count > CONTENTS_MOST) return;
+    // Elements that do not fill the shape, which a run refuses.
+    if (v->type.kind == TYPE_TENSOR && v->type.rank == 0 && count != 1) return;
     dim **held = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
     for (int i = 0; i < count; i++) {
         held[i] = held_in(n, contents[i], v->type.elem);
@@ -627,14 +629,25 @@ static bool absorb(node *giver, node *n, node **next) {
 
 void infer_from(graph *g, int place) { infer_until(g, place, NULL); }
 
+// A value that its giver hides has no type before the nodes that read it are absorbed.
+static bool inputs_have_types(const node *n) {
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && n->in[i]->type.kind == TYPE_NONE) return false;
+    return true;
+}
+
+static bool canonicalise(node *n) {
+    return n->op->canonicalise && inputs_have_types(n) && n->op->canonicalise(n);
+}
+
 void infer_until(graph *g, int place, const node *end) {
     for (int i = place; i < g->nodes.n && g->nodes.at[i] != end; i++) {
         node *n = g->nodes.at[i], *giver, *next;
-        if (n->op->decompose) decompose(n), i--;
-        else if (n->op->canonicalise && n->op->canonicalise(n)) i--;
+        if (canonicalise(n)) i--;
         else if ((giver = giver_of(n)) && absorb(giver, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
-        else if (infer_node(n), n->op->canonicalise && n->op->canonicalise(n)) i--;
+        else if (n->op->decompose) decompose(n), i--;
+        else if (infer_node(n), canonicalise(n)) i--;
     }
 }
 

@@ -174,6 +174,8 @@ static bool fold_contents(node *n) {
             (!dtype_is_int(v->type.elem) && v->type.elem != DT_BOOL))
             return false;
         if (dtype_bits(v->type.elem) < 8) return false;
+        bool sized = v->type.rank ? dim_is(v->type.dims[0], v->ncontents) : v->ncontents == 1;
+        if (!sized) return false; // a run checks whether the elements fill the shape
         for (int i = 0; i < v->ncontents; i++)
             if (!dim_is_const(v->contents[i])) return false;
     }

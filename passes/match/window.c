@@ -25,9 +25,10 @@ window_fit window_of_index(kernel *k, expr *index, int axis, index_window *w) {
         if (!c || j == axis) continue;
         w->other = j;
         if (!dim_is_const(k->axes.at[j].extent)) return WINDOW_EXTENT;
-        int64_t reach = c * (dim_value(k->axes.at[j].extent) - 1);
-        if (c > 0) w->hi += reach;
-        else w->lo += reach;
+        int64_t reach, *end = c > 0 ? &w->hi : &w->lo;
+        if (__builtin_mul_overflow(c, dim_value(k->axes.at[j].extent) - 1, &reach) ||
+            __builtin_add_overflow(*end, reach, end))
+            return WINDOW_COMPUTED;
     }
     return WINDOW_FITS;
 }

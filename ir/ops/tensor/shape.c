@@ -309,6 +309,18 @@ static void remaining_dims(const node *n, dim *const *in_set, int rank, dim **ou
     }
 }
 
+// Sizes that depend on the place of run-time axes are selects of selects. The larger ones become runtime symbols,
+// which lower_sizes sets, so that what is computed from several of them stays small.
+static void name_large_sizes(const node *n, dim **sizes, int rank) {
+    enum { PARTS_MOST = 32 };
+    for (int j = 0; j < rank; j++) {
+        if (dim_parts_count(sizes[j]) <= PARTS_MOST) continue;
+        dim *own = infer_unknown_dim(n, "size", sizes[j]);
+        own->most = sizes[j];
+        sizes[j] = own;
+    }
+}
+
 static void squeeze_infer(node *n) {
     const type *in = infer_in(n, 0);
     dim **axes = NULL, *in_set[MAX_RANK], *out[MAX_RANK];
@@ -320,6 +332,7 @@ static void squeeze_infer(node *n) {
         if (dim_is(in_set[a], 1) && dim_equal(in->dims[a], infer_k(n, 1)) == TRI_NO)
             infer_error(n, "axis %d has size %s, not 1", a, dim_text(infer_arena(n), in->dims[a]));
     remaining_dims(n, in_set, rank, out, rank - dropped);
+    name_large_sizes(n, out, rank - dropped);
     infer_set(n, 0, in->elem, rank - dropped, out);
     keep_contents(n);
 }
@@ -421,6 +434,7 @@ static void unsqueeze_infer(node *n) {
     int rank = infer_supported_rank(n, infer_rank(n, 0) + count);
     axis_set(n, axes, count, rank, in_set);
     unsqueezed_dims(n, in_set, rank, out);
+    name_large_sizes(n, out, rank);
     infer_set(n, 0, in->elem, rank, out);
     keep_contents(n);
 }

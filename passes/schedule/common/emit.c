@@ -329,6 +329,8 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
         v = emit_dim(e, x->dim);
     } else if (x->op == X_AXIS) {
         ins *base = e->counter[x->axis];
+        if (!base && dim_is(e->k->axes.at[x->axis].extent, 1))
+            return lb_idx(b, 0); // schedules need no loop over it
         if (!base)
             diag_defect(b->diag, e->k->loc, "kernel %s: axis '%s' is used outside its loop", e->k->name,
                         e->k->axes.at[x->axis].name);
