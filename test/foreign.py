@@ -74,6 +74,18 @@ def attention(results, options, name, folder):
     results.check(ran.code == 0, f"{name}: attention in bf16", ran.out[-500:] + ran.why())
 
 
+def denormals(results, options, name, *flags):
+    """Products, sums and maxima below 2^-126, made large: with --fp=strict the interpreter's bits."""
+    path = os.path.join(BUILD, "test-foreign", "denormals.onnxtxt")
+    small = ", ".join(f"{(i * 7 % 37 - 18) * 1e-40:g}" for i in range(37))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('<ir_version: 8, opset_import: ["" : 17]> g (float[5, 37] x) => (float[5, 37] y) '
+                f"<float[37] a = {{{small}}}, float large = {{1e30}}, float zero = {{0}}> "
+                "{ p = Mul (x, a) s = Add (p, a) m = Max (s, zero) y = Mul (m, large) }")
+    ran = run([ONNXC, "run", path, *options, *flags, "--fp=strict", "--input=x=random", "--compare=interpret", "--rtol=0", "--atol=0"], timeout=120)
+    results.check(ran.code == 0, f"{name}: denormal numbers", ran.out[-500:] + ran.why())
+
+
 def integers(results, triple, runner, runtime):
     """Divisions and conversions of 64 bits, in a program that LLD links: without a library of a compiler."""
     model = os.path.join(ROOT, "test", "cross", "integers.onnxtxt")
@@ -112,5 +124,7 @@ def foreign(results, small, large):
         if all_sizes:
             rounded(results, options, runner)
             arm.units(results, lambda emulator: options_for(triple, emulator, runtime), runtime, runner)
+        if triple.startswith("arm-"):
+            denormals(results, options, triple, "-mcpu=cortex-a9")
         integers(results, triple, runner, runtime)
     older_cpus(results, large)
