@@ -191,6 +191,13 @@ def recurrent_over_channels(n, op="GRU", direction="bidirectional"):
     n.x = n.add("Add", n.x, n.add("Transpose", y, perm=[0, 2, 1]))
 
 
+def best_channels(n):
+    """The sum of the two largest of each sample, and the place of the larger one."""
+    values, places = n.add("TopK", n.x, n.ints(2), outputs=2, axis=1)
+    first = n.add("Cast", n.add("Slice", places, n.ints(0), n.ints(1), n.ints(1)), to=F32)
+    n.x = n.add("Add", n.add("Add", n.x, first), n.add("ReduceSum", values, n.ints(1)))
+
+
 def shaped_recurrent(n):
     """Zeros of the batch's size as first state, made by the model."""
     batch = n.add("Slice", n.add("Shape", n.x), n.ints(0), n.ints(1))
@@ -483,7 +490,7 @@ def exports(checks):
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
-           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels,
+           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels, best_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
           first_positions, *LOOPS]
 
