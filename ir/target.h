@@ -68,17 +68,16 @@ typedef struct target {
     arch arch;
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
-    int vector_bits;    // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;    // SIMD registers of so many bits
-    int tile_regs;      // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
-    int float_regs;     // without vectors: registers for tiles of sums of f32, 0: too few
-    int register_bits;  // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
-    int panel;          // columns of the widest packed panels, for all CPU levels; 0: PANEL
-    bool scalar_panels; // no CPU level has vectors
-    int sve_bits;       // SVE: code is for vector registers of at least so many bits; 0: without SVE
-    bool
-        scalar_floats; // vectors of f32 flush denormal numbers, which must be kept: they are computed lane by lane
-    bool fma;          // fused multiply-add for f32 (and f64 if there are vectors of it)
+    int vector_bits;     // 0: scalars only (C text, M4, CUDA)
+    int vector_regs;     // SIMD registers of so many bits
+    int tile_regs;       // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
+    int float_regs;      // without vectors: registers for tiles of sums of f32, 0: too few
+    int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
+    int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
+    bool scalar_panels;  // no CPU level has vectors
+    int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
+    bool scalar_floats;  // f32 is computed lane by lane: vectors would flush denormal numbers
+    bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
     bool f64;            // hardware double
     bool f32;            // hardware float
