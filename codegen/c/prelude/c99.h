@@ -39,7 +39,7 @@ typedef unsigned long long uintptr_t;
 #if defined(__GNUC__) && __GNUC__ >= 11 && !defined(__clang__) && defined(__s390__)
 #pragma GCC optimize("excess-precision=fast")
 #elif FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
-#error "intermediate results are wider than their types: compile for SSE2 (-msse2 -mfpmath=sse), or with -fexcess-precision=fast on s390x"
+#error "intermediate results are wider than their types: -msse2 -mfpmath=sse, on s390x -std=gnu11"
 #endif
 
 //each KIND  i16  i32  i64  f32  f64  ptr
