@@ -76,6 +76,7 @@ typedef struct target {
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     bool scalar_panels;  // no CPU level has vectors
     int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
+    bool scalar_floats;  // f32 is computed lane by lane: vectors would flush denormal numbers
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
     bool f64;            // hardware double

@@ -144,6 +144,19 @@ def estimated(arguments, path, cpu):
     return estimate["estimate"]["instructions"] / 1000
 
 
+def denormals(path):
+    """Products, sums and maxima below 2^-126, made large."""
+    rng = np.random.default_rng(3)
+    small = [(rng.standard_normal((1, 37)) * 1e-39).astype(np.float32) for _ in range(2)]
+    named = {"a": small[0], "b": small[1], "large": np.float32(1e30), "zero": np.float32(0)}
+    nodes = [("Mul", "x", "a", "p"), ("Add", "p", "b", "s"), ("Max", "s", "zero", "m"), ("Mul", "m", "large", "y")]
+    graph = helper.make_graph([helper.make_node(op, inputs, [out]) for op, *inputs, out in nodes], "denormals",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 37])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 37])],
+                              [numpy_helper.from_array(np.asarray(v), k) for k, v in named.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 def overwritten(path):
     """A 1x1 convolution between two others, all in f32 with weights of bytes: in the memory of its operand, if rows are outermost."""
     n = Network((1, 32, 25, 5), (1, 1))
@@ -204,6 +217,9 @@ def main():
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
+        denormals(os.path.join(folder, "denormals.onnx"))
+        _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")
+        results.check(differ == 0, "denormal numbers with --fp=strict on a Cortex-M55", f"{differ} elements differ, by up to {most}")
     floats, _, most = measured(Arguments(onnxc, "-O2"), os.path.join(bench.ROOT, "samples", "digits", "digits.onnx"), "cortex-m4")
     results.check(floats < 150 and most < 1e-3, "digits in f32 on a Cortex-M4", f"{floats} thousand instructions, off by up to {most}")
     m4, m55 = (counts.get(("convolutions", cpu, "-O2"), 0) for cpu in ("cortex-m4", "cortex-m55"))

@@ -74,6 +74,74 @@ def attention(results, options, name, folder):
     results.check(ran.code == 0, f"{name}: attention in bf16", ran.out[-500:] + ran.why())
 
 
+def denormals(results, options, name, *flags):
+    """Products, sums and maxima below 2^-126, made large: with --fp=strict the interpreter's bits."""
+    path = os.path.join(BUILD, "test-foreign", "denormals.onnxtxt")
+    small = ", ".join(f"{(i * 7 % 37 - 18) * 1e-40:g}" for i in range(37))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('<ir_version: 8, opset_import: ["" : 17]> g (float[5, 37] x) => (float[5, 37] y) '
+                f"<float[37] a = {{{small}}}, float large = {{1e30}}, float zero = {{0}}> "
+                "{ p = Mul (x, a) s = Add (p, a) m = Max (s, zero) y = Mul (m, large) }")
+    ran = run([ONNXC, "run", path, *options, *flags, "--fp=strict", "--input=x=random", "--compare=interpret", "--rtol=0", "--atol=0"], timeout=120)
+    results.check(ran.code == 0, f"{name}: denormal numbers", ran.out[-500:] + ran.why())
+
+
+PORTABLE = """<ir_version: 10, opset_import: ["" : 21]> g (float[3, 17] x, int8[5, 9] i) => (float[3, 17] y, uint8[3, 17] q, int32[5, 4] s, float16[3, 17] h)
+<float step = {0.05}, uint8 zero = {100}, int8[9, 4] w = {%s}, int4[17] small = {%s}> {
+    f = Floor (x) r = Round (x) e = Softmax (x) t = Tanh (x) c = Cast <to = 1> (small)
+    a = Add (f, r) b = Add (e, t) ab = Add (a, b) y = Mul (ab, c) q = QuantizeLinear (x, step, zero) s = MatMulInteger (i, w) h = Cast <to = 10> (y) }"""
+PORTABLE_MAIN = r"""#include "m.h"
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+    static float x[51], y[51];
+    static int8_t i[45];
+    static uint8_t q[51];
+    static int32_t s[20];
+    static uint16_t h[51];
+    static _Alignas(64) unsigned char workspace[M_WORKSPACE_BYTES + 1];
+    for (int j = 0; j < 51; j++) x[j] = (float)(j * 37 % 101 - 50) / 8;
+    for (int j = 0; j < 45; j++) i[j] = (int8_t)(j * 59 % 256 - 128);
+    m_out out = {.y = y, .q = q, .s = s, .h = h};
+    int code = m_run(&(m_in){.x = x, .i = i}, &out, workspace, sizeof workspace);
+    for (int j = 0; j < 51; j++) printf("%a %d %d ", y[j], q[j], h[j]);
+    for (int j = 0; j < 20; j++) printf("%d ", s[j]);
+    return code;
+}
+"""
+# Compilers of emitted C, and what runs their programs. gcc for s390x, a big-endian machine, computes f32 as f64 with -std=c11.
+PORTABLE_COMPILERS = [("gcc -std=c11", ""), ("i686-linux-gnu-gcc -std=c11 -msse2 -mfpmath=sse", ""), ("arm-linux-gnueabihf-gcc -std=c11", "qemu-arm"),
+                      ("s390x-linux-gnu-gcc -std=c11", "qemu-s390x"), ("s390x-linux-gnu-gcc -std=gnu11", "qemu-s390x")]
+
+
+def near(a, b):
+    """Lines of hexadecimal floats and integers."""
+    pairs = [[float.fromhex(w) if "x" in w else int(w) for w in pair] for pair in zip(a.split(), b.split())]
+    return len(a.split()) == len(b.split()) and all(abs(x - y) <= (1 if isinstance(x, int) else 1e-4 * (1 + abs(x))) for x, y in pairs)
+
+
+def portable_c(results):
+    """Emitted C for machines of either byte order and word size has the same bits with --fp=strict; x87 is refused in any mode."""
+    folder = os.path.join(BUILD, "test-foreign", "portable")
+    os.makedirs(folder, exist_ok=True)
+    model, code, program = (os.path.join(folder, name) for name in ("m.onnxtxt", "m.c", "m"))
+    with open(model, "w", encoding="utf-8") as f:
+        f.write(PORTABLE % (", ".join(str(i * 71 % 256 - 128) for i in range(36)), ", ".join(str(i % 16 - 8) for i in range(17))))
+    with open(os.path.join(folder, "main.c"), "w", encoding="utf-8") as f:
+        f.write(PORTABLE_MAIN)
+    for mode in "default", "strict":
+        made, answers = run([ONNXC, model, f"--fp={mode}", "-o", code]), {}
+        for compiler, runner in PORTABLE_COMPILERS:
+            built = run([*compiler.split(), "-O2", "-static", os.path.join(folder, "main.c"), code, "-o", program, "-lpthread"])
+            ran = run([*runner.split(), program]) if built.code == 0 else built
+            answers[compiler] = ran.out
+            agrees = near if mode == "default" else str.__eq__
+            results.check(made.code == 0 and ran.code == 0 and agrees(ran.out, answers["gcc -std=c11"]),
+                          f"emitted C, {mode}, {compiler}", ran.out[:500] + ran.why())
+        refused = run(["i686-linux-gnu-gcc", "-c", code, "-o", program])
+        results.check(refused.code and "-mfpmath=sse" in refused.err, f"emitted C, {mode}, for x87", refused.why())
+
+
 def integers(results, triple, runner, runtime):
     """Divisions and conversions of 64 bits, in a program that LLD links: without a library of a compiler."""
     model = os.path.join(ROOT, "test", "cross", "integers.onnxtxt")
@@ -112,5 +180,8 @@ def foreign(results, small, large):
         if all_sizes:
             rounded(results, options, runner)
             arm.units(results, lambda emulator: options_for(triple, emulator, runtime), runtime, runner)
+        if triple.startswith("arm-"):
+            denormals(results, options, triple, "-mcpu=cortex-a9")
         integers(results, triple, runner, runtime)
+    portable_c(results)
     older_cpus(results, large)

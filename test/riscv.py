@@ -163,7 +163,16 @@ def transposes():
 
 
 # (model, extensions of its CPUs, how near answers must be)
-MODELS = [(products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (panels, "", []),
+def by_channel():
+    """A depthwise convolution alone, of sums that take pairs of registers."""
+    m = Model("by_channel")
+    step, zero = m.constant(0.02, np.float32), m.constant(3, np.int8)
+    m.output(m.add("QLinearConv", m.input(TensorProto.INT8, 1, 64, 7, 9), step, zero, m.bytes("s", 64, 1, 3, 3), step, m.constant(0, np.int8), step, zero,
+                   group=64, pads=[1, 1, 1, 1]), TensorProto.INT8)
+    return m
+
+
+MODELS = [(by_channel, "", ["--rtol=0", "--atol=0"]), (products, "", ["--rtol=0", "--atol=0"]), (quantised, "", ["--rtol=0", "--atol=0"]), (floats, "", []), (panels, "", []),
           (transposes, "", ["--rtol=0", "--atol=0"]), (halves, "", ["--atol=0.02"]),
           (halves, "_zfh_zvfh", ["--atol=0.02"])]
 LIMITS = {TensorProto.INT8: "-128..127", TensorProto.UINT8: "0..255", TensorProto.FLOAT: "-3..3", TensorProto.FLOAT16: "-2..2", TensorProto.DOUBLE: "-3..3"}
@@ -206,6 +215,7 @@ def instructions(path, march):
 EXPECTED = [("products", "rv64gcv", [r"vwmacc\.vx", r"vsext\.vf2", r"vwmaccus\.vx|vwmacc\.vx", r"vset.*e32, m4"], [r"vmacc\.vv", r"vmadd\.vv"]),
             ("products", "rv64gcv_zvl256b", [r"vwmacc\.vx", r"vset.*e16, m2", r"vset.*e32, m4"], [r"vmacc\.vv", r"vmadd\.vv"]),
             ("products", "rv64gcv_zvl512b", [r"vwmacc\.vx", r"vset.*e16, m2"], [r"vmacc\.vv", r"vmadd\.vv"]),
+            ("by_channel", "rv64gcv", [r"vset.*e32, m2"], []), ("by_channel", "rv64gcv_zvl512b", [r"vset.*e32, m2"], []),
             ("quantised", "rv64gcv", [r"vwmacc\.vx", r"vfcvt\.x\.f\.v", r"vnclip\.wi", r"vset.*e32, m4"], [r"vfcvt\.rtz"]),
             ("floats", "rv64gcv", [r"vfmacc\.vf", r"vset.*e32, m4", r"vset.*e64, m4"], []),
             ("floats", "rv64gcv_zvl256b", [r"vfmacc\.vf", r"vset.*e32, m4"], []),

@@ -18,6 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc  # noqa: E402
+from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
 
@@ -188,6 +189,13 @@ def recurrent_over_channels(n, op="GRU", direction="bidirectional"):
     y = n.add("Transpose", y, perm=[2, 0, 1, 3])
     y = n.add("Reshape", n.add("MatMul", n.add("Reshape", y, n.ints(0, n.channels, 6)), n.weight(6, 1)), n.ints(1, -1, n.channels))
     n.x = n.add("Add", n.x, n.add("Transpose", y, perm=[0, 2, 1]))
+
+
+def best_channels(n):
+    """The sum of the two largest of each sample, and the place of the larger one."""
+    values, places = n.add("TopK", n.x, n.ints(2), outputs=2, axis=1)
+    first = n.add("Cast", n.add("Slice", places, n.ints(0), n.ints(1), n.ints(1)), to=F32)
+    n.x = n.add("Add", n.add("Add", n.x, first), n.add("ReduceSum", values, n.ints(1)))
 
 
 def shaped_recurrent(n):
@@ -446,12 +454,16 @@ MASKS = {"window": mask_of(lambda q, k: (k <= q) & (q - k < 7)),
                     * np.array([0.25, -0.5], np.float32)[:, None, None]).astype(np.float32)}
 
 
+def baked_loop(n):
+    gathered(n, n.constant(np.int64(LENGTH)))
+
+
 def exports(checks):
     """Models exported for one length, run for it and, where they do not read tables of positions, for another."""
-    for layers in ([baked_reshape], [baked_stack], [baked_slice], [baked_resize], [baked_table], [baked_counts], [first_positions],
+    for layers in ([baked_reshape], [baked_stack], [baked_slice], [baked_resize], [baked_table], [baked_counts], [first_positions], [baked_loop],
                    [baked_slice, baked_reshape, baked_table, baked_stack, baked_counts]):
         for length in LENGTH, "T":
-            if length == "T" and not {baked_slice, baked_resize, baked_reshape}.isdisjoint(layers):
+            if length == "T" and not {baked_slice, baked_resize, baked_reshape, baked_loop}.isdisjoint(layers):
                 continue  # no size tells which constants are of time
             n = Network(4, np.random.default_rng(6))
             for layer in layers:
@@ -478,9 +490,9 @@ def exports(checks):
 
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
-           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels,
+           recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels, best_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
-          first_positions]
+          first_positions, *LOOPS]
 
 
 class Checks:
@@ -627,6 +639,7 @@ def delays(checks):
                           ([convolve_inner, pad_then_convolve], 2), ([look_ahead, average, largest_around], 2),
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
                           ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, recurrent_over_channels], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
+                          ([gathered_ahead], 1), ([look_ahead, listed], 2), ([look_ahead, sliced_in_body], 2), ([gathered_ahead, gathered_ahead, residual], 2),
                           ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:
@@ -639,6 +652,10 @@ def delays(checks):
     n = Network(4, np.random.default_rng(3))
     scanned_backwards(n)
     checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
+    for layer, words in REFUSED:
+        n = Network(4, np.random.default_rng(3))
+        layer(n)
+        checks.refused(f"loop {layer.__name__}", n.model(), ["Loop", words], options=["--stream=x:2=4"])
     n = Network(4, np.random.default_rng(3))
     look_ahead(n), concatenate_ones(n)
     checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
@@ -673,7 +690,7 @@ def add_last_state(n):
 def ends(checks):
     """What is known at the end of the signal: after each step, as if the signal ended with it."""
     for layers in ([last_state], [pad_then_convolve, last_state], [last_sample], [residual, average, last_sample], [last_samples_but_one],
-                   [convolve_inner, last_sample], [convolve_inner, last_state], [cut_end, last_sample], [concatenate_ones, last_state]):
+                   [convolve_inner, last_sample], [convolve_inner, last_state], [last_of_loop], [pad_then_convolve, gathered, last_of_loop], [cut_end, last_sample], [concatenate_ones, last_state]):
         n = Network(4, np.random.default_rng(7))
         for layer in layers:
             layer(n)

@@ -140,25 +140,20 @@ static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
 
 // ---------------------------------------------------------------- text
 
-static bool is_strict(const lmodule *m) {
-    for (int i = 0; i < m->funcs.n; i++)
-        if (m->funcs.at[i]->strict_fp) return true;
-    return m->target->fp == FP_STRICT;
-}
-
 static void write_head(cmod *m, const char *header, text *t) {
     const lmodule *l = m->m;
-    bool cuda = m->dialect == DIALECT_CUDA, strict = is_strict(l);
+    bool cuda = m->dialect == DIALECT_CUDA;
     text_printf(t, "// %s: made by onnxc.%s\n", l->name, cuda ? " Compile with --fmad=false." : "");
     if (!cuda) text_add(t, "// C99 or later. Not with -ffast-math, which drops NaNs and signed zeros.\n");
     if (header) text_printf(t, "#include \"%s\"\n", header);
     if (cuda) {
         text_printf(t, "%s\n", prelude_find("cuda_types")->c);
     } else {
-        text_printf(t, "%s#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
-                    strict ? "#include <float.h>\n" : "", m->memory ? "#include <string.h>\n" : "");
-        text_printf(t, "%s\n%s\n", prelude_find("no_fast_math")->c, prelude_find("no_contraction")->c);
-        if (strict) text_printf(t, "%s\n", prelude_find("no_wide_floats")->c);
+        text_printf(
+            t, "#include <float.h>\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
+            m->memory ? "#include <string.h>\n" : "");
+        text_printf(t, "%s\n%s\n%s\n", prelude_find("no_fast_math")->c, prelude_find("no_contraction")->c,
+                    prelude_find("no_wide_floats")->c);
     }
     for (int i = 0; i < l->preamble.n; i++) text_printf(t, "%s\n", l->preamble.at[i]);
     if (l->preamble.n) text_add(t, "\n");

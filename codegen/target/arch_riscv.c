@@ -23,7 +23,20 @@ static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
     add_extensions(n, a, isa + 4);
 }
 
+// Triples of Rust and of distributions name the extensions, too: riscv64gc-unknown-linux-gnu. Those of a CPU count more.
+static void take_extensions(target_names *n, arena *a) {
+    enum { BASE = 7 };
+    const char *arch = triple_part(a, n->triple, 0);
+    bool has_base = !strncmp(arch, "riscv32", BASE) || !strncmp(arch, "riscv64", BASE);
+    if (!has_base || !arch[BASE]) return;
+    n->triple = triple_with_part(a, n->triple, 0, arena_strndup(a, arch, BASE));
+    if (n->cpu || n->features.n) return;
+    add_extensions(n, a, arch + BASE);
+    n->cpu_chosen = strcmp(arch + BASE, "gc") != 0; // what all have
+}
+
 static void settle_riscv(target_names *n, arena *a) {
+    take_extensions(n, a);
     bool linux = strstr(n->triple, "linux");
     if (n->cpu && !strncmp(n->cpu, "rv64", 4) && !strncmp(n->triple, "riscv64", 7)) { // the name of a level
         add_extensions(n, a, n->cpu + 4);

@@ -143,6 +143,11 @@ void graph_set_output(graph *g, int i, value *v) {
     add_use(g->module, v, (use){.graph = g, .index = i});
 }
 
+void graph_set_noutputs(graph *g, int n) {
+    for (int i = n; i < g->outputs.n; i++) remove_output_use(g->outputs.at[i], g, i);
+    g->outputs.n = g->output_names.n = n;
+}
+
 static module *module_of(const node *n) { return n->graph->module; }
 
 void node_set_in(node *n, int i, value *v) {
@@ -271,8 +276,7 @@ static void unlink_node(node *n);
 
 // An unowned region must not keep uses of outer values.
 static void clear_graph(graph *g) {
-    for (int i = 0; i < g->outputs.n; i++) remove_output_use(g->outputs.at[i], g, i);
-    g->outputs.n = g->output_names.n = 0;
+    graph_set_noutputs(g, 0);
     while (g->nodes.n) unlink_node(g->nodes.at[g->nodes.n - 1]);
     g->owner = NULL;
 }

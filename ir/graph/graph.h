@@ -219,6 +219,7 @@ value *value_new(graph *g, const char *name);
 value *graph_add_input(graph *g, const char *name, type t);
 void graph_add_output(graph *g, value *v);
 void graph_set_output(graph *g, int i, value *v); // the output keeps its name
+void graph_set_noutputs(graph *g, int n);         // drops outputs at the end
 // A constant of g; its data are not copied.
 value *value_constant(graph *g, const char *name, constant *c);
 value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_count); // rank-1 int64 tensor

@@ -14,6 +14,8 @@ typedef struct op_sequence {
     int nstates, first[SEQUENCE_MOST], last[SEQUENCE_MOST];
     bool has_batch; // items along this axis of input 0, in any direction, do not depend on each other
     int batch_axis;
+    bool has_rows; // along this axis of input 0, which do not depend on each other
+    int row_axis;
     // Without such inputs: the state is the last sample of the output, and counts as the sample of the input before the next.
     bool is_running;
     double neutral; // what counts before the first sample

@@ -172,6 +172,17 @@ static ins *expand_lanes(lbuild *b, const ins *x) {
     return v;
 }
 
+// Vectors of 32-bit Arm take denormal numbers as 0, other than its scalars.
+static bool flushes(const target *t, const ins *x) {
+    lclass c = lop_class(x->op);
+    bool computes = is_float_arithmetic(c) && c != LC_SIGN;
+    return t->scalar_floats && computes && x->args[0]->type.kind == LK_F32 && x->args[0]->type.lanes > 1;
+}
+
+static ins *expand_flushed(lbuild *b, const ins *x) {
+    return lop_class(x->op) == LC_REDUCE ? expand_reduction(b, x) : expand_lanes(b, x);
+}
+
 static ins *expand_soft(walk *w, lbuild *b, const ins *x) {
     bool soft_float = needs_soft_float(b->target, x), soft_int = needs_soft_int(b->target, x);
     if (splits_badly(b->target, x)) return expand_lanes(b, x);
@@ -191,6 +202,7 @@ static ins *expand(walk *w, lbuild *b, const ins *x) {
     if (lop_class(x->op) == LC_ROUND && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)))
         return expand_rounding(b, x->op, x->args[0]);
     if (x->op == L_FMA && !t->fma) return lb_muladd(b, x->args[0], x->args[1], x->args[2]);
+    if (flushes(t, x)) return expand_flushed(b, x);
     return expand_soft(w, b, x);
 }
 

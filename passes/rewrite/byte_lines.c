@@ -12,9 +12,17 @@
 
 enum { FACTORS_TRIED = 9, SUMS_TRIED = 9, AGREE_MOST = 64, NEVER = INT32_MAX };
 
+// The order in which the steps of a channel are examined: first those that some line did not have, which are most likely
+// not to agree with the next one either.
+typedef struct step_order {
+    uint8_t step[BYTES]; // from the least byte
+    int doubtful;        // so many of the first
+} step_order;
+
 typedef struct lines {
     const chain *c;
     const byte_steps *all; // of the channels
+    step_order *orders;    // of the channels
     int64_t count, least;  // least: of the byte's type
     cell *factor, *added;  // A and B
     bool one_factor, one_sum;
@@ -28,9 +36,10 @@ static float moved(double v, int steps) {
     return f + (float)steps * (nextafterf(fabsf(f), INFINITY) - fabsf(f));
 }
 
+// Adding 1.5 * 2^52 leaves no bit of a fraction.
 static int64_t rounded(const lines *l, float v) {
-    double lo = (double)l->least;
-    return (int64_t)fmin(fmax(rint((double)v), lo), lo + BYTES - 1);
+    const double whole = 0x1.8p52, lo = (double)l->least, hi = lo + BYTES - 1, x = (double)v;
+    return (int64_t)(((x > lo ? x < hi ? x : hi : lo) + whole) - whole);
 }
 
 // Of the byte, fused and not.
@@ -55,13 +64,17 @@ static bool is_at(const lines *l, int64_t s, int64_t n, float factor, float adde
 }
 
 // The number of steps that do not agree, `most` if there are so many.
-static int steps_off(const lines *l, const byte_steps *st, float factor, float added, int most) {
+static int steps_off(const lines *l, int64_t channel, float factor, float added, int most) {
     const span *in = &l->c->range;
+    const byte_steps *st = &l->all[channel];
+    step_order *o = &l->orders[channel];
     if (!is_at(l, in->lo, st->out.lo, factor, added) || !is_at(l, in->hi, st->out.hi, factor, added))
         return most;
     int off = 0;
-    for (int64_t n = st->out.lo + 1; n <= st->out.hi && off < most; n++) {
-        int more = step_off(l, n, st->first[n - st->out.lo], factor, added);
+    for (int64_t j = 0; j < st->out.hi - st->out.lo && off < most; j++) {
+        uint8_t step = o->step[j];
+        int more = step_off(l, st->out.lo + step, st->first[step], factor, added);
+        if (more && j >= o->doubtful) o->step[j] = o->step[o->doubtful], o->step[o->doubtful++] = step;
         off = more == NEVER ? most : off + more;
     }
     return off;
@@ -83,7 +96,7 @@ static int find_sum(const lines *l, int64_t channel, float factor, int most) {
     double middle = l->one_sum ? st->offset : middle_sum(st, (double)factor);
     for (int j = 0; j < (l->one_sum ? 1 : SUMS_TRIED) && most; j++) {
         float added = moved(middle, nth_distance(j));
-        int off = steps_off(l, st, factor, added, most);
+        int off = steps_off(l, channel, factor, added, most);
         if (off < most) l->added[channel].f = (double)added, most = off;
     }
     return most;
@@ -133,6 +146,9 @@ expr *byte_of_line(arena *scratch, chain *c, expr *x, bool exact) {
                .one_factor = true,
                .one_sum = true};
     if (!takes_more(c)) return NULL;
+    l.orders = ARENA_ARRAY(scratch, step_order, n);
+    for (int64_t m = 0; m < n; m++)
+        for (int j = 0; j + 1 < BYTES; j++) l.orders[m].step[j] = (uint8_t)(j + 1);
     l.factor = ARENA_ARRAY(scratch, cell, n), l.added = ARENA_ARRAY(scratch, cell, n);
     for (int64_t m = 0; m < n; m++) {
         if (!steps_find(c, &all[m], m)) return NULL;

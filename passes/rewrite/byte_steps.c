@@ -127,14 +127,16 @@ expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v) {
 }
 
 // ---------------------------------------------------------------- steps
-int64_t chain_apply(const chain *c, cell v) {
+static void apply_all(const chain *c, cell *v, int64_t n) {
     for (int j = c->n - 1; j >= 0; j--) {
         const link *l = &c->links[j];
-        const cell *a = l->side ? &c->constant[j] : &v, *b = l->side ? &v : &c->constant[j];
-        cell r;
-        eval_op(l->op, 1, a, 0, b, 0, a, 0, &r);
-        v = r;
+        const cell *a = l->side ? &c->constant[j] : v, *b = l->side ? v : &c->constant[j];
+        eval_op(l->op, n, a, !l->side, b, l->side, a, !l->side, v);
     }
+}
+
+int64_t chain_apply(const chain *c, cell v) {
+    apply_all(c, &v, 1);
     return v.i;
 }
 
@@ -180,16 +182,39 @@ static int64_t first_with(const chain *c, int64_t n, int64_t from, double guess)
     return yes;
 }
 
+// Where the straight line steps to byte n, above the least sum.
+static double guess_of(const byte_steps *st, int64_t n) {
+    return ceil(((double)n - 0.5 - st->offset) / st->slope);
+}
+
+static int64_t nearest(const chain *c, double guess) {
+    int64_t least = c->range.lo + 1, most = c->range.hi;
+    return guess >= (double)most ? most : guess > (double)least ? (int64_t)guess : least;
+}
+
+// Nearly all steps are where the straight line has them: these are examined at once.
+static void find_steps(const chain *c, byte_steps *st) {
+    cell at[2 * BYTES]; // the byte below each guess, and there
+    int64_t lo = st->out.lo, count = st->out.hi - lo, before = c->range.lo;
+    for (int64_t j = 1; j <= count; j++) {
+        int64_t guess = nearest(c, guess_of(st, lo + j));
+        at[2 * j - 2].i = guess - 1, at[2 * j - 1].i = guess;
+    }
+    apply_all(c, at, 2 * count);
+    for (int64_t j = 1; j <= count; j++) {
+        int64_t n = lo + j, s = before;
+        double guess = guess_of(st, n);
+        if (at[2 * j - 2].i < n && at[2 * j - 1].i >= n) s = nearest(c, guess);
+        else if (chain_at(c, before) < n) s = first_with(c, n, before, guess);
+        st->first[j] = before = s;
+    }
+}
+
 bool steps_find(chain *c, byte_steps *st, int64_t channel) {
     load_channel(c, st, channel);
     if (!st->rises) return false;
     st->out = (span){chain_at(c, c->range.lo), chain_at(c, c->range.hi)};
-    int64_t before = c->range.lo;
-    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
-        double guess = ceil(((double)n - 0.5 - st->offset) / st->slope);
-        int64_t s = chain_at(c, before) >= n ? before : first_with(c, n, before, guess);
-        st->first[n - st->out.lo] = before = s;
-    }
+    find_steps(c, st);
     if (st->out.lo < st->out.hi) return true;
     // A constant: any line that stays between two steps.
     st->slope = 0.5 / (double)(c->range.hi - c->range.lo + 1);

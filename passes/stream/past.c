@@ -63,6 +63,7 @@ value *step_number(streaming *s) {
 
 value *state_or_first(streaming *s, value *state, value *first, int64_t until) {
     value *is_first = make(s, "LessOrEqual", 2, (value *[]){step_number(s), ints(s, &until, 1)}, NULL);
+    if (!state->type.rank) is_first = make(s, "Squeeze", 1, &is_first, NULL);
     return make(s, "Where", 3, (value *[]){is_first, first, state}, NULL);
 }
 

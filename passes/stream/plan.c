@@ -295,14 +295,14 @@ static bool plan_sequence(streaming *s, plan *p) {
     return true;
 }
 
-// Whether n runs along another axis, for each sample alone: the samples are its batch.
+// Whether n runs along another axis, for each sample alone: the samples are its batch, or its rows are of one sample each.
 static bool plan_batch(streaming *s, plan *p) {
     const node *n = p->node;
     op_sequence q = {0};
     const signal *in = n->nin ? signal_of(s, n->in[0]) : NULL;
     if (!in || in->pair || !n->op->sequence) return false;
     n->op->sequence(n, &q);
-    if (!q.has_batch || in->axis != q.batch_axis) return false;
+    if (!(q.has_batch && in->axis == q.batch_axis) && !(q.has_rows && in->axis != q.row_axis)) return false;
     p->reach = ARENA_ARRAY(s->arena, reach, n->nout + 1);
     for (int j = 0; j < n->nout; j++) {
         bool several = false;
@@ -475,7 +475,8 @@ static void plan_node(streaming *s, node *n) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
-        if (!p.reach) refuse(s, n, why);
+        const char *no_scan = !p.reach && strcmp(n->op->name, "Loop") == 0 ? loop_to_scan(s, n) : NULL;
+        if (!p.reach) refuse(s, n, no_scan ? no_scan : why);
         plan_windows(s, &p);
     }
     VEC_PUSH(s->arena, &s->plans, p);

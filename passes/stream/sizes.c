@@ -21,10 +21,9 @@ static bool at_export(void *user, const dim *atom, int64_t *value) {
     return atom == s->length && *value > 0;
 }
 
-// The size that d had at the export; -1: not known.
-static int64_t exported(streaming *s, const dim *d) {
+int64_t exported_size(const streaming *s, const dim *d) {
     int64_t v;
-    return dim_eval(d, at_export, s, &v) ? v : -1;
+    return dim_eval(d, at_export, (void *)s, &v) ? v : -1;
 }
 
 // ---------------------------------------------------------------- values
@@ -122,7 +121,7 @@ static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, 
     dim *outer = dim_product(table, x->dims, axis),
         *inner = dim_product(table, x->dims + axis + 1, x->rank - axis - 1);
     dim *before = product(s, t, 0, i), *behind = product(s, t, i + 1, t->n);
-    int64_t was = exported(s, x->dims[axis]), parts;
+    int64_t was = exported_size(s, x->dims[axis]), parts;
     if (!t->at[i] || !dim_is_const(t->at[i]) || !behind) return false;
     *times = *by = 1;
     if (before && before != outer)
@@ -154,7 +153,7 @@ static void mend_reshape(streaming *s, node *n) {
         if (best >= 0 && factor(times, by) >= factor(best_times, best_by)) continue;
         best = i, best_times = times, best_by = by;
     }
-    if (best < 0 || (open && exported(s, x->dims[axis]) < 0)) return;
+    if (best < 0 || (open && exported_size(s, x->dims[axis]) < 0)) return;
     int64_t rest = -1;
     value *size = open ? scaled(s, size_of(s, n->in[0], axis), best_times, best_by) : ints(s, &rest, 1);
     node_set_in(n, 1, with_element(s, n->in[1], t.n, best, size));
@@ -205,7 +204,7 @@ static double ratio(streaming *s, dim *was, dim *now) {
         if (now == dim_mulk(was, k)) return (double)k;
         if (was == dim_mulk(now, k)) return 1 / (double)k;
     }
-    int64_t from = exported(s, was), to = exported(s, now);
+    int64_t from = exported_size(s, was), to = exported_size(s, now);
     if (from <= 0 || to <= 0 || (to % from && from % to)) return 0;
     return (double)to / (double)from;
 }
@@ -388,7 +387,7 @@ static void mend_slice(streaming *s, node *n) {
         int64_t axis = axes ? dim_value(axes[i]) : i, end = dim_value(ends[i]);
         if (axis < 0) axis += x->rank;
         if (axis < 0 || axis >= x->rank || !over_time(s, x->dims[axis])) continue;
-        int64_t was = exported(s, x->dims[axis]), last = INT64_MAX;
+        int64_t was = exported_size(s, x->dims[axis]), last = INT64_MAX;
         if (was <= 0 || end <= was / 2 || end == last)
             continue; // the beginning of the signal, or from its end
         int64_t to = end >= was ? last : end - was;
@@ -464,6 +463,9 @@ void pass_stream_sizes(pass_context *c) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
         mend_node(&s, n);
         infer_until(m->main, node_place(n), next);
+        if (is(n, "Loop") && !*n->op->domain) loop_to_scan(&s, n);
+        else replace_length(&s, n);
         j = next ? node_place(next) : m->main->nodes.n;
     }
+    pass_dce(c);
 }

@@ -1,5 +1,6 @@
 // Shared by the files of the pass that makes a stream of a model.
 //   sizes.c    sizes of the signal that the export made constants
+//   loops.c    loops over the samples become Scans
 //   reach.c    which samples of its inputs a node reads for each sample of its outputs
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
@@ -104,6 +105,14 @@ typedef struct streaming {
 static inline signal *signal_of(const streaming *s, const value *v) {
     return v ? map_get_number(&s->signals, (uint64_t)v->id) : NULL;
 }
+
+// sizes.c
+int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
+
+// loops.c
+// Makes a Scan of a Loop over the samples. NULL, or why n is none; it stays in any case, without users where it was replaced.
+const char *loop_to_scan(streaming *s, node *n);
+bool replace_length(streaming *s, node *n); // of a sequence of all samples; false: n is no such node
 
 // plan.c
 void plan_graph(streaming *s);

@@ -61,6 +61,11 @@ static void topk_lower(lowering *l, node *n) {
                     infer_k(n, node_int(n, "largest", 1) != 0)));
 }
 
+static bool topk_sequence(const node *n, op_sequence *s) {
+    *s = (op_sequence){.has_rows = true, .row_axis = topk_axis(n)};
+    return true;
+}
+
 static bool topk_undo_10(node *as) {
     const constant *k = downgrade_constant(as, 1);
     if (!k || k->count != 1) return false;
@@ -69,7 +74,8 @@ static bool topk_undo_10(node *as) {
     return true;
 }
 
-OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10, topk_undo_10}});
+OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .sequence = topk_sequence,
+         .upgrades = {{10, topk_upgrade_10, topk_undo_10}});
 
 // ---------------------------------------------------------------- Unique
 // The axis, or -1 if the input is flattened.

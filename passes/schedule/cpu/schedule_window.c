@@ -72,6 +72,14 @@ static int choose_scalar_positions(const dim *extent) {
     return most;
 }
 
+// Whether sums may take pairs of registers where vectors of the target take single ones.
+static bool fills_pairs(const nest *n) {
+    const target *t = n->e->t;
+    const dim *extent = n->e->extent[n->vaxis];
+    return t->arch.vector_lengths && t->vector_bits == t->register_bits && dim_is_const(extent) &&
+           dim_value(extent) >= 2 * n->lanes;
+}
+
 void window_choose(nest *n) {
     bool scalar = n->vaxis < 0;
     if (scalar && (n->e->t->vector_bits || n->e->t->arch.is_text || n->e->t->size_level > 1)) return;
@@ -83,6 +91,7 @@ void window_choose(nest *n) {
         n->tile =
             scalar ? choose_scalar_positions(extent) : choose_positions(n->e->t, extent, n->s->states.n);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
+    if (n->waxis >= 0 && !scalar && fills_pairs(n)) n->lanes *= 2;
 }
 
 // ---------------------------------------------------------------- loops
