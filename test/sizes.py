@@ -326,6 +326,15 @@ def check_names(folder):
     check(len(names) > 9 and not alone, "names of objects", f"{len(names)} names, among them {alone[:3]}")
 
 
+def check_symbols(folder):
+    """A library has names of kernels only with debug information."""
+    for options, kept in (([], False), (["-g"], True)):
+        run(ONNXC, "images.onnx", *options, "-o", "images.so", folder=folder)
+        names = symbols(folder, "images.so")
+        check(kept == any("_k_" in n for n in names), f"symbols of a library {options}", names[:9])
+    check("images_run" in run("nm", "-D", "images.so", folder=folder).stdout, "exported symbols")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_models(folder)
@@ -344,6 +353,7 @@ def main():
         check_rows(folder)
         check_code(folder)
         check_names(folder)
+        check_symbols(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
 
 
