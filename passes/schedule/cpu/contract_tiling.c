@@ -256,12 +256,20 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
     return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
 }
 
-// The cost of `whole` tiles of t->rows, and of the other rows.
+// The cost of m rows in tiles of `low` rows, or of half as many where they are fewer.
+static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
+    for (; m < low; low = fewer_rows(low)) {
+    }
+    return (double)((m + low - 1) / low) * step_cost(t, low, vectors);
+}
+
+// The cost of `whole` tiles of t->rows, and of the other rows, whose last tile may begin within the whole ones.
 static double cost_with(const tiling *t, int vectors, int low, int64_t m, int64_t whole) {
-    int64_t rest = m - whole * t->rows, tiles = (rest + low - 1) / low;
-    double each =
-        m < low ? (double)rest * step_cost(t, 1, vectors) : (double)tiles * step_cost(t, low, vectors);
-    return (double)whole * step_cost(t, t->rows, vectors) + each;
+    int64_t rest = m - whole * t->rows;
+    double cost = (double)whole * step_cost(t, t->rows, vectors);
+    if (!rest) return cost;
+    return cost + (m < low ? low_cost(t, vectors, low, m)
+                           : (double)((rest + low - 1) / low) * step_cost(t, low, vectors));
 }
 
 // That with so high tiles is the sum of the costs of different numbers of rows, each as a multiple of one row's.

@@ -178,13 +178,14 @@ typedef struct known_tiles {
 } known_tiles;
 known_tiles tiles_of(const tiling *t, int64_t m);
 
-// Runtime M: tiles of t->rows, then lower ones, of which the last one begins earlier; single rows where they would begin
-// before the first row.
+// Runtime M: tiles of t->rows, then lower ones, of which the last one begins earlier; where it would begin before the first
+// row, tiles of fewer_rows(rows).
 typedef struct low_tiles {
     int rows;
     int64_t sooner; // bit r: if r rows are left, one whole tile less takes less time
 } low_tiles;
 low_tiles low_tiles_of(const tiling *t, int vectors);
+static inline int fewer_rows(int rows) { return rows > 3 ? rows / 2 : 1; }
 
 // Whether the last one has `rows` rows, too, and begins earlier.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);

@@ -380,19 +380,22 @@ static void rows_of_block(tiling *t, tile x) {
     if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
-// The last tile begins earlier. Fewer rows than it has are computed one by one.
+// The last tile begins earlier; of fewer rows than it has, so do lower ones.
 static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, rows)), *middle = lb_select(b, few, begin, end);
-    scope loop = open_loop(e, "m", begin, middle, rows);
-    x.rows = rows;
-    x.m0 = lb_bin(b, L_SMIN, loop.head, idx_subk(b, end, rows));
-    if (writes_once(t)) x.done = lb_sub(b, loop.head, x.m0);
-    micro_kernel(t, &x);
-    scope_close(e, loop);
+    for (; rows > 1; rows = fewer_rows(rows)) {
+        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, rows)), *middle = lb_select(b, few, begin, end);
+        scope loop = open_loop(e, "m", begin, middle, rows);
+        x.rows = rows;
+        x.m0 = lb_bin(b, L_SMIN, loop.head, idx_subk(b, end, rows));
+        if (writes_once(t)) x.done = lb_sub(b, loop.head, x.m0);
+        micro_kernel(t, &x);
+        scope_close(e, loop);
+        begin = middle;
+    }
     x.done = NULL;
-    row_range(t, x, middle, end, 1);
+    row_range(t, x, begin, end, 1);
 }
 
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
@@ -407,8 +410,7 @@ static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
     }
     ins *middle = lb_add(b, begin, idx_mulk(b, whole, t->rows));
     row_range(t, x, begin, middle, t->rows);
-    if (low.rows > 1) low_rows(t, x, middle, end, low.rows, m);
-    else if (t->rows > 1) row_range(t, x, middle, end, 1);
+    if (t->rows > 1) low_rows(t, x, middle, end, low.rows, m);
 }
 
 static void tile_range(tiling *t, tile x) {
