@@ -249,6 +249,41 @@ def epilogue_network(path):
     save(path, nodes, [tensor("x", "N", 512)], [tensor(x, "N", 512)], constants, 21)
 
 
+def residual_network(path, k, n=48):
+    """A product that is added to its input: the result may have that input's memory."""
+    node = helper.make_node
+    weight = numpy_helper.from_array(RANDOM.standard_normal((k, n), dtype=numpy.float32) / numpy.float32(k), "w")
+    save(path, [node("Tanh", ["x"], ["a"]), node("MatMul", ["a", "w"], ["h"]), node("Exp", ["h"], ["g"]),
+                node("MatMul", ["a", "w"], ["p"]), node("Add", ["p", "g"], ["y"])],
+         [tensor("x", "N", k)], [tensor("y", "N", n)], [weight])
+
+
+def image_network(path, blocks=6, channels=24):
+    """Blocks of convolutions with a residual, for images of any size."""
+    node, nodes, constants, x = helper.make_node, [], [], "x"
+    for j in range(blocks):
+        wide = channels + 16 * j
+        constants += [weights(f"a{j}", wide, channels, 1, 1), weights(f"b{j}", channels, wide, 3, 3)]
+        nodes += [node("Conv", [x, f"a{j}"], [f"p{j}"]), node("HardSwish", [f"p{j}"], [f"h{j}"]),
+                  node("Conv", [f"h{j}", f"b{j}"], [f"c{j}"], pads=[1, 1, 1, 1]), node("Add", [f"c{j}", x], [f"y{j}"])]
+        x = f"y{j}"
+    save(path, nodes, [tensor("x", 1, channels, "H", "W")], [tensor(x, 1, channels, "H", "W")], constants)
+
+
+def check_rows(folder):
+    """Any number of rows, with sums that are added to their memory, and with sums in parts."""
+    for k in (40, 2560):
+        residual_network(f"{folder}/residual.onnx", k)
+        reference = ReferenceEvaluator(f"{folder}/residual.onnx")
+        for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+            made = run(ONNXC, "residual.onnx", "--mcpu", level, "-o", "rows.so", folder=folder)
+            check(made.returncode == 0, f"K={k} {level}", made.stderr)
+            for n in range(1, 31):
+                x = RANDOM.standard_normal((n, k), dtype=numpy.float32)
+                ran, got = answer(folder, "./rows.so", [], x)
+                check(got is not None and close(got, reference.run(None, {"x": x})[0]), f"{n} rows, K={k} {level}", ran.stderr)
+
+
 def code_bytes(folder, model, *options):
     """Of the sections of an object that are executed; None: not compiled."""
     made = run(ONNXC, model, "--target", "x86_64-linux-gnu", *options, "-o", "all.o", folder=folder)
@@ -265,8 +300,9 @@ def check_code(folder):
     layers_network(f"{folder}/layers.onnx")
     check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
     epilogue_network(f"{folder}/epilogues.onnx")
-    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 104000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
-                                 ("pyramid.onnx", [], 125000), ("layers.onnx", [], 62000)):
+    image_network(f"{folder}/blocks.onnx")
+    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 86000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+                                 ("pyramid.onnx", [], 110000), ("layers.onnx", [], 46000), ("blocks.onnx", [], 280000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_host_code(folder)
@@ -290,6 +326,15 @@ def check_names(folder):
     check(len(names) > 9 and not alone, "names of objects", f"{len(names)} names, among them {alone[:3]}")
 
 
+def check_symbols(folder):
+    """A library has names of kernels only with debug information."""
+    for options, kept in (([], False), (["-g"], True)):
+        run(ONNXC, "images.onnx", *options, "-o", "images.so", folder=folder)
+        names = symbols(folder, "images.so")
+        check(kept == any("_k_" in n for n in names), f"symbols of a library {options}", names[:9])
+    check("images_run" in run("nm", "-D", "images.so", folder=folder).stdout, "exported symbols")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_models(folder)
@@ -305,8 +350,10 @@ def main():
         check_object(folder)
         check_phases(folder)
         check_freestanding(folder)
+        check_rows(folder)
         check_code(folder)
         check_names(folder)
+        check_symbols(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
 
 

@@ -259,11 +259,16 @@ void add_flavor(arena *a, const job *j, const char *own, const char *flavor, str
     if (strncmp(base_name(j->linker), own, strlen(own)) != 0) ADD("-flavor", flavor);
 }
 
+// Names of kernels and constants, to which nothing refers, would take a tenth as much as the code. Other objects may
+// have debug information.
+static bool drops_symbols(const job *j) { return !j->m->debug_info && !j->o->inputs.n; }
+
 // A C compiler finds its own libraries.
 static void compiler_arguments(arena *a, const job *j, strings *args) {
     ADD(j->shared ? "-shared" : NULL, "-o", j->out, "-Wl,--fatal-warnings", "-Wl,-z,now");
     if (j->shared) ADD(arena_printf(a, "-Wl,-soname,%s", base_name(j->path)), "-Wl,--exclude-libs,ALL");
     if (j->stays) ADD("-Wl,-z,nodelete");
+    if (drops_symbols(j)) ADD("-Wl,--strip-all");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
     ADD(j->object);
     add_arguments(a, args, j->o->inputs.at, j->o->inputs.n);
@@ -298,6 +303,7 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     const char *libc = find_file(a, &folders, "libc.so");
     ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
+    if (drops_symbols(j)) ADD("--strip-all");
     if (j->whole) ADD("--no-mmap-output-file");
     // The linker's own one is at the headers, which the C library's code would not reach.
     if (j->large) ADD("--defsym=__dso_handle=_DYNAMIC");

@@ -50,12 +50,24 @@ static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
     scope_close(e, mark);
 }
 
+bool writes_once(const tiling *t) {
+    return t->k_begin || t->heavy || epilogue_reads_rows(t->e->scratch, t->c);
+}
+
+ins *is_row_left(const tiling *t, const tile *x, int r) {
+    lbuild *b = &t->e->b;
+    return x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL;
+}
+
 static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
-    for (int r = 0; r < x->rows; r++)
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row_left(t, x, r));
         for (int v = 0; v < x->vectors; v++)
             finish_vector(t, idx_addk(b, x->m0, r), idx_addk(b, x->n0, (int64_t)v * t->lanes),
                           v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
+        scope_close(t->e, some);
+    }
 }
 
 // ---------------------------------------------------------------- long ones
@@ -158,6 +170,11 @@ static void finish_stored(tiling *t, const tile *x, ins **acc) {
                      .width = lb_idx(b, width),
                      .whole = lb_idx(b, x->last ? width - t->lanes : width),
                      .left = x->last ? x->last : lb_idx(b, 0)};
+    if (x->done) {
+        s.at = lb_offset(b, at, lb_mul(b, x->done, s.width), dtype_bits(t->c->s->states.at[0].dtype) / 8);
+        s.m0 = lb_add(b, s.m0, x->done);
+        s.rows = lb_sub(b, s.rows, x->done);
+    }
     if (!t->e->k->locals.n) call_finisher(t, &s);
     else finish_rows(t, &s);
 }

@@ -256,6 +256,42 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
     return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
 }
 
+// The cost of m rows in tiles of `low` rows, or of half as many where they are fewer.
+static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
+    for (; m < low; low = fewer_rows(low)) {
+    }
+    return (double)((m + low - 1) / low) * step_cost(t, low, vectors);
+}
+
+// The cost of `whole` tiles of t->rows, and of the other rows, whose last tile may begin within the whole ones.
+static double cost_with(const tiling *t, int vectors, int low, int64_t m, int64_t whole) {
+    int64_t rest = m - whole * t->rows;
+    double cost = (double)whole * step_cost(t, t->rows, vectors);
+    if (!rest) return cost;
+    return cost + (m < low ? low_cost(t, vectors, low, m)
+                           : (double)((rest + low - 1) / low) * step_cost(t, low, vectors));
+}
+
+// That with so high tiles is the sum of the costs of different numbers of rows, each as a multiple of one row's.
+low_tiles low_tiles_of(const tiling *t, int vectors) {
+    enum { WHOLE = 3 };
+    low_tiles best = {.rows = 1};
+    double least = INFINITY;
+    for (int low = 1; low < t->rows; low++) {
+        low_tiles l = {.rows = low};
+        double sum = 0;
+        for (int64_t m = 1; m < WHOLE * t->rows; m++) {
+            int64_t whole = m / t->rows, left = m % t->rows;
+            double cost = cost_with(t, vectors, low, m, whole);
+            double other = whole ? cost_with(t, vectors, low, m, whole - 1) : INFINITY;
+            if (whole == WHOLE - 1 && other < cost) l.sooner |= (int64_t)1 << left;
+            sum += (other < cost ? other : cost) / (double)m;
+        }
+        if (sum < least) least = sum, best = l;
+    }
+    return best;
+}
+
 // Sums of integers, if few rows are computed twice: tiles of another height would be as much code again. Not where the
 // epilogue reads its row, whose memory the result may have.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m) {

@@ -98,6 +98,7 @@ typedef struct tile {
     int rows, vectors;
     ins *m0, *n0;
     ins *last; // columns in the last vector, NULL: all
+    ins *done; // first rows that are written already and must not be again, NULL: none
 } tile;
 
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
@@ -177,6 +178,15 @@ typedef struct known_tiles {
 } known_tiles;
 known_tiles tiles_of(const tiling *t, int64_t m);
 
+// Runtime M: tiles of t->rows, then lower ones, of which the last one begins earlier; where it would begin before the first
+// row, tiles of fewer_rows(rows).
+typedef struct low_tiles {
+    int rows;
+    int64_t sooner; // bit r: if r rows are left, one whole tile less takes less time
+} low_tiles;
+low_tiles low_tiles_of(const tiling *t, int vectors);
+static inline int fewer_rows(int rows) { return rows > 3 ? rows / 2 : 1; }
+
 // Whether the last one has `rows` rows, too, and begins earlier.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);
 
@@ -185,6 +195,11 @@ bool is_heavy_epilogue(const tiling *t);
 
 // Whether it reads elements of a row of the result, such as a residual.
 bool epilogue_reads_rows(arena *scratch, const contraction *c);
-// Writes f(acc) for the whole tile.
+// Sums over blocks of K, and sums that are added to what is in their memory, are written once; of stored tiles all, so that
+// products share their code.
+bool writes_once(const tiling *t);
+// Whether row r of the tile has not been written; NULL: it has not.
+ins *is_row_left(const tiling *t, const tile *x, int r);
+// Writes f(acc) for the rows of the tile that are left.
 void write_tile(tiling *t, const tile *x, ins **acc);
 #endif

@@ -300,10 +300,15 @@ static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
     }
     lb_end(b, more);
 }
+
 static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
     lbuild *b = &t->e->b;
-    for (int j = 0; j < x->rows * x->vectors; j++)
-        lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row_left(t, x, r));
+        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++)
+            lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+        scope_close(t->e, some);
+    }
 }
 
 static void micro_kernel(tiling *t, const tile *x) {
@@ -375,26 +380,37 @@ static void rows_of_block(tiling *t, tile x) {
     if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
-// The same at run time: the number of full tiles; with too few rows for that, as many as there are.
-static ins *whole_tiles(tiling *t, ins *left) {
-    lbuild *b = &t->e->b;
-    ins *rows = lb_idx(b, t->rows), *up = idx_addk(b, left, t->rows - 1);
-    ins *tiles = emit_int_op(b, X_FLOORDIV, up, rows),
-        *high = lb_sub(b, left, idx_mulk(b, tiles, t->rows - 1));
-    return lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, 0), high), high, emit_int_op(b, X_FLOORDIV, left, rows));
+// The last tile begins earlier; of fewer rows than it has, so do lower ones.
+static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    for (; rows > 1; rows = fewer_rows(rows)) {
+        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, rows)), *middle = lb_select(b, few, begin, end);
+        scope loop = open_loop(e, "m", begin, middle, rows);
+        x.rows = rows;
+        x.m0 = lb_bin(b, L_SMIN, loop.head, idx_subk(b, end, rows));
+        if (writes_once(t)) x.done = lb_sub(b, loop.head, x.m0);
+        micro_kernel(t, &x);
+        scope_close(e, loop);
+        begin = middle;
+    }
+    x.done = NULL;
+    row_range(t, x, begin, end, 1);
 }
 
-// Runtime M: tiles of `rows` and of rows - 1, then halves of the rest.
-static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
-    lbuild *b = &t->e->b;
-    ins *whole = idx_mulk(b, whole_tiles(t, lb_sub(b, m, begin)), t->rows);
-    ins *end = lb_add(b, begin, whole);
-    row_range(t, x, begin, end, t->rows);
-    for (int rows = t->rows - 1; rows > 0; rows = rows == t->rows - 1 && rows > 2 ? t->rows / 2 : rows / 2) {
-        begin = end;
-        end = lb_add(b, begin, emit_int_floor(b, lb_sub(b, m, begin), rows));
-        row_range(t, x, begin, end, rows);
+static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    low_tiles low = low_tiles_of(t, x.vectors);
+    ins *m = lb_sub(b, end, begin), *rows = lb_idx(b, t->rows);
+    ins *whole = emit_int_op(b, X_FLOORDIV, m, rows), *left = lb_sub(b, m, idx_mulk(b, whole, t->rows));
+    if (low.sooner) {
+        ins *sooner = lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, low.sooner), left), lb_idx(b, 1));
+        whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, sooner));
     }
+    ins *middle = lb_add(b, begin, idx_mulk(b, whole, t->rows));
+    row_range(t, x, begin, middle, t->rows);
+    if (t->rows > 1) low_rows(t, x, middle, end, low.rows, m);
 }
 
 static void tile_range(tiling *t, tile x) {
