@@ -502,7 +502,7 @@ static ins *active_lanes(emitter *e, ins *which) {
     return lb_bin(b, L_AND, which, lb_cmp(b, L_SLT, lb_iota(b, t), lb_splat(b, e->active, e->lanes)));
 }
 
-// For buffers with at least one element, which inactive lanes read.
+// Inactive lanes read the first element, which exists as one lane is active.
 static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
     ins *at = splat_to(e, index_of(e, a->offset, true), true);
@@ -525,9 +525,8 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
     if (guard->type.lanes > 1) {
         scope_else(e, branch);
-        bool never_empty = buffer_count(a->buffer)->min > 0, whole = dtype_bits(a->buffer->dtype) >= 8;
-        scope any = scope_if(
-            e, never_empty || !whole ? NULL : lb_hreduce(b, L_HOR, active_lanes(e, guard))); // then it is not
+        bool whole = dtype_bits(a->buffer->dtype) >= 8;
+        scope any = scope_if(e, lb_hreduce(b, L_HOR, active_lanes(e, guard)));
         lb_set(b, result,
                whole ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
         scope_close(e, any);
