@@ -114,8 +114,9 @@ static lkind lane_kind(const emitter *e) {
 ins *emit_position_compare(emitter *e, expr *x) {
     static const lop ops[X_COUNT] = {[X_LT] = L_SLT, [X_LE] = L_SLE, [X_EQ] = L_EQ, [X_NE] = L_NE};
     lbuild *b = &e->b;
-    if (!ops[x->op] || x->arg[0]->dtype != DT_I64 || e->lanes == 1 || e->lanes > MOST_LANES || e->vaxis < 0 ||
-        lindex_kind(e->t) != LK_I64 || expr_any(x->arg[0], is_data) || expr_any(x->arg[1], is_data))
+    if (!e->t->vector_bits || !ops[x->op] || x->arg[0]->dtype != DT_I64 || e->lanes == 1 ||
+        e->lanes > MOST_LANES || e->vaxis < 0 || lindex_kind(e->t) != LK_I64 ||
+        expr_any(x->arg[0], is_data) || expr_any(x->arg[1], is_data))
         return NULL;
     bool second = emit_varies(e, x->arg[1]);
     expr *position = x->arg[second], *limit = x->arg[!second];

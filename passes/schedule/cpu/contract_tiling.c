@@ -322,7 +322,8 @@ bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits
 // rows, which are pages apart; with K in short blocks, a few of its rows are read in order.
 static bool streams_matrix(const contraction *c, int64_t size, int64_t width, int64_t k, int64_t m) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
-    if (m > FEW_ROWS || c->k_axes.n != 1 || !n || is_packed_operand(c->b, c->n) || k <= STREAMED_ROWS)
+    if (m < 1 || m > FEW_ROWS || c->k_axes.n != 1 || !n || is_packed_operand(c->b, c->n) ||
+        k <= STREAMED_ROWS)
         return false;
     return !dim_is_const(n) ||
            (dim_value(n) > width && (k == INT64_MAX || k * size > L2_BYTES / dim_value(n)));
