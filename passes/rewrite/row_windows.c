@@ -9,6 +9,9 @@
 //                                                              for j < w: s max= columns[x * S + j * D]
 //                                                              y[p, x] = f(s)
 //
+// The array has the columns of all rows of a small image: a vector that spans two stores is not forwarded, and would wait for
+// both if these were the last.
+//
 // Guards that keep the columns within the image become the bounds of three ranges of c, so that vectors need no guard
 // where there are many columns.
 #include "ir/kernel/clone.h"
@@ -26,6 +29,7 @@ typedef struct row_windows {
     const kernel *old;
     const stage *s;
     int x, j;            // axes: positions along the row, elements of the window along it
+    int row;             // axis of rows whose columns are all in the array, -1: one row is
     int64_t step, apart; // S, D: columns from one of them to the next
     bool guarded;        // whether conditions use the column
     dim *columns;
@@ -140,6 +144,17 @@ static bool find(row_windows *r, const target *t) {
     return is_worthwhile(r);
 }
 
+// The innermost axis of rows, if the columns of all of them stay in L1.
+static int axis_of_rows(const row_windows *r) {
+    int row = -1;
+    for (int a = 0; a < r->k->axes.n; a++)
+        if (r->k->axes.at[a].kind == AXIS_PARALLEL && a != r->x) row = a;
+    if (row < 0 || !dim_is_const(r->columns)) return -1;
+    dim *all = dim_mul(r->columns, r->k->axes.at[row].extent);
+    int bytes = dtype_bits(r->s->states.at[0].dtype) / 8;
+    return dim_is_const(all) && dim_value(all) <= L1_BYTES / 2 / bytes ? row : -1;
+}
+
 // ---------------------------------------------------------------- ranges of columns
 // Conditions of reads that bound the columns, and the columns between them; NULL: unbounded.
 typedef struct bounds {
@@ -207,6 +222,13 @@ static cloning *begin_clone(row_windows *r, arena *scratch, expr *const *outer) 
     return g;
 }
 
+// An axis of the stage for the row; NULL: the rows are outside.
+static expr *own_row(row_windows *r, cloning *g, stage *s) {
+    if (r->row < 0) return NULL;
+    const axis *row = &r->old->axes.at[r->row];
+    return g->axis[r->row] = stage_own_axis(r->k, s, AXIS_PARALLEL, row->name, row->extent);
+}
+
 // The columns from begin on: a reduction over all axes of the window but one.
 static void columns_stage(row_windows *r, expr *const *outer, dim *begin, dim *end, knowledge known) {
     kernel *k = r->k;
@@ -216,6 +238,7 @@ static void columns_stage(row_windows *r, expr *const *outer, dim *begin, dim *e
     cloning *g = begin_clone(r, scratch, outer);
     g->node = known_condition, g->user = &known;
     stage *s = kernel_stage(k);
+    expr *row = own_row(r, g, s);
     expr *column = x_add(k, stage_own_axis(k, s, AXIS_PARALLEL, "c", dim_sub(end, begin)), x_dim(k, begin));
     g->axis[r->x] = r->apart == 1 ? x_i64(k, 0) : column;
     g->axis[r->j] = r->apart == 1 ? column : x_i64(k, 0);
@@ -225,9 +248,10 @@ static void columns_stage(row_windows *r, expr *const *outer, dim *begin, dim *e
             g->axis[r->s->axes.at[i]] = stage_own_axis(k, s, AXIS_REDUCE, a->name, a->extent);
     }
     expr *term = clone_expr(g, old->step), *sum = term;
-    if (term == reduce_neutral(k, old->op, old->dtype)) s->axes.n = 1;
-    else if (s->axes.n > 1) sum = stage_reduce(k, s, old->op, term);
-    stage_write(k, s, r->kept, &column, sum);
+    int own = row ? 2 : 1;
+    if (term == reduce_neutral(k, old->op, old->dtype)) s->axes.n = own;
+    else if (s->axes.n > own) sum = stage_reduce(k, s, old->op, term);
+    stage_write(k, s, r->kept, row ? (expr *[]){row, column} : &column, sum);
     arena_destroy(scratch);
 }
 
@@ -237,12 +261,13 @@ static void windows_stage(row_windows *r, expr *const *outer) {
     cloning *g = begin_clone(r, scratch, outer);
     stage *s = kernel_stage(k);
     const axis *x = &r->old->axes.at[r->x], *j = &r->old->axes.at[r->j];
+    expr *row = own_row(r, g, s);
     g->axis[r->x] = stage_own_axis(k, s, AXIS_PARALLEL, x->name, x->extent);
     g->axis[r->j] = stage_own_axis(k, s, AXIS_REDUCE, j->name, j->extent);
     expr *column =
         x_add(k, x_mul(k, g->axis[r->x], x_i64(k, r->step)), x_mul(k, g->axis[r->j], x_i64(k, r->apart)));
     state st = r->s->states.at[0];
-    st.init = clone_expr(g, st.init), st.step = x_read(k, r->kept, &column);
+    st.init = clone_expr(g, st.init), st.step = x_read(k, r->kept, row ? (expr *[]){row, column} : &column);
     VEC_PUSH(k->arena, &s->states, st);
     for (int i = 0; i < r->s->writes.n; i++) clone_write(g, s, &r->s->writes.at[i]);
     arena_destroy(scratch);
@@ -253,15 +278,17 @@ static void build(row_windows *r) {
     expr *outer[MOST_AXES] = {0};
     arena *scratch = arena_new();
     bounds b = bounds_of(r, scratch);
+    r->row = axis_of_rows(r);
     r->old = kernel_begin(k);
     memset(&k->axes, 0, sizeof k->axes);
     for (int a = 0; a < r->old->axes.n; a++) {
         const axis *from = &r->old->axes.at[a];
-        if (from->kind == AXIS_PARALLEL && a != r->x)
+        if (from->kind == AXIS_PARALLEL && a != r->x && a != r->row)
             outer[a] = x_axis(k, kernel_axis(k, AXIS_PARALLEL, from->name, from->extent));
     }
     k->nouter = k->axes.n;
-    r->kept = kernel_local(k, "columns", r->s->states.at[0].dtype, 1, &r->columns);
+    dim *dims[] = {r->row < 0 ? r->columns : r->old->axes.at[r->row].extent, r->columns};
+    r->kept = kernel_local(k, "columns", r->s->states.at[0].dtype, r->row < 0 ? 1 : 2, dims);
     dim *none = dim_const(r->columns->table, 0);
     columns_stage(r, outer, none, b.begin, (knowledge){&b, -1, 0});
     columns_stage(r, outer, b.begin, b.end, (knowledge){&b, 1, 1});

@@ -4,7 +4,7 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
-enum { TOPK_BLOCK = 128 };
+enum { TOPK_BLOCK = 16 };
 
 // The root of the heap is the worst candidate: the lowest key, or among equal keys the highest index.
 static int topk_worse(const lib_pair *a, const lib_pair *b) {
@@ -24,9 +24,37 @@ static void topk_sink(lib_pair *heap, int64_t k, int64_t at) {
     heap[at] = x;
 }
 
+// Whether an element of a block is not ordered behind another one, as its keys would tell after more work.
+#define TOPK_HAS_BETTER(name, type)                                                                          \
+    static int name(const char *block, const char *other, int largest) {                                     \
+        type x[TOPK_BLOCK], y;                                                                               \
+        int j, better = 0;                                                                                   \
+        memcpy(x, block, sizeof x);                                                                          \
+        memcpy(&y, other, sizeof y);                                                                         \
+        if (largest)                                                                                         \
+            for (j = 0; j < TOPK_BLOCK; j++) better |= !(x[j] <= y);                                         \
+        else                                                                                                 \
+            for (j = 0; j < TOPK_BLOCK; j++) better |= !(x[j] >= y);                                         \
+        return better;                                                                                       \
+    }
+TOPK_HAS_BETTER(topk_better_float, float)
+TOPK_HAS_BETTER(topk_better_double, double)
+TOPK_HAS_BETTER(topk_better_int32, int32_t)
+TOPK_HAS_BETTER(topk_better_int64, int64_t)
+
+static int topk_may_be_better(int64_t dtype, const char *block, const char *other, int largest) {
+    switch (dtype) {
+    case DT_F32: return topk_better_float(block, other, largest);
+    case DT_F64: return topk_better_double(block, other, largest);
+    case DT_I32: return topk_better_int32(block, other, largest);
+    case DT_I64: return topk_better_int64(block, other, largest);
+    default: return 1;
+    }
+}
+
 // An element that is better than the worst candidate replaces it.
 static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
-    int64_t dtype = z[0], n = z[2], inner = z[3], i, j, count;
+    int64_t dtype = z[0], n = z[2], inner = z[3], size = lib_bytes(dtype, 1), i, j, count;
     uint64_t flip = z[5] ? 0 : UINT64_MAX, keys[TOPK_BLOCK];
     for (i = 0; i < k; i++) {
         heap[i].key = lib_key(dtype, x, i * inner) ^ flip;
@@ -35,7 +63,10 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
     for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
     for (i = k; i < n; i += count) {
         count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
-        lib_keys(dtype, x + (size_t)(i * inner * lib_bytes(dtype, 1)), inner, count, keys);
+        if (inner == 1 && count == TOPK_BLOCK &&
+            !topk_may_be_better(dtype, x + (size_t)(i * size), x + (size_t)(heap[0].index * size), z[5] != 0))
+            continue;
+        lib_keys(dtype, x + (size_t)(i * inner * size), inner, count, keys);
         for (j = 0; j < count; j++) {
             if ((keys[j] ^ flip) <= heap[0].key) continue;
             heap[0].key = keys[j] ^ flip;

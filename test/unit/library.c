@@ -37,12 +37,15 @@ static void topk_selects_as_it_sorts(void **state) {
     float x[MOST];
     int64_t all[MOST], some[MOST];
     (void)state;
-    for (int i = 0; i < MOST; i++) x[i] = (float)(i * 7919 % 101);
-    topk(x, MOST, MOST, 1, all);
-    for (int64_t k = 1; k < MOST; k = 3 * k + 1) {
-        topk(x, MOST, k, 1, some);
-        assert_memory_equal(some, all, (size_t)k * sizeof *some);
-    }
+    for (int largest = 0; largest < 2; largest++)
+        for (int every = 3; every < 4 * MOST; every *= 7) { // NaNs: more, as many and fewer than are selected
+            for (int i = 0; i < MOST; i++) x[i] = i % every ? (float)(i * 7919 % 101 - 50) : NAN;
+            topk(x, MOST, MOST, largest, all);
+            for (int64_t k = 1; k < MOST; k = 3 * k + 1) {
+                topk(x, MOST, k, largest, some);
+                assert_memory_equal(some, all, (size_t)k * sizeof *some);
+            }
+        }
 }
 
 static void unique_counts(void **state) {

@@ -150,8 +150,31 @@ static void test_columns(void **state) {
     }
 }
 
+// Reads of which some lanes are out of bounds, by comparisons of the lanes' positions with limits near and far.
+static void test_guards(void **state) {
+    (void)state;
+    static const char *const guards[] = {"((0 <= (j1 + -3)) & ((j1 + -3) < %d))",
+                                         "(((j1 + -3) < %d) & (3 <= j1))",
+                                         "((((i0 * 5) + -2) < j1) & ((2 < j1) & (j1 <= (%d + 2))))",
+                                         "((j1 == ((i0 * 9) + 3)) & (j1 < %d))",
+                                         "((((i0 * 9) + 7) != j1) & ((2 < j1) & (j1 < %d)))",
+                                         "((j1 <= 9223372036854775807) & ((2 < j1) & (j1 < %d)))"};
+    static const char *const types[] = {"float", "uint8", "float16", "int64"};
+    char text[1024], guard[256];
+    for (int c = 0; c < 6 * 4; c++)
+        for (int width = 5; width < 300; width = 2 * width + 3) {
+            snprintf(guard, sizeof guard, guards[c / 4], width);
+            snprintf(text, sizeof text,
+                     "program guards\ninput x: %s[3, %d]\noutput y: %s[3, %d]\nkernel read\n  for i0 < 3\n"
+                     "    for j1 < %d\n      y[i0, j1] = x[i0, (j1 + -3)] if %s else 7%s\n",
+                     types[c % 4], width, types[c % 4], width + 9, width + 9, guard,
+                     types[c % 4][0] == 'f' ? ".0" : "");
+            check(text);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_strides), cmocka_unit_test(test_windows),
-                                       cmocka_unit_test(test_columns)};
+                                       cmocka_unit_test(test_columns), cmocka_unit_test(test_guards)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

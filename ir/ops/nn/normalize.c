@@ -2,6 +2,7 @@
 // normalised elements. BatchNormalization is pointwise in inference.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
+#include "ir/ops/runtime_args.h"
 #include <string.h>
 
 // for kept:
@@ -314,23 +315,32 @@ typedef struct batch_norm {
     buffer *gamma, *beta, *mean, *variance, *out;
 } batch_norm;
 
-// (x - mean) / sqrt(variance + epsilon) * gamma + beta for channel c
-static expr *batch_norm_value(kernel *k, const node *n, const batch_norm *b, expr *c, expr *x, expr *mean,
-                              expr *variance, dtype t) {
+// gamma / sqrt(variance + epsilon) for channel c
+static expr *batch_norm_scale(kernel *k, const node *n, const batch_norm *b, expr *c, expr *variance,
+                              dtype t) {
     expr *sum = x_add(k, x_as(k, variance, t), x_attr(k, n, "epsilon", 1e-5f, t));
-    expr *scale = x_div(k, x_as(k, x_read(k, b->gamma, &c), t), x_un(k, X_SQRT, sum));
+    return x_div(k, x_as(k, x_read(k, b->gamma, &c), t), x_un(k, X_SQRT, sum));
+}
+
+// (x - mean) * scale + beta for channel c
+static expr *batch_norm_value(kernel *k, const batch_norm *b, expr *c, expr *x, expr *mean, expr *scale,
+                              dtype t) {
     expr *v = x_mul(k, x_sub(k, x_as(k, x, t), x_as(k, mean, t)), scale);
     v = x_add(k, v, x_as(k, x_read(k, b->beta, &c), t));
     return x_as(k, v, dtype_compute(b->out->dtype));
 }
 
+// The scale has a kernel of its own, which is inlined where it is not computed again for every row.
 static void lower_inference(lowering *l, node *n, const batch_norm *b, buffer *x, dtype t) {
     kernel *k;
-    expr *index[MAX_RANK];
-    stage *s = pointwise_stage(l, n, b->out, &k, index);
-    expr *c = x->rank > 1 ? index[1] : x_i64(k, 0);
-    expr *mean = x_read(k, b->mean, &c), *variance = x_read(k, b->variance, &c);
-    stage_write(k, s, b->out, index, batch_norm_value(k, n, b, c, x_read(k, x, index), mean, variance, t));
+    expr *index[MAX_RANK], *c;
+    buffer *scale = lower_temp(l, n, "scale", t, 1, b->variance->dims);
+    stage *s = suffixed_stage(l, n, "scale", scale, &k, &c);
+    stage_write(k, s, scale, &c, batch_norm_scale(k, n, b, c, x_read(k, b->variance, &c), t));
+    s = pointwise_stage(l, n, b->out, &k, index);
+    c = x->rank > 1 ? index[1] : x_i64(k, 0);
+    expr *mean = x_read(k, b->mean, &c), *factor = x_read(k, scale, &c);
+    stage_write(k, s, b->out, index, batch_norm_value(k, b, c, x_read(k, x, index), mean, factor, t));
 }
 
 // running = input * momentum + current * (1 - momentum)
@@ -360,8 +370,8 @@ static void lower_training(lowering *l, node *n, const batch_norm *b, dtype t) {
     write_rows(&m, s, stat[4], &c, variance);
     variance = rows_scalar(&m.rows, s, "variance", variance);
     s = norm_stage(&m, AXIS_PARALLEL, at);
-    if (b->out)
-        stage_write(k, s, b->out, at, batch_norm_value(k, n, b, c, x_read(k, m.x, at), mean, variance, t));
+    expr *scale = batch_norm_scale(k, n, b, c, variance, t);
+    if (b->out) stage_write(k, s, b->out, at, batch_norm_value(k, b, c, x_read(k, m.x, at), mean, scale, t));
 }
 
 static void lower_batch_normalization(lowering *l, node *n) {

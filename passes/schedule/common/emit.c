@@ -352,9 +352,10 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
 }
 
 ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
+ins *emit_indices(emitter *e, expr *x) { return splat_to(e, index_of(e, x, true), true); }
 
 // ---------------------------------------------------------------- reads
-static ins *splat_to(emitter *e, ins *v, bool vector) {
+ins *splat_to(emitter *e, ins *v, bool vector) {
     return vector && v->type.lanes == 1 ? lb_splat(&e->b, v, e->lanes) : v;
 }
 
@@ -459,7 +460,7 @@ static ins *load_run(emitter *e, access *a) {
     return lb_get(b, result);
 }
 
-static ins *load_access(emitter *e, access *a, bool vector) {
+ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     ins *p = pointer_of(e, buf);
@@ -476,68 +477,6 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     return strided ? strided : load_gathered(e, a);
 }
 
-// Lane by lane under a varying guard, through the stack.
-static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard, ins *fill) {
-    lbuild *b = &e->b;
-    int n = e->lanes;
-    lkind kind = fill->type.kind, as = kind == LK_I1 ? LK_I8 : kind;
-    ins *value = lb_local(b, as, n, 64, false), *index = lb_local(b, index_kind(e), n, 64, false);
-    ins *valid = lb_local(b, LK_I8, n, 64, false), *zero = lb_idx(b, 0);
-    lb_store(b, value, zero, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, fill) : fill, 0);
-    lb_store(b, index, zero, splat_to(e, index_of(e, a->offset, true), true), 0);
-    lb_store(b, valid, zero, lb_conv(b, L_ZEXT, LK_I8, guard), 0);
-    ins *j = lb_for(b, "lane", zero, lb_idx(b, n), lb_idx(b, 1), LOOP_SERIAL);
-    ins *on = lb_if(b, lb_cmp(b, L_NE, lb_load(b, lt(LK_I8, 1), valid, j, 0), lb_int(b, lt(LK_I8, 1), 0)));
-    ins *v = load_element(b, x->buffer->dtype, pointer_of(e, x->buffer),
-                          lb_load(b, lt(index_kind(e), 1), index, j, 0), 1);
-    lb_store(b, value, j, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, v) : v, 0);
-    lb_end(b, on);
-    lb_end(b, j);
-    v = lb_load(b, lt(as, n), value, zero, 0);
-    return kind == LK_I1 ? lb_cmp(b, L_NE, v, lb_int(b, lt(as, n), 0)) : v;
-}
-
-static ins *active_lanes(emitter *e, ins *which) {
-    lbuild *b = &e->b;
-    if (!e->active) return which;
-    ltype t = lt(e->active->type.kind, e->lanes);
-    return lb_bin(b, L_AND, which, lb_cmp(b, L_SLT, lb_iota(b, t), lb_splat(b, e->active, e->lanes)));
-}
-
-// For buffers with at least one element, which inactive lanes read.
-static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
-    lbuild *b = &e->b;
-    ins *at = splat_to(e, index_of(e, a->offset, true), true);
-    at = emit_active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
-    return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
-}
-
-static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
-    lbuild *b = &e->b;
-    ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
-    if (emit_is_variable(e, x->buffer))
-        return lb_select(b, splat_to(e, guard, vector),
-                         splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
-    ins *result = lb_var(b, x->buffer->name, fill);
-    // Offsets may be computed here for use after the branch; loads must stay inside of it.
-    emit_hoist(e, a->offset);
-    ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
-    if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
-    scope branch = scope_if(e, all);
-    lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
-    if (guard->type.lanes > 1) {
-        scope_else(e, branch);
-        bool never_empty = buffer_count(a->buffer)->min > 0, whole = dtype_bits(a->buffer->dtype) >= 8;
-        scope any = scope_if(
-            e, never_empty || !whole ? NULL : lb_hreduce(b, L_HOR, active_lanes(e, guard))); // then it is not
-        lb_set(b, result,
-               whole ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
-        scope_close(e, any);
-    }
-    scope_close(e, branch);
-    return lb_get(b, result);
-}
-
 static ins *emit_read(emitter *e, expr *x) {
     access *a = entry_of(e, x)->read;
     if (!a) {
@@ -545,7 +484,7 @@ static ins *emit_read(emitter *e, expr *x) {
         entry_of(e, x)->read = a;
     }
     bool vector = emit_varies(e, x);
-    return x->guard ? read_guarded(e, x, a, vector) : load_access(e, a, vector);
+    return x->guard ? load_guarded(e, x, a, vector) : load_access(e, a, vector);
 }
 
 // ---------------------------------------------------------------- values
@@ -630,6 +569,8 @@ ins *emit_value(emitter *e, expr *x) {
     if (quantised) return emit_cache(e, x, 0, quantised);
     ins *selected = x->op == X_SELECT ? emit_selected(e, x) : NULL;
     if (selected) return emit_cache(e, x, 0, selected);
+    ins *compared = emit_position_compare(e, x);
+    if (compared) return emit_cache(e, x, 0, compared);
     const expr *product = contracted(e, x);
     if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};

@@ -123,10 +123,16 @@ void use_value(emitter *e, const expr *x, ins *v); // x has value v until the sc
 ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform along the vector axis
 ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
+ins *emit_indices(emitter *e, expr *x);            // of all lanes
 ins *emit_dim(emitter *e, dim *d);                 // index kind
 bool emit_varies(emitter *e, const expr *x);       // along the vector axis
 ins *emit_active_indices(emitter *e, ins *at);     // 0 for inactive lanes
 ins *emit_cache(emitter *e, const expr *x, int which, ins *v); // v, valid until the scope closes: 3: narrow
+ins *splat_to(emitter *e, ins *v, bool vector);
+ins *load_access(emitter *e, access *a, bool vector);
+ins *load_guarded(emitter *e, expr *x, access *a,
+                  bool vector);                  // the fill value where x's guard does not hold
+ins *emit_position_compare(emitter *e, expr *x); // NULL: no comparison of the lanes' positions
 // The elements at indices of 32 bits; NULL: the indices are not known to fit.
 ins *emit_narrow_gather(emitter *e, const access *a);
 // The elements at a stride along the vector axis that access_stride knows; NULL: another access.

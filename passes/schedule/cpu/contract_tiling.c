@@ -312,6 +312,9 @@ static int64_t second_bytes(const target *t) {
 // Columns of a block of K, and bytes of B's columns that stay in the L3 cache while blocks of rows pass.
 enum { CHUNK = 256, WIDE_CHUNK_BYTES = 2 << 20 };
 
+// Rows of a matrix that are read together, of which up to FEW_ROWS of sums make little use.
+enum { STREAMED_ROWS = 8, FEW_ROWS = 4 };
+
 int64_t positions(const kernel *k, const axis_list *l) {
     int64_t n = 1;
     for (int j = 0; j < l->n; j++) {
@@ -351,6 +354,17 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 
 bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits == 32; }
 
+// Whether few rows read a matrix as it lies that is larger than the caches. A tile reads a few cache lines of each of its
+// rows, which are pages apart; with K in short blocks, a few of its rows are read in order.
+static bool streams_matrix(const contraction *c, int64_t size, int64_t width, int64_t k, int64_t m) {
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    if (m < 1 || m > FEW_ROWS || c->k_axes.n != 1 || !n || is_packed_operand(c->b, c->n) ||
+        k <= STREAMED_ROWS)
+        return false;
+    return !dim_is_const(n) ||
+           (dim_value(n) > width && (k == INT64_MAX || k * size > L2_BYTES / dim_value(n)));
+}
+
 // False: no cache blocking.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
@@ -362,7 +376,12 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     const choices *choice = choices_of(t, c->k);
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     l->depth = choice->depth ? choice->depth : near_bytes(t) / (width * size);
-    if (choice->blocks == NO || m <= 2 * MAX_ROWS || k == 0) return false;
+    if (choice->blocks == NO || k == 0) return false;
+    if (streams_matrix(c, size, width, k, m)) {
+        *l = (block_limits){STREAMED_ROWS, m, L1_BYTES / 2 / (m * size), true};
+        return true;
+    }
+    if (m <= 2 * MAX_ROWS) return false;
     l->splits = choice->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
     if (!l->splits) l->depth = k;
     l->rows = near_rows(t, c, l, size, m);
@@ -415,10 +434,11 @@ void choose_blocks(tiling *t) {
     block_limits l;
     block_plan *p = &t->block;
     int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
-    if (t->group_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    if (t->group_axis >= 0 || (t->tile_m < 0 && t->m.n > 0) || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
     int unit = t->unpacks && t->group > 1 ? t->group : t->pairs || t->rounded_rows ? 2 : 1;
-    p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
+    p->m_step = p->m_inner = 1;
+    if (t->m.n) p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, unit, &p->k_step, &k_inner);
     p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
                 const_extent(t, t->tile_m) == INT64_MAX;

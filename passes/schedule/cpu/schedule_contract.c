@@ -606,7 +606,8 @@ static void columns(tiling *t, column_range r) {
         r.end = least(b, idx_addk(b, r.begin, t->block.columns), r.end);
     }
     t->chunk = r.begin, t->chunk_end = r.end;
-    m_blocks(t, &r, 0);
+    if (t->m.n) m_blocks(t, &r, 0);
+    else in_block(t, &r, lb_idx(b, 0), lb_idx(b, 1));
     scope_close(t->e, loop);
 }
 
