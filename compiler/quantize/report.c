@@ -143,26 +143,20 @@ const char *quantize_summary(arena *a, const plan *p) {
 }
 
 // ---------------------------------------------------------------- forms
-static const char *short_name(arena *a, const row *r) {
-    text t = {.arena = a};
-    text_add_short(&t, r->name);
-    return text_str(&t);
-}
-
 static const char *report_text(arena *a, const plan *p) {
     rows all = rows_of(a, p);
     text t = {.arena = a};
     text_add(&t, quantize_summary(a, p));
     int width = 32;
     for (int i = 0; i < all.n; i++) {
-        int n = (int)strlen(short_name(a, &all.at[i]));
+        int n = (int)strlen(short_text(a, all.at[i].name));
         if (n > width) width = n;
     }
     text_printf(&t, "\n%-*s %-18s %-14s %-20s %9s %9s %10s\n", width, "node", "operator", "to", "range",
                 "weights", "result", "gain");
     for (int i = 0; i < all.n; i++) {
         const row *r = &all.at[i];
-        text_printf(&t, "%-*s %-18s %-14s %-20s %9s %9s %10s", width, short_name(a, r), r->op, r->state,
+        text_printf(&t, "%-*s %-18s %-14s %-20s %9s %9s %10s", width, short_text(a, r->name), r->op, r->state,
                     range_text(a, r), weight_error(a, r), value_error(a, r), gain_text(a, r));
         text_printf(&t, "%s%s\n", r->why ? "  " : "", r->why ? r->why : "");
     }
