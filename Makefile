@@ -104,7 +104,7 @@ PREFIX  ?= /usr/local
 LIBDIR  ?= lib
 LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
-	LIBDIR=$(LIBDIR) sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
+	LIBDIR="$(LIBDIR)" sh tools/install/install.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)" "$(LLD)"
 
 # The texts that onnxc embeds. They name headers, and lists of files: other ones in this file, or in a folder, make them anew.
 EMBEDDED = $(filter %.awk %.h %.c %.cuh %.html,$^)

@@ -120,6 +120,9 @@ fi
 if there pkg-config; then
     check "libonnxc by pkg-config" sh -c "PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH; cc -std=c99 lib.c \$(pkg-config --cflags --libs libonnxc) -Wl,-rpath,$p/lib -o lib2 && ./lib2"
 fi
+check "make install into a folder with spaces" sh -c "make -s -C '$here' install PREFIX='$w/with spaces' && '$w/with spaces/bin/onnxc' mlp.onnx --name mlp -o spaced.a && cc main.c spaced.a -lpthread -o spaced && ./spaced"
+check "make in a folder with spaces" sh -c "! make -f '$w/with spaces/share/onnxc/runtime/Makefile' B=rt2 2>spaces.log && grep -q 'symbolic link' spaces.log &&
+    echo 'include $w/with spaces/share/onnxc/onnxc.mk' | sed 's/ spaces/\\\\ spaces/' >spaces.mk && ! make -f spaces.mk 2>spaces.log && grep -q 'symbolic link' spaces.log"
 check "LIBDIR for several architectures" sh -c "cd '$here' && LIBDIR=lib/some-machine-gnu sh tools/install/install.sh '$build' 1.2.3 '$w/multi' && test -e '$w/multi/lib/some-machine-gnu/libonnxc-rt.a' &&
     grep -q '/../../../..\"' '$w/multi/lib/some-machine-gnu/cmake/onnxc/onnxcConfig.cmake' && grep -q 'pcfiledir}/../../..\$' '$w/multi/lib/some-machine-gnu/pkgconfig/onnxc.pc'"
 report

@@ -125,6 +125,12 @@ class Options(Logged):
         with self.assertRaisesRegex(ort.InvalidArgument, "custom_op="):
             settings.register_custom_ops_library("ops.so")
 
+    def test_misspelt(self):
+        for made in ort.SessionOptions(), ort.RunOptions():
+            with self.assertRaisesRegex(AttributeError, "intra_op_num_thread"):
+                made.intra_op_num_thread = 1
+            self.assertEqual(pickle.loads(pickle.dumps(made)).logid, "")
+
     def test_dims(self):
         settings = ort.SessionOptions()
         settings.add_free_dimension_override_by_name("N", 2)

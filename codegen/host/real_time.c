@@ -71,7 +71,7 @@ static void explain_threads(search *s, const host_builder *part) {
     const char *others = n == 1 ? "" : arena_printf(s->arena, " (and %d more)", n - 1);
     add_once(s->arena, &s->result->faults,
              arena_printf(s->arena, "kernel %s%s wakes threads and waits for them; --threads=1 prevents that",
-                          first->name, others));
+                          short_text(s->arena, first->name), others));
 }
 
 static const char *library_of(const char *symbol) {
@@ -204,7 +204,8 @@ static void time_kernel(search *s, const host_builder *part, const kernel *k) {
     }
     if (by_data)
         add_once(s->arena, &s->result->varying,
-                 arena_printf(s->arena, "kernel %s has a loop whose length depends on data", k->name));
+                 arena_printf(s->arena, "kernel %s has a loop whose length depends on data",
+                              short_text(s->arena, k->name)));
 }
 
 static void time_loop(search *s, const step *x) {

@@ -84,7 +84,8 @@ const char *fit_identifier(arena *a, const char *s, size_t most);
 void text_add_safe(text *t, const char *s, size_t most);
 // The same for a name, shortened in the middle to a column of about 60 characters: names often differ at their ends only.
 void text_add_short(text *t, const char *name);
-const char *safe_text(arena *a, const char *s); // all of it
+const char *short_text(arena *a, const char *name); // the same as a string
+const char *safe_text(arena *a, const char *s);     // all of it
 // A copy in which `with` is in place of such characters.
 char *blank_text(arena *a, const char *s, char with);
 

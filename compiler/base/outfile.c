@@ -74,6 +74,15 @@ void outfile_check(diag *d, const char *path) {
             diag_fatal(d, NULL, "output file '%s' is also an input, '%s'", path, d->inputs.at[i]);
 }
 
+void outfile_check_folder(diag *d, const char *path) {
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+    if (!slash || slash == path) return;
+    const char *folder = arena_strndup(d->arena, path, (size_t)(slash - path));
+    int problem = stat(folder, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (problem) diag_fatal(d, NULL, "cannot write '%s': folder '%s': %s", path, folder, strerror(problem));
+}
+
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     outfile *o = ARENA_NEW(a, outfile);
     if (strcmp(path, "-") == 0) path = "/dev/stdout";

@@ -13,6 +13,8 @@ typedef struct outfile outfile;
 // An input of this run, which no output may replace; errors if an output would.
 void outfile_protect(diag *d, const char *input);
 void outfile_check(diag *d, const char *path);
+// An error if the folder of an output does not exist.
+void outfile_check_folder(diag *d, const char *path);
 
 // "-" is standard output.
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable);

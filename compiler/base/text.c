@@ -194,6 +194,12 @@ void text_add_short(text *t, const char *name) {
     text_add_safe(t, arena_printf(t->arena, "%.*s...%s", (int)head, name, name + tail), HEAD + TAIL + 3);
 }
 
+const char *short_text(arena *a, const char *name) {
+    text t = {.arena = a};
+    text_add_short(&t, name);
+    return text_str(&t);
+}
+
 const char *fit_identifier(arena *a, const char *s, size_t most) {
     size_t n = strlen(s), front = most / 4;
     if (n <= most) return s;

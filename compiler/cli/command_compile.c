@@ -13,7 +13,7 @@ static int compile(session *s, void *own) {
 
 const verb verb_compile = {
     .name = "compile",
-    .usage = "onnxc [options] MODEL -o OUT",
+    .usage = "onnxc [options] MODEL [-o OUT]",
     .summary = "Compiles an ONNX model ahead of time.",
     .run = compile,
 };

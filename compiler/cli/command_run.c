@@ -18,7 +18,7 @@ typedef struct run_options {
 #define AT(field) offsetof(run_options, field)
 static const option run_table[] = {
     IO_OPTIONS(run_options, io),
-    {"--output", NULL, "NAME=FILE", OPT_LIST, AT(io.outputs), "Inputs and outputs",
+    {"--output", "-o", "NAME=FILE", OPT_LIST, AT(io.outputs), "Inputs and outputs",
      "write an output, or any value inside of the model (in loops: of the last iteration), to FILE (.npy, "
      ".npz, .pb, .csv, raw .bin)"},
     {"--output-dir", NULL, "DIR", OPT_TEXT, AT(io.output_dir), "Inputs and outputs",
@@ -100,17 +100,17 @@ static bool compare_with(session *s, const char *with, const source *from, const
                            samples_in(a, &r->out[j], &out[j], want), t);
         }
     } else {
-        for (int j = 0; j < r->nout; j++) {
-            size_t n = strlen(r->out[j].name);
-            if (strncmp(with, r->out[j].name, n) != 0 || with[n] != '=') continue;
-            port whole = whole_signal(&r->out[j]);
-            import_value *want = value_read(a, &s->diag, &whole, with + n + 1);
-            return report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
-                          samples_in(a, &r->out[j], &out[j], want), t);
-        }
-        diag_fatal(&s->diag, NULL,
-                   "--compare %s: expected 'interpret', a folder, or NAME=FILE with the name of an output",
-                   with);
+        const char *file;
+        int j = match_port(with, r->out, r->nout, &file);
+        if (j < 0)
+            diag_fatal(
+                &s->diag, NULL,
+                "--compare %s: expected 'interpret', a folder, or NAME=FILE with the name of an output",
+                with);
+        port whole = whole_signal(&r->out[j]);
+        import_value *want = value_read(a, &s->diag, &whole, file);
+        return report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
+                      samples_in(a, &r->out[j], &out[j], want), t);
     }
     return same;
 }

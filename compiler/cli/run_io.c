@@ -7,25 +7,38 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Parses "NAME=REST"; the longest matching port name counts, since names may contain '='.
-static int find_port(session *s, const char *option, const char *v, const port *ports, int n,
-                     const char **rest) {
-    int best = -1;
+// The one port that needs a value by itself: no state that begins with zeros, no default. -1: none, or several.
+static int only_port(const port *ports, int n) {
+    int only = -1;
+    for (int j = 0; j < n; j++) {
+        if (ports[j].begins_zero || ports[j].has_default) continue;
+        if (only >= 0) return -1;
+        only = j;
+    }
+    return only;
+}
+
+int match_port(const char *v, const port *ports, int n, const char **rest) {
+    int best = -1, only = strchr(v, '=') ? -1 : only_port(ports, n);
     size_t length = 0;
     for (int j = 0; j < n; j++) {
         size_t k = strlen(ports[j].name);
         if (strncmp(v, ports[j].name, k) == 0 && v[k] == '=' && (best < 0 || k > length))
             best = j, length = k;
     }
-    if (best < 0) {
-        text t = {.arena = s->arena};
-        for (int j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
-        if (!strchr(v, '=')) diag_fatal(&s->diag, NULL, "%s %s: not of the form NAME=FILE", option, v);
-        diag_hint(&s->diag, "the model has %s", text_str(&t));
-        diag_fatal(&s->diag, NULL, "%s %s: no such name", option, v);
-    }
-    *rest = v + length + 1;
-    return best;
+    *rest = best < 0 ? v : v + length + 1;
+    return only >= 0 && strcmp(v, ports[only].name) != 0 ? only : best;
+}
+
+static int find_port(session *s, const char *option, const char *v, const port *ports, int n,
+                     const char **rest) {
+    int j = match_port(v, ports, n, rest);
+    if (j >= 0) return j;
+    text t = {.arena = s->arena};
+    for (j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
+    diag_hint(&s->diag, "the model has %s", text_str(&t));
+    diag_fatal(&s->diag, NULL, strchr(v, '=') ? "%s %s: no such name" : "%s %s: not of the form NAME=FILE",
+               option, v);
 }
 
 static tensor random_input(session *s, const io_options *o, const port *p, const char *range) {

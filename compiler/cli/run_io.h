@@ -16,13 +16,17 @@ typedef struct io_options {
 // clang-format off
 #define IO_OPTIONS(type, field) \
     {"--input", NULL, "NAME=FILE", OPT_LIST, offsetof(type, field.inputs), "Inputs and outputs", \
-     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]"}, \
+     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]; " \
+     "'NAME=' may be left out if there is one input"}, \
     {"--input-dir", NULL, "DIR", OPT_TEXT, offsetof(type, field.input_dir), "Inputs and outputs", \
      "read the inputs in order from DIR/input_0.pb, input_1.pb ..."}, \
     {"--seed", NULL, "N", OPT_NUMBER, offsetof(type, field.seed), "Inputs and outputs", \
      "seed of random inputs; default: 0"}
 // clang-format on
 
+// The port of "NAME=REST"; the longest name counts, since names may contain '='. With one port, "REST" alone is
+// enough, unless it is that port's name: then the file was forgotten. -1: none.
+int match_port(const char *v, const port *ports, int n, const char **rest);
 // Keeps inputs with default values that these options set as inputs of the next model.
 void expect_inputs(session *s, const io_options *o);
 // One tensor for each input of r. Those without an option are random if `fill`, otherwise an error.

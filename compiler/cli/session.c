@@ -36,10 +36,10 @@ static const char *help_text(arena *a, const verb *v) {
     text_printf(&t, "usage: %s\n\n%s\n", v->usage, v->summary);
     if (v->table) option_help(&t, v->table);
     if (v == &verb_compile) {
-        text_add(&t,
-                 "\nOther commands: onnxc run, test, bench, inspect, debug, diff, quantize; see 'onnxc "
-                 "COMMAND --help'.\n"
-                 "MODEL is an .onnx file or '-' for standard input; @FILE reads more options from FILE.\n");
+        text_add(&t, "\nOther commands: onnxc run, test, bench, inspect, debug, diff, quantize; see 'onnxc "
+                     "COMMAND --help'.\n"
+                     "MODEL is an .onnx file, a model as text or '-' for standard input; @FILE reads more "
+                     "options from FILE.\n");
         option_help(&t, compile_options);
     } else {
         text_add(&t, "\nAll options of the compiler are accepted as well; see 'onnxc --help'.\n");

@@ -383,6 +383,13 @@ static void check_outputs(pipeline *p, const char *path, const char *header) {
     diag_check(p->diag);
 }
 
+// Before the compilation, which can take minutes.
+static void check_folders(pipeline *p, const char *path, const char *header) {
+    const char *outputs[] = {path, header, options_weights(p->options), p->options->depfile};
+    for (int i = 0; i < 4; i++)
+        if (outputs[i]) outfile_check_folder(p->diag, outputs[i]);
+}
+
 static void write_main(pipeline *p, const writer *w) {
     const format_writer *by = &writers[w->f->id];
     if (w->memory) {
@@ -449,6 +456,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
     writer w = {f, path, header, memory};
     p->header_name = header ? base_name(header) : NULL;
+    if (!memory && !nothing_wanted(o)) check_folders(p, path, header);
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
     bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
     bool early = p->stopped && (!graph || p->program || header); // nothing to write yet in

@@ -8,6 +8,7 @@
 
 // ---------------------------------------------------------------- texts
 static const char *time_text(arena *a, double seconds) {
+    if (fabs(seconds) < 0.05e-6) seconds = 0; // not "-0.0"
     if (fabs(seconds) < 1e-3) return arena_printf(a, "%.1f us", 1e6 * seconds);
     return fabs(seconds) < 1 ? arena_printf(a, "%.2f ms", 1e3 * seconds) : arena_printf(a, "%.2f s", seconds);
 }
@@ -21,6 +22,7 @@ static const char *bytes_text(arena *a, int64_t n) {
 static const char *decibel_text(arena *a, double signal, double noise) {
     double v = decibels(signal, noise);
     if (isinf(v)) return v > 0 ? "exact" : "-";
+    if (fabs(v) < 0.05) v = 0; // not "-0.0"
     return arena_printf(a, "%.1f dB", v);
 }
 
@@ -145,11 +147,16 @@ static const char *report_text(arena *a, const plan *p) {
     rows all = rows_of(a, p);
     text t = {.arena = a};
     text_add(&t, quantize_summary(a, p));
-    text_printf(&t, "\n%-32s %-18s %-14s %-20s %9s %9s %10s\n", "node", "operator", "to", "range", "weights",
-                "result", "gain");
+    int width = 32;
+    for (int i = 0; i < all.n; i++) {
+        int n = (int)strlen(short_text(a, all.at[i].name));
+        if (n > width) width = n;
+    }
+    text_printf(&t, "\n%-*s %-18s %-14s %-20s %9s %9s %10s\n", width, "node", "operator", "to", "range",
+                "weights", "result", "gain");
     for (int i = 0; i < all.n; i++) {
         const row *r = &all.at[i];
-        text_printf(&t, "%-32s %-18s %-14s %-20s %9s %9s %10s", safe_text(a, r->name), r->op, r->state,
+        text_printf(&t, "%-*s %-18s %-14s %-20s %9s %9s %10s", width, short_text(a, r->name), r->op, r->state,
                     range_text(a, r), weight_error(a, r), value_error(a, r), gain_text(a, r));
         text_printf(&t, "%s%s\n", r->why ? "  " : "", r->why ? r->why : "");
     }

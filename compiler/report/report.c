@@ -208,6 +208,30 @@ static void add_pools(text *t, const report_part *part) {
     }
 }
 
+// One row for each place of the workspace.
+static void add_places(text *t, const report_part *part) {
+    arena *a = t->arena;
+    const memory_plan *plan = part->plan;
+    int wide[2] = {12, 11};
+    for (int i = 0; i < plan->allocations.n; i++) {
+        const allocation *m = &plan->allocations.at[i];
+        int width[2] = {(int)strlen(dim_brief(a, m->offset)), (int)strlen(dim_brief(a, m->size))};
+        for (int j = 0; j < 2; j++)
+            if (width[j] > wide[j]) wide[j] = width[j];
+    }
+    if (plan->allocations.n)
+        text_printf(t, "  %*s %*s    steps  holds\n", wide[0], "offset", wide[1], "bytes");
+    for (int i = 0; i < plan->allocations.n; i++) {
+        const allocation *m = &plan->allocations.at[i];
+        text_printf(t, "  %*s %*s %4d-%-4d ", wide[0], dim_brief(a, m->offset), wide[1],
+                    dim_brief(a, m->size), m->first, m->last);
+        text_add_short(t, place_name(m));
+        text_add(t, m->buffer ? "" : " (scratch)");
+        if (part->pools.n) text_printf(t, ", in %s", part->pools.at[m->pool].name);
+        text_add(t, "\n");
+    }
+}
+
 static void add_memory(text *t, const report_part *part) {
     arena *a = t->arena;
     const memory_plan *plan = part->plan;
@@ -224,16 +248,7 @@ static void add_memory(text *t, const report_part *part) {
         text_add_short(t, peaks.at[0].kernel->name);
         text_add(t, "\n");
     }
-    if (plan->allocations.n) text_add(t, "        offset       bytes    steps  holds\n");
-    for (int i = 0; i < plan->allocations.n; i++) {
-        const allocation *m = &plan->allocations.at[i];
-        text_printf(t, "  %12s %11s %4d-%-4d ", dim_brief(a, m->offset), dim_brief(a, m->size), m->first,
-                    m->last);
-        text_add_short(t, place_name(m));
-        text_add(t, m->buffer ? "" : " (scratch)");
-        if (part->pools.n) text_printf(t, ", in %s", part->pools.at[m->pool].name);
-        text_add(t, "\n");
-    }
+    add_places(t, part);
 }
 
 static void add_real_time(text *t, const real_time *r) {
@@ -255,15 +270,25 @@ static void add_footprint(text *t, const footprint *x) {
                     x->stack_note ? x->stack_note : "");
 }
 
+static void add_opsets(text *t, const map *opsets) {
+    for (int i = 0; i < opsets->n; i++) {
+        const char *domain = opsets->slots[i].key;
+        text_add(t, i ? ", " : "opset: ");
+        text_add_safe(t, *domain ? domain : "ai.onnx", 200);
+        text_printf(t, " %d", (int)(intptr_t)opsets->slots[i].value);
+    }
+    if (opsets->n) text_add(t, "\n");
+}
+
 const char *report_text(pipeline *p) {
     const module *m = p->module;
     report_facts f = report_collect(p);
     text t = {.arena = p->arena};
     text_add(&t, "model: ");
     text_add_safe(&t, m->name, 200);
-    text_printf(&t, "\nproducer: ");
-    text_add_safe(&t, m->producer ? m->producer : "", 200);
+    if (m->producer && *m->producer) text_add(&t, "\nproducer: "), text_add_safe(&t, m->producer, 200);
     text_printf(&t, "\nIR version: %d\n", m->ir_version);
+    add_opsets(&t, &m->opsets);
     for (int i = 0; i + 1 < m->metadata.n; i += 2) {
         text_add(&t, "metadata: "), text_add_safe(&t, m->metadata.at[i], 100);
         text_add(&t, " = "), text_add_safe(&t, m->metadata.at[i + 1], 200), text_add(&t, "\n");

@@ -387,6 +387,12 @@ static void write_report(pipeline *p, json *j, bool page) {
     json_text(j, "name", m->name);
     json_text(j, "producer", m->producer);
     json_int(j, "ir_version", m->ir_version);
+    json_open(j, "opsets", '{');
+    for (int i = 0; i < m->opsets.n; i++) {
+        const char *domain = m->opsets.slots[i].key;
+        json_int(j, *domain ? domain : "ai.onnx", (int64_t)(intptr_t)m->opsets.slots[i].value);
+    }
+    json_close(j, '}');
     if (m->doc && *m->doc) json_text(j, "doc", m->doc);
     json_open(j, "metadata", '{');
     for (int i = 0; i + 1 < m->metadata.n; i += 2) json_text(j, m->metadata.at[i], m->metadata.at[i + 1]);

@@ -110,7 +110,8 @@ static int usage(const program *p, const char *name) {
     return 0;
 }
 
-// The tensor of NAME=FILE: the longest name counts, since names may contain '='. -1: none.
+// The tensor of NAME=FILE: the longest name counts, since names may contain '='. FILE alone is enough for the
+// only tensor. -1: none.
 static int64_t find_tensor(const program *p, int output, const char *value, const char **file) {
     uint32_t from = output ? p->d->ninputs : 0, to = output ? from + p->d->noutputs : p->d->ninputs;
     int64_t best = -1;
@@ -121,7 +122,10 @@ static int64_t find_tensor(const program *p, int output, const char *value, cons
         best = i;
         *file = value + n + 1;
     }
-    return best;
+    if (best >= 0 || strchr(value, '=') || to - from != 1 || strcmp(value, program_name(p, from)) == 0)
+        return best;
+    *file = value;
+    return from;
 }
 
 static int set_file(program *p, int output, const char *value) {

@@ -35,21 +35,22 @@ static int take(request *batch[BATCH]) {
     return n;
 }
 
-static int answer(request *batch[BATCH], int n, float *images, void *workspace, size_t size) {
+static void answer(request *batch[BATCH], int n, float *images, void *workspace, size_t size) {
     float logits[BATCH * 10];
     digits_in in = {.image_dim0 = n, .image = images};
     digits_out out = {.logits = logits};
     for (int i = 0; i < n; i++)
         for (int j = 0; j < 64; j++) images[64 * i + j] = batch[i]->pixels[j];
     int failed = digits_run(&in, &out, workspace, size);
-    if (failed) return fprintf(stderr, "digits: %s\n", out.message), failed;
+    if (failed) fprintf(stderr, "digits: %s\n", out.message);
     for (int i = 0; i < n; i++) {
+        batch[i]->answer = -1; // a run that fails answers none of its requests
+        if (failed) continue;
         const float *row = logits + 10 * i;
         int best = 0;
         for (int j = 1; j < 10; j++) best = row[j] > row[best] ? j : best;
         batch[i]->answer = best;
     }
-    return 0;
 }
 
 static void *work(void *unused) {
@@ -58,11 +59,12 @@ static void *work(void *unused) {
     void *workspace = aligned_alloc(DIGITS_WORKSPACE_ALIGN, DIGITS_WORKSPACE_BYTES_MAX);
     request *batch[BATCH];
     (void)unused;
+    if (!workspace) abort();
     onnxc_use_threads(&one);
     pthread_mutex_lock(&lock);
     for (int n; (n = take(batch)) > 0;) {
         pthread_mutex_unlock(&lock);
-        if (answer(batch, n, images, workspace, DIGITS_WORKSPACE_BYTES_MAX)) abort();
+        answer(batch, n, images, workspace, DIGITS_WORKSPACE_BYTES_MAX);
         pthread_mutex_lock(&lock);
         runs++, answered += n;
         for (int i = 0; i < n; i++) {
@@ -83,6 +85,7 @@ static int ask(const unsigned char *pixels) {
     pthread_cond_signal(&waiting);
     while (!r.done) pthread_cond_wait(&r.ready, &lock);
     pthread_mutex_unlock(&lock);
+    pthread_cond_destroy(&r.ready);
     return r.answer;
 }
 
@@ -101,10 +104,11 @@ static void *client(void *number) {
 int main(void) {
     pthread_t workers[WORKERS], clients[CLIENTS];
     int number[CLIENTS];
-    for (int i = 0; i < WORKERS; i++) pthread_create(&workers[i], NULL, work, NULL);
+    for (int i = 0; i < WORKERS; i++)
+        if (pthread_create(&workers[i], NULL, work, NULL)) abort();
     for (int i = 0; i < CLIENTS; i++) {
         number[i] = i;
-        pthread_create(&clients[i], NULL, client, &number[i]);
+        if (pthread_create(&clients[i], NULL, client, &number[i])) abort();
     }
     for (int i = 0; i < CLIENTS; i++) pthread_join(clients[i], NULL);
     pthread_mutex_lock(&lock);

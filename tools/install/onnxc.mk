@@ -14,6 +14,7 @@
 # Do not name an object after its model's file (foo.onnx.o): make's built-in rule '%: %.o' would be circular.
 ONNXC_GOAL   := $(.DEFAULT_GOAL)
 ONNXC_PREFIX := $(patsubst %/share/onnxc/onnxc.mk,%,$(abspath $(lastword $(MAKEFILE_LIST))))
+$(if $(wildcard $(ONNXC_PREFIX)/share/onnxc/onnxc.mk),,$(error make cannot use this file in a folder with spaces in its name: include it through a symbolic link))
 ONNXC        ?= $(ONNXC_PREFIX)/bin/onnxc
 ONNXCFLAGS   ?=
 ONNXC_TRIPLE ?= $(shell $(CC) $(filter -m32 -m64 --target=%,$(CC) $(CFLAGS) $(CPPFLAGS)) -dumpmachine)

@@ -2,6 +2,7 @@
 #
 #     make -f PREFIX/share/onnxc/runtime/Makefile CC=aarch64-linux-gnu-gcc B=out         makes out/libonnxc-rt.a
 HERE := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+$(if $(wildcard $(HERE)/runtime-lite),,$(error make cannot use this file in a folder with spaces in its name: include it through a symbolic link))
 B    ?= .
 AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
 MACHINE := $(shell $(CC) -dumpmachine)

@@ -53,7 +53,9 @@ class ExecutionOrder(enum.IntEnum):
 
 
 class _Entries:
-    """Pairs of strings that are kept and have no effect."""
+    """Pairs of strings that are kept and have no effect. Slots, here and below, so that a misspelt option is an AttributeError."""
+
+    __slots__ = ("_entries",)
 
     def __init__(self) -> None:
         self._entries: Dict[str, str] = {}
@@ -81,6 +83,11 @@ class SessionOptions(_Entries):
     The others can be set and read.
     """
 
+    __slots__ = ("intra_op_num_threads", "inter_op_num_threads", "graph_optimization_level", "execution_mode", "execution_order",
+                 "enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "enable_profiling", "profile_file_prefix",
+                 "optimized_model_filepath", "log_severity_level", "log_verbosity_level", "logid", "use_deterministic_compute",
+                 "use_per_session_threads", "_dims", "_initializers")
+
     def __init__(self) -> None:
         super().__init__()
         self.intra_op_num_threads = 0
@@ -106,9 +113,10 @@ class SessionOptions(_Entries):
     def _of(cls, theirs: Any) -> SessionOptions:
         """The same as an object of ONNX Runtime."""
         ours = cls()
-        for name, value in vars(ours).items():
+        for name in cls.__slots__:
             if name.startswith("_"):
                 continue
+            value = getattr(ours, name)
             found = getattr(theirs, name, value)
             setattr(ours, name, type(value)(int(found)) if isinstance(value, enum.Enum) else found)
         note_once("of ONNX Runtime's SessionOptions only values that can be read apply: sizes of dimensions, initializers, "
@@ -166,6 +174,9 @@ class SessionOptions(_Entries):
 class RunOptions(_Entries):
     """Options of one run. `terminate = True` makes runs with these options fail before they start; the others can be set and
     read."""
+
+    __slots__ = ("log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches", "synchronize_execution_providers",
+                 "terminate", "training_mode")
 
     def __init__(self) -> None:
         super().__init__()

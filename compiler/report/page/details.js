@@ -114,7 +114,8 @@ function showModel() {
   const listed = [...operators].sort((a, b) => b[1].n - a[1].n || (a[0] < b[0] ? -1 : 1));
   id("side").replaceChildren(el("h2", {}, "Model"),
     ...section("Inputs", tensors(data.inputs)), ...section("Outputs", tensors(data.outputs)),
-    ...section("File", rows([["producer", data.producer], ["IR version", data.ir_version], ["target", data.target],
+    ...section("File", rows([["producer", data.producer], ["IR version", data.ir_version],
+      ["opset", Object.entries(data.opsets).map(([domain, version]) => domain + " " + version).join(", ")], ["target", data.target],
       ["constants", data.constants.bytes ? bytes(data.constants.bytes) : ""], ["doc", data.doc], ...Object.entries(data.metadata)])),
     ...three(section("Operators", listed.map(([op, o]) => el("tr", {}, el("th", {scope: "row"}, op), el("td", {class: "n"}, String(o.n)),
       el("td", {class: "dim"}, o.versions.size ? "v" + [...o.versions].sort((a, b) => a - b).join(", v") : ""))))));
