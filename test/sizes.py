@@ -301,8 +301,8 @@ def check_code(folder):
     check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
     epilogue_network(f"{folder}/epilogues.onnx")
     image_network(f"{folder}/blocks.onnx")
-    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 86000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
-                                 ("pyramid.onnx", [], 110000), ("layers.onnx", [], 46000), ("blocks.onnx", [], 280000)):
+    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 99000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+                                 ("pyramid.onnx", [], 119000), ("layers.onnx", [], 53000), ("blocks.onnx", [], 280000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_host_code(folder)

@@ -256,9 +256,16 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
     return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
 }
 
-// The cost of m rows in tiles of `low` rows, or of half as many where they are fewer.
+// Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
+static bool may_be_few(const tiling *t) {
+    return t->m.n == 1 && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
+}
+
+int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
+
+// The cost of m rows in tiles of `low` rows, or of lower ones where they are fewer.
 static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
-    for (; m < low; low = fewer_rows(low)) {
+    for (; m < low; low = fewer_rows(t, low)) {
     }
     return (double)((m + low - 1) / low) * step_cost(t, low, vectors);
 }

@@ -185,7 +185,7 @@ typedef struct low_tiles {
     int64_t sooner; // bit r: if r rows are left, one whole tile less takes less time
 } low_tiles;
 low_tiles low_tiles_of(const tiling *t, int vectors);
-static inline int fewer_rows(int rows) { return rows > 3 ? rows / 2 : 1; }
+int fewer_rows(const tiling *t, int rows);
 
 // Whether the last one has `rows` rows, too, and begins earlier.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);

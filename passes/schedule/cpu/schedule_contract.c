@@ -384,7 +384,7 @@ static void rows_of_block(tiling *t, tile x) {
 static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    for (; rows > 1; rows = fewer_rows(rows)) {
+    for (; rows > 1; rows = fewer_rows(t, rows)) {
         ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, rows)), *middle = lb_select(b, few, begin, end);
         scope loop = open_loop(e, "m", begin, middle, rows);
         x.rows = rows;
@@ -404,10 +404,8 @@ static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
     low_tiles low = low_tiles_of(t, x.vectors);
     ins *m = lb_sub(b, end, begin), *rows = lb_idx(b, t->rows);
     ins *whole = emit_int_op(b, X_FLOORDIV, m, rows), *left = lb_sub(b, m, idx_mulk(b, whole, t->rows));
-    if (low.sooner) {
-        ins *sooner = lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, low.sooner), left), lb_idx(b, 1));
-        whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, sooner));
-    }
+    ins *sooner = lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, low.sooner), left), lb_idx(b, 1));
+    if (low.sooner) whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, sooner));
     ins *middle = lb_add(b, begin, idx_mulk(b, whole, t->rows));
     row_range(t, x, begin, middle, t->rows);
     if (t->rows > 1) low_rows(t, x, middle, end, low.rows, m);
