@@ -270,6 +270,13 @@ def image_network(path, blocks=6, channels=24):
     save(path, nodes, [tensor("x", 1, channels, "H", "W")], [tensor(x, 1, channels, "H", "W")], constants)
 
 
+def parts_network(path, parts=60):
+    """Parts of open lengths, the starts of which are sums of lengths."""
+    names = [f"x{j}" for j in range(parts)]
+    save(path, [helper.make_node("Concat", names, ["y"], axis=0)], [tensor(n, f"N{j}", 4) for j, n in enumerate(names)],
+         [tensor("y", "N", 4)], [])
+
+
 def check_rows(folder):
     """Any number of rows, with sums that are added to their memory, and with sums in parts."""
     for k in (40, 2560):
@@ -301,11 +308,24 @@ def check_code(folder):
     check_answers(folder, "layers.onnx", [], [(n, 256) for n in (1, 9, 33)])
     epilogue_network(f"{folder}/epilogues.onnx")
     image_network(f"{folder}/blocks.onnx")
-    for model, options, most in (("epilogues.onnx", ["--threads", "1"], 99000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
+    parts_network(f"{folder}/parts.onnx")
+    for model, options, most in (("parts.onnx", ["--threads", "1"], 45000), ("epilogues.onnx", ["--threads", "1"], 99000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
                                  ("pyramid.onnx", [], 119000), ("layers.onnx", [], 53000), ("blocks.onnx", [], 280000)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
+    check_parts(folder)
     check_host_code(folder)
+
+
+def check_parts(folder):
+    """Parts of all lengths, none among them."""
+    parts = [RANDOM.standard_normal((n % 7, 4), dtype=numpy.float32) for n in range(60)]
+    for j, x in enumerate(parts):
+        numpy.save(f"{folder}/x{j}.npy", x)
+    given = [word for j in range(len(parts)) for word in ("--input", f"x{j}=x{j}.npy")]
+    ran = run(ONNXC, "run", "parts.onnx", *given, "--output", "y=y.npy", folder=folder)
+    right = ran.returncode == 0 and numpy.array_equal(numpy.load(f"{folder}/y.npy"), numpy.concatenate(parts))
+    check(right, "parts of all lengths", ran.stderr or "another answer")
 
 
 def check_host_code(folder):

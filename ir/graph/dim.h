@@ -94,6 +94,7 @@ int64_t dim_upper(dim *d);
 // A dim without opaques that d never exceeds; NULL: not known.
 dim *dim_largest(dim *d);
 bool dim_divisible(const dim *d, int64_t by);
+int64_t dim_content(const dim *d); // the greatest common divisor of its terms' coefficients; of other dims 1
 // The greatest multiple of an atom from which n dims can be computed without dividing: 4 for 8*N + 1 and 4*N. 0: it is in
 // none.
 int64_t dims_multiple(dim *const *d, int n, const dim *atom);

@@ -29,6 +29,13 @@ static int64_t multiple_in(const dim *d, const dim *atom) {
     return all;
 }
 
+int64_t dim_content(const dim *d) {
+    int64_t all = 0;
+    if (d->kind != DIM_POLY) return 1;
+    for (int i = 0; i < d->nterms; i++) all = gcd64(all, d->terms[i].coef);
+    return all;
+}
+
 int64_t dims_multiple(dim *const *d, int n, const dim *atom) {
     int64_t all = 0;
     for (int i = 0; i < n; i++) all = gcd64(all, multiple_in(d[i], atom));

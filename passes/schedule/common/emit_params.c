@@ -80,10 +80,20 @@ static ins *scaled_param(void *user, const dim *d, int64_t *by) {
     return map_get_number(&e->dim_params, (uint64_t)d->id);
 }
 
+static ins *dim_param(void *user, const dim *d);
+
+// Offsets are multiples of large dims: those of the many parts of a concatenation, whose lengths are sums.
+static ins *multiple_of_param(emitter *e, const dim *d) {
+    int64_t by = d->nterms > LARGE_DIM ? dim_content(d) : 1;
+    ins *p = by > 1 ? dim_param(e, dim_floordiv((dim *)d, dim_const(d->table, by))) : NULL;
+    return p ? lb_mul(&e->b, p, lb_idx(&e->b, by)) : NULL;
+}
+
 static ins *dim_param(void *user, const dim *d) {
     emitter *e = user;
     int64_t by = 1;
     ins *p = scaled_param(user, d, &by);
+    if (!p) p = multiple_of_param(e, d);
     if (!p && d->name)
         diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is not a parameter", e->k->name, d->name);
     return p && by > 1 ? emit_int_op(&e->b, X_FLOORDIV, p, lb_idx(&e->b, by)) : p;
