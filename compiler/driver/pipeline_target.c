@@ -112,6 +112,17 @@ static bool has_bytes_for_weights(const program *p, const target *t) {
     return false;
 }
 
+static bool is_bytes(const buffer *b) { return dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8; }
+
+// Of two inputs, or of values inside of the model.
+static bool has_products_of_bytes(const program *p) {
+    contraction c;
+    for (int j = 0; j < p->kernels.n; j++)
+        if (contraction_find(p->kernels.at[j], &c) && is_bytes(c.a->buffer) && is_bytes(c.b->buffer))
+            return true;
+    return false;
+}
+
 static bool has_products_of_halves(const program *p) {
     contraction c;
     for (int j = 0; j < p->kernels.n; j++) {
@@ -125,7 +136,8 @@ static bool has_products_of_halves(const program *p) {
 // Drops the variants for products of bytes or of 16-bit floats if the model has none.
 void drop_variants_for_units(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2) return;
-    bool bytes = has_bytes_for_weights(p->program, p->target), bf16 = p->target->precision == PRECISION_BF16,
+    bool bytes = has_bytes_for_weights(p->program, p->target) || has_products_of_bytes(p->program),
+         bf16 = p->target->precision == PRECISION_BF16,
          halves = p->target->precision != PRECISION_OWN || has_products_of_halves(p->program);
     int n = 0;
     for (int j = 0; j < p->variants.n; j++) {
