@@ -29,7 +29,7 @@ static void shape_infer(node *n) {
     int count = to > from ? (int)(to - from) : 0;
     dim *length = infer_k(n, count);
     infer_set(n, 0, DT_I64, 1, &length);
-    infer_set_contents(n, 0, in_dims(n, 0) + from, count);
+    infer_set_contents(n, 0, count ? in_dims(n, 0) + from : NULL, count);
 }
 
 static void size_infer(node *n) {
