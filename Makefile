@@ -93,6 +93,14 @@ $(B)/doubles/cuda_shim.o: test/shim/cuda_shim.c test/shim/cuda_shim.h
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
+# Objects with and without messages of the sanitizers do not link with each other.
+ifeq ($(MODE),san)
+FLAGS := $(CC) $(CFLAGS)
+$(B)/flags: always
+	$(shell mkdir -p $(@D))$(file >$@.new,$(FLAGS))
+	@cmp -s $@.new $@ || cp $@.new $@
+$(LIB_O) $(CLI_O) $(RT_O) $(UNIT): $(B)/flags
+endif
 $(LIB_O): | $(B)/proto/onnx.pb-c.h
 $(B)/proto/onnx.pb-c.c $(B)/proto/onnx.pb-c.h &: proto/onnx.proto
 	@mkdir -p $(B)/proto
@@ -184,6 +192,6 @@ random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware bench-riscv bench-wasm exports tools decoders wild accept fuzz random clean
+.PHONY: all always unit runtime doubles install test test-gpu bench bench-gpu bench-kernels bench-firmware bench-riscv bench-wasm exports tools decoders wild accept fuzz random clean
 include tools/dist/dist.mk
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)
