@@ -93,6 +93,16 @@ def counted(n):
     n.x = n.add("Transpose", made[-1], perm=[1, 2, 0])
 
 
+def counters(n):
+    """A counter for each channel, each with a start of its own."""
+    x = n.add("Transpose", n.x, perm=[2, 0, 1])
+    nodes = [node("Gather", [x, "t"], "xt"), *cell(n), node("Add", ["k", n.constant(np.int64(1))], "k_next"), node("Cast", ["k"], "place", to=F32),
+             node("Mul", ["h_next", "place"], "y")]
+    made = loop(n, nodes, size(n, x, 0), [("k", "k_next", n.ints(*range(n.channels)), I64, (n.channels,)), ("h", "h_next", zeros(n), F32, (1, n.channels))],
+                ["y"])
+    n.x = n.add("Transpose", made[-1], perm=[1, 2, 0])
+
+
 def sliced_in_body(n):
     """x[:, :, t:t + 1] of a transposition and a product that the body repeats; every third sample begins anew."""
     w = n.weight(n.channels, n.channels)
@@ -167,6 +177,6 @@ def last_of_loop(n):
     n.x, = loop(n, nodes, size(n, n.x, 2), [("h", "h_next", zeros(n), F32, (1, n.channels))], [])
 
 
-LOOPS = [gathered, listed, joined, counted, sliced_in_body, with_previous]
+LOOPS = [gathered, listed, joined, counted, counters, sliced_in_body, with_previous]
 REFUSED = [(backwards, "reads the signal backwards"), (before, "begins with samples from the end of the signal"),
            (every_other, "reads samples at computed positions"), (until, "ends under a condition"), (growing, "a state whose size changes")]

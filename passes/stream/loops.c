@@ -101,13 +101,14 @@ static const constant *growth(const time_loop *l, int i) {
     return NULL;
 }
 
-// A counter becomes a function of the iteration.
+// A counter of one element becomes a function of the iteration; others stay states.
 static void count_iterations(time_loop *l) {
     for (int i = 0; i < carried_count(l); i++) {
         value *in = l->g->inputs.at[i + 2];
         const constant *by = growth(l, i), *first = l->n->in[i + 2]->constant;
         dim *start = number_of(l->n->in[i + 2]);
-        if (!by || (!first && !(start && dim_is_const(start))) || in->type.rank > 1) continue;
+        bool known = first ? first->count == 1 : start && dim_is_const(start);
+        if (!by || !known || in->type.rank > 1) continue;
         at_body(l, l->g->nodes.n ? l->g->nodes.at[0] : NULL);
         attr to = {.name = "to", .kind = ATTR_INT, .i = (int)in->type.elem};
         int64_t zero = 0, from = first ? constant_int(first, 0) : dim_value(start);
