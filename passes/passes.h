@@ -69,6 +69,7 @@ void pass_widen(pass_context *c);         // temporaries of 16-bit floats become
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions
 void pass_pad_channels(pass_context *c);  // few channels padded to groups of K
 void pass_precision(pass_context *c);     // operands of products rounded as --precision allows, on CPUs
+void pass_exact_halves(pass_context *c);  // weights of f32 that 16 bits represent exactly
 void pass_elide_concats(pass_context *c); // producers write directly into concatenations
 void pass_halos(pass_context *c);         // padding in memory instead of guards
 void pass_spread_rows(pass_context *c);   // rows of products' operands in different sets of the L1 cache

@@ -61,6 +61,7 @@ const pass passes[] = {
     {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"pad-channels", "layout", pass_pad_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"precision", "layout", pass_precision, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
+    {"exact-halves", "layout", pass_exact_halves, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"elide-concats", "layout", pass_elide_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"spread-rows", "layout", pass_spread_rows, NULL, GOAL_PROGRAM, 1, ON_CPU},

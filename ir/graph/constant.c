@@ -42,8 +42,32 @@ constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, co
     return c;
 }
 
+static uint32_t word_at(const constant *c, int64_t i) {
+    uint32_t word;
+    memcpy(&word, (const uint8_t *)c->data + 4 * i, sizeof word);
+    return word;
+}
+
+// The word without its last bits, rounded to nearest, ties to even.
+static uint16_t upper_bits(uint32_t word, int dropped) {
+    return (uint16_t)((word + (1u << (dropped - 1)) - 1 + (word >> dropped & 1)) >> dropped);
+}
+
+// In integers: false where the numbers, or the types, need the general form.
+static bool round_word(const constant *c, int64_t i, dtype as, uint16_t *half) {
+    enum { BIAS = (127 - 15) << 23, LEAST = 113, MOST = 142 }; // of exponents of normal numbers of f16
+    if (c->kind != CONST_BYTES || c->elem != DT_F32 || (as != DT_BF16 && as != DT_F16)) return false;
+    uint32_t word = word_at(c, i), exponent = word >> 23 & 255, sign = word >> 31 << 15;
+    if (as == DT_BF16 ? exponent == 255 : exponent < LEAST || exponent > MOST) return false;
+    *half =
+        as == DT_BF16 ? upper_bits(word, 16) : (uint16_t)(upper_bits((word & INT32_MAX) - BIAS, 13) | sign);
+    return true;
+}
+
 static void round_element(const constant *c, int64_t i, dtype as, void *to, int64_t at) {
-    dtype_store_float(as, to, at, constant_float(c, i), false);
+    uint16_t half;
+    if (round_word(c, i, as, &half)) memcpy((uint8_t *)to + 2 * at, &half, sizeof half);
+    else dtype_store_float(as, to, at, constant_float(c, i), false);
 }
 
 const constant *constant_rounded(arena *a, const constant *c, dtype as) {
@@ -63,7 +87,25 @@ const constant *constant_rounded(arena *a, const constant *c, dtype as) {
     return to;
 }
 
+// Bits of an f32 that is not NaN: whether its last bits of precision are 0.
+static bool word_fits(uint32_t x, dtype as) {
+    int exponent = (int)(x >> 23 & 255) - 127, dropped = as == DT_BF16 ? 16 : 13;
+    if (x << 1 == 0) return true;
+    if (as == DT_F16 && (exponent > 15 || exponent < -24)) return false;
+    if (as == DT_F16 && exponent < -14) dropped += -14 - exponent; // denormal
+    return exponent != 128 && (x & ((1u << dropped) - 1)) == 0;
+}
+
+static bool words_fit(const constant *c, dtype as) {
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!word_fits(word_at(c, i), as)) return false;
+    }
+    return true;
+}
+
 bool constant_fits(const constant *c, dtype as) {
+    if (c->kind == CONST_BYTES && c->elem == DT_F32 && (as == DT_BF16 || as == DT_F16))
+        return words_fit(c, as);
     for (int64_t i = 0; i < (c->kind == CONST_SPLAT && c->count ? 1 : c->count); i++) {
         uint64_t room = 0;
         double v = constant_float(c, i);

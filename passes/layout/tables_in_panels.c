@@ -9,6 +9,8 @@
 // Also of two constants that are reinterpretations of the same bytes.
 static bool same_data(const constant *c, const constant *d) {
     if (c == d) return true;
+    if (c->kind == CONST_ROUNDED && d->kind == CONST_ROUNDED)
+        return c->elem == d->elem && same_data(c->from, d->from);
     if (c->kind != CONST_BYTES || d->kind != CONST_BYTES || c->data != d->data || c->elem != d->elem ||
         c->rank != d->rank)
         return false;
