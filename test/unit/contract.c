@@ -5,10 +5,8 @@
 #include "passes/schedule/common/choices.h"
 #include "test/conv_model.h"
 #include "test/product_model.h"
-#include <cmocka.h>
+#include "test/unit/loops_machine.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -161,38 +159,51 @@ static void test_choices(void **state) {
 }
 
 // ---------------------------------------------------------------- convolutions
-static tensor convolution(arena *a, const conv_case *c, const char *cpu, const choices *chosen) {
-    diag d = {.arena = a, .sink = show_message};
-    jmp_buf jump;
-    tensor y = {0};
-    if (!DIAG_TRY(&d, jump)) fail();
-    program *p = conv_program(a, &d, c);
+static tensor conv_input(arena *a, const conv_case *c) {
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
     x.count = c->batch * c->channels * c->height * c->width;
     float *data = arena_alloc(a, (size_t)x.count * sizeof *data);
     uint32_t seed = 7;
     for (int64_t j = 0; j < x.count; j++) data[j] = conv_random(&seed);
     x.data = data;
-    if (!cpu) {
+    return x;
+}
+
+typedef struct conv_build {
+    const char *cpu; // NULL: the kernels are interpreted
+    fp_mode fp;
+    const choices *chosen;
+} conv_build;
+
+static tensor convolution(arena *a, const conv_case *c, const conv_build *as) {
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    tensor y = {0};
+    if (!DIAG_TRY(&d, jump)) fail();
+    program *p = conv_program(a, &d, c);
+    tensor x = conv_input(a, c);
+    if (!as->cpu) {
         assert_int_equal(interp_program(p, a, &x, &y, (interp_limits){0}, NULL), INTERP_OK);
         return y;
     }
-    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT});
+    target *t = target_from_options(a, &d, &(target_options){.cpu = as->cpu, .fp = as->fp});
     if (!target_runs_here(a, &d, t)) return y;
-    choice_table table = {.of = chosen};
-    t->choices = chosen ? &table : NULL;
+    choice_table table = {.of = as->chosen};
+    t->choices = as->chosen ? &table : NULL;
     pass_context on = {.program = p, .target = t, .opt = 2, .algorithms = {CHOICE_NEVER}};
     run_passes(&on, GOAL_PROGRAM, NULL);
+    assert_int_equal(loops_machine_count(loops_machine_new(a, &d, p, t), p, "tiled contraction"), 1);
     assert_int_equal(run(p, a, jit_program(a, &d, p, t), &x, &y), INTERP_OK);
     return y;
 }
 
 static void check_convolution(const conv_case *c, int number) {
     arena *a = arena_new();
-    tensor want = convolution(a, c, NULL, NULL);
+    tensor want = convolution(a, c, &(conv_build){0});
     for (int i = 0; i < 4; i++) {
         const char *cpu = cpus[1 + i % 2];
-        tensor y = convolution(a, c, cpu, i < 2 ? NULL : &all_choices[(3 * number + i) % CHOICES_COUNT]);
+        const choices *chosen = i < 2 ? NULL : &all_choices[(3 * number + i) % CHOICES_COUNT];
+        tensor y = convolution(a, c, &(conv_build){cpu, FP_DEFAULT, chosen});
         double worst = 0;
         for (int64_t j = 0; j < y.count; j++) {
             double far = fabs((double)((const float *)y.data)[j] - ((const float *)want.data)[j]);
@@ -207,27 +218,80 @@ static void check_convolution(const conv_case *c, int number) {
 }
 
 // Small maps of many channels and the other way round, where K's blocks end inside of the window and not.
+static const conv_case convolutions[] = {
+    {1, 130, 7, 7, 70, {1, 1, 1, 1}},
+    {2, 130, 5, 9, 33, {1, 1, 1, 1}, .symbolic_batch = true},
+    {1, 300, 6, 6, 20, {0, 0, 0, 0}},
+    {1, 33, 30, 14, 40, {1, 1, 1, 1}, .symbolic_size = true},
+    {3, 600, 5, 6, 17, {0, 0, 0, 0}, .taps = 1},
+    {1, 20, 19, 23, 18, {3, 3, 3, 3}, .taps = 7, .stride = 2},
+    {2, 3, 40, 21, 24, {2, 2, 2, 2}, .taps = 5},
+    {1, 300, 9, 5, 40, {1, 1, 1, 1}, .symbolic_size = true, .stride = 2},
+    {2, 200, 3, 190, 24, {2, 2, 2, 2}, .symbolic_batch = true, .symbolic_size = true, .dilation = 2},
+    {1, 70, 40, 1, 70, {2, 2, 2, 2}, .symbolic_size = true, .taps = 5},
+};
+enum { CONVOLUTIONS = sizeof convolutions / sizeof *convolutions };
+
 static void test_convolutions(void **state) {
     (void)state;
-    static const conv_case cases[] = {
-        {1, 130, 7, 7, 70, {1, 1, 1, 1}},
-        {2, 130, 5, 9, 33, {1, 1, 1, 1}, .symbolic_batch = true},
-        {1, 300, 6, 6, 20, {0, 0, 0, 0}},
-        {1, 33, 30, 14, 40, {1, 1, 1, 1}, .symbolic_size = true},
-        {3, 600, 5, 6, 17, {0, 0, 0, 0}, .taps = 1},
-        {1, 20, 19, 23, 18, {3, 3, 3, 3}, .taps = 7, .stride = 2},
-        {2, 3, 40, 21, 24, {2, 2, 2, 2}, .taps = 5},
-        {1, 300, 9, 5, 40, {1, 1, 1, 1}, .symbolic_size = true, .stride = 2},
-        {2, 200, 3, 190, 24, {2, 2, 2, 2}, .symbolic_batch = true, .symbolic_size = true, .dilation = 2},
-        {1, 70, 40, 1, 70, {2, 2, 2, 2}, .symbolic_size = true, .taps = 5},
-    };
-    for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) check_convolution(&cases[j], (int)j);
+    for (int j = 0; j < CONVOLUTIONS; j++) check_convolution(&convolutions[j], j);
+}
+
+// One product after the other, in the order of the definition.
+static float sum_of_products(const conv_case *c, const float *x, const float *w, int64_t row,
+                             int64_t column) {
+    int64_t taps = c->taps ? c->taps : 3, dilation = c->dilation ? c->dilation : 1;
+    float sum = 0;
+    for (int64_t channel = 0; channel < c->channels; channel++)
+        for (int64_t i = 0; i < taps; i++)
+            for (int64_t j = 0; j < taps; j++) {
+                int64_t h = row + i * dilation, v = column + j * dilation;
+                bool inside = h >= 0 && h < c->height && v >= 0 && v < c->width;
+                float factor = inside ? x[(channel * c->height + h) * c->width + v] : 0;
+                sum += factor * w[(channel * taps + i) * taps + j];
+            }
+    return sum;
+}
+
+static void check_bits(const conv_case *c, const tensor *y) {
+    arena *a = arena_new();
+    int64_t taps = c->taps ? c->taps : 3, stride = c->stride ? c->stride : 1,
+            image = c->channels * c->height * c->width, window = c->channels * taps * taps;
+    tensor x = conv_input(a, c);
+    const constant *w = conv_constant(a, DT_F32, 2, (int64_t[]){c->outputs, window}, 1),
+                   *bias = conv_constant(a, DT_F32, 1, &c->outputs, 2);
+    const float *got = y->data;
+    for (int64_t n = 0; n < c->batch; n++)
+        for (int64_t o = 0; o < c->outputs; o++)
+            for (int64_t i = 0; i < y->dims[2]; i++)
+                for (int64_t j = 0; j < y->dims[3]; j++) {
+                    const float *at = (const float *)x.data + n * image,
+                                *of = (const float *)w->data + o * window;
+                    float sum = sum_of_products(c, at, of, i * stride - c->pads[0], j * stride - c->pads[1]);
+                    assert_true(*got++ == sum + ((const float *)bias->data)[o]);
+                }
+    arena_destroy(a);
+}
+
+// Tiles, whatever their sizes, add products in the order of the definition.
+static void test_strict_sums(void **state) {
+    (void)state;
+    for (int j = 0; j < CONVOLUTIONS; j++)
+        for (int i = 0; i < 3; i++) {
+            arena *a = arena_new();
+            const choices *chosen = i ? &all_choices[(2 * j + i) % CHOICES_COUNT] : NULL;
+            tensor y = convolution(a, &convolutions[j], &(conv_build){cpus[(i + j) % 3], FP_STRICT, chosen});
+            if (y.count) check_bits(&convolutions[j], &y);
+            arena_destroy(a);
+        }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_columns), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_operands), cmocka_unit_test(test_choices), cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_choices),     cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_strict_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

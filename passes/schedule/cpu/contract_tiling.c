@@ -34,9 +34,10 @@ static bool is_longer_stride(const expr *x, const expr *y) {
 }
 
 // Loop interchange: reduce axes with the longest strides of A are outermost, so that the innermost one reads
-// A and the panels sequentially.
+// A and the panels sequentially. Strict sums keep their order.
 static void order_k(tiling *t) {
     t->k = several_positions(t, &t->c->k_axes);
+    if (t->e->t->fp == FP_STRICT && t->c->s->states.at[0].dtype != DT_I32) return;
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];

@@ -27,8 +27,8 @@ bool widens_pairs(const target *t, const contraction *c) {
            grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
-static bool widens_columns(const target *t, const contraction *c) {
-    return t->fp != FP_STRICT && c->n >= 0 && c->term_b == c->b && !c->b->guard &&
+static bool widens_columns(const contraction *c) {
+    return c->n >= 0 && c->term_b == c->b && !c->b->guard &&
            is_half(c->b->buffer->dtype) && !group_elements(c) && is_packed_operand(c->b, c->n) && gains(c) &&
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
@@ -42,7 +42,7 @@ bool unpacks_for_rows(const target *t, const contraction *c) {
 
 bool widens(const target *t, const contraction *c) {
     bool vectors = c->s->states.at[0].dtype == DT_F32 && t->vector_bits >= 128;
-    return vectors && (widens_columns(t, c) || widens_pairs(t, c));
+    return vectors && (widens_columns(c) || widens_pairs(t, c));
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {
