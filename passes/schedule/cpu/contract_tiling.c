@@ -33,11 +33,20 @@ static bool is_longer_stride(const expr *x, const expr *y) {
     return x->i > y->i;
 }
 
+// Integer sums are exact in any order.
+static bool has_fixed_order(const target *t, const contraction *c) {
+    return t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32;
+}
+
+bool keeps_order(const target *t, const contraction *c) {
+    return !has_fixed_order(t, c) || (!group_elements(c) && !can_unpack(c) && !t->scalar_floats);
+}
+
 // Loop interchange: reduce axes with the longest strides of A are outermost, so that the innermost one reads
 // A and the panels sequentially. Strict sums keep their order.
 static void order_k(tiling *t) {
     t->k = several_positions(t, &t->c->k_axes);
-    if (t->e->t->fp == FP_STRICT && t->c->s->states.at[0].dtype != DT_I32) return;
+    if (has_fixed_order(t->e->t, t->c)) return;
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];

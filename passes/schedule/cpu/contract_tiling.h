@@ -121,6 +121,8 @@ void prepare_factors(tiling *t);
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
 void choose_axes(tiling *t);
+// Whether each sum of a tile may add its products one by one, or in any order: products in groups are added in another.
+bool keeps_order(const target *t, const contraction *c);
 void choose_lanes(tiling *t); // and how many vectors of them the registers hold
 void choose_tile(tiling *t);
 // Rows of tiles with so many vectors, balanced: no tiny last tile.

@@ -28,8 +28,8 @@ bool widens_pairs(const target *t, const contraction *c) {
 }
 
 static bool widens_columns(const contraction *c) {
-    return c->n >= 0 && c->term_b == c->b && !c->b->guard &&
-           is_half(c->b->buffer->dtype) && !group_elements(c) && is_packed_operand(c->b, c->n) && gains(c) &&
+    return c->n >= 0 && c->term_b == c->b && !c->b->guard && is_half(c->b->buffer->dtype) &&
+           !group_elements(c) && is_packed_operand(c->b, c->n) && gains(c) &&
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 

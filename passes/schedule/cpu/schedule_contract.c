@@ -774,13 +774,6 @@ static bool by_bytes(emitter *e, const contraction *c, ins *scratch) {
     return true;
 }
 
-// Each sum of a tile adds its products one by one, in the order of the reduce axes (contract_tiling.c); products in groups
-// would be added in another.
-static bool keeps_order(const target *t, const contraction *c) {
-    if (t->fp != FP_STRICT || c->s->states.at[0].dtype == DT_I32) return true; // exact in any order
-    return !group_elements(c) && !can_unpack(c) && !t->scalar_floats;
-}
-
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = tiling_of(e, c, scratch);
     if (!keeps_order(e->t, c)) return false;
