@@ -157,13 +157,13 @@ def erf_piece(bits, lo, hi, target):
                     lambda u: erfc(u + mid) / erf(u + mid), target)
 
 
-# erf(t) = t q(t), q in 16 pieces around multiples of 4/15.
-PIECES, DEGREE = 16, 5
+# Functions in 16 pieces around multiples of a step, from 0 to 15 steps.
+PIECES = 16
 
 
-def nearly_minimax(points, value, fixed):
+def nearly_minimax(points, value, fixed, degree):
     """The coefficients after `fixed` by least squares of the relative error at Chebyshev points."""
-    first, n = len(fixed), DEGREE + 1 - len(fixed)
+    first, n = len(fixed), degree + 1 - len(fixed)
     a, r = matrix(n, n), matrix(n, 1)
     for x, v in zip(points, value):
         row = [x ** (first + j) / v for j in range(n)]
@@ -175,22 +175,22 @@ def nearly_minimax(points, value, fixed):
     return lu_solve(a, r)
 
 
-def erf_quotient():
-    step = round_to(32, mpf(4) / 15)
-    pieces = []
+def in_pieces(name, what, step, degree, f, ends):
+    """ends: the first coefficients of some pieces."""
+    step, pieces = round_to(32, step), []
     for k in range(PIECES):
         lo, hi = (-step / 2 if k else mpf(0)), (step / 2 if k < PIECES - 1 else mpf(2) ** -20)
         points = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * (j + mpf(1) / 2) / 100) for j in range(100)]
-        value = [erf(k * step + x) / (k * step + x) for x in points]
-        fixed = []
-        for _ in range(DEGREE + 1):
-            fixed.append(round_to(32, nearly_minimax(points, value, fixed)[0]))
+        value = [f(k * step + x) for x in points]
+        fixed = [ends[k]] if ends.get(k) == 0 else []
+        while len(fixed) <= degree:
+            fixed.append(round_to(32, nearly_minimax(points, value, fixed, degree)[0]))
+        fixed[0] = ends.get(k, fixed[0])
         pieces.append(fixed)
-    pieces[-1][0] = mpf(1) / 4  # erf(4) is 1
-    rows = (", ".join(hexa(p[j]) for p in pieces) for j in range(DEGREE + 1))
-    print("// erf(t) / t = p(t - k step), k = rint(t / step), 0 <= t <= 4: each coefficient of all pieces")
-    print(f"static const double ERF_STEP_32 = {hexa(step)};")
-    print(f"static const double ERF_PIECES_32[][{PIECES}] = {{{', '.join('{' + r + '}' for r in rows)}}};")
+    rows = (", ".join(hexa(p[j]) for p in pieces) for j in range(degree + 1))
+    print(f"// {what} = p(t - k step), k = rint(t / step), 0 <= t <= 15 step: each coefficient of all pieces")
+    print(f"static const double {name}_STEP_32 = {hexa(step)};")
+    print(f"static const double {name}_PIECES_32[][{PIECES}] = {{{', '.join('{' + r + '}' for r in rows)}}};")
 
 
 def main():
@@ -204,7 +204,8 @@ def main():
             mid, result = erf_piece(bits, lo, hi, targets[bits])
             show(f"ERFC{i}", f"-log(erfc(t)) = p(t - {float(mid)}), {float(lo)} <= t <= {float(hi)}", bits, result)
             print(f"static const double ERFC{i}_MIDDLE_{bits} = {float(mid)};")
-    erf_quotient()
+    in_pieces("ERF", "erf(t) / t", mpf(4) / 15, 5, lambda t: erf(t) / t, {15: mpf(1) / 4})  # erf(4) is 1
+    in_pieces("TANH", "tanh(t)", mpf(3) / 5, 7, tanh, {0: mpf(0), 15: mpf(1)})  # tanh(9) is 1
     for name, v in (("LN2", log(2)), ("PIO2_HL", pi / 2), ("THIRD", mpf(1) / 3)):
         for bits, short in ((32, 15 if name == "LN2" else 24), (64, 41 if name == "LN2" else 53)):
             with mp.workprec(short):

@@ -111,6 +111,7 @@ static const cpu_level levels[] = {
 
 const arch_row arch_aarch64 = {
     .facts = {.name = "aarch64",
+              .divides_floats = true,
               .dot = DOT_AARCH64,
               .dot_signed = true,
               .dot_lanes = true,

@@ -38,6 +38,7 @@ static void fill_wasm(target *t, arena *a, diag *d) {
 
 const arch_row arch_wasm = {
     .facts = {.name = "wasm32",
+              .divides_floats = true,
               .dot = DOT_WASM,
               .no_unwind_tables = true,
               .is_wasm = true,

@@ -92,6 +92,7 @@ static const cpu_level levels[] = {
 
 const arch_row arch_x86 = {
     .facts = {.name = "x86_64",
+              .divides_floats = true,
               .dot = DOT_X86,
               .dot_unsigned = true,
               .large_data = true,

@@ -37,14 +37,47 @@ static ins *finish(lbuild *b, division d, ins *r, ins *of_minus) {
     return d.zero ? lb_select(b, d.zero, int_as(b, r, 0), r) : r;
 }
 
+// LLVM multiplies by the inverses of constants.
+static bool divides_as_floats(const lbuild *b, const ins *y) {
+    const target *t = b->target;
+    return t->arch.divides_floats && !t->sve_bits && t->f64 && y->type.lanes > 1 && y->op != L_CONST &&
+           lkind_bits(y->type.kind) <= 32;
+}
+
+static ins *as_float(lbuild *b, bool is_signed, lkind f, ins *x) {
+    if (x->type.kind == LK_I32) return lb_conv(b, is_signed ? L_SITOF : L_UITOF, f, x);
+    return lb_conv(b, L_SITOF, f, lb_conv(b, is_signed ? L_SEXT : L_ZEXT, LK_I32, x));
+}
+
+// A quotient of integers of n bits is an integer or at least 2^-n of itself below the next one: rounded to more than n bits, it
+// does not reach it.
+static ins *divide_as_floats(lbuild *b, bool is_signed, ins *x, ins *y) {
+    bool wide = x->type.kind == LK_I32;
+    lkind f = wide ? LK_F64 : LK_F32;
+    ins *q = lb_bin(b, L_FDIV, as_float(b, is_signed, f, x), as_float(b, is_signed, f, y));
+    ins *whole = lb_conv(b, wide && !is_signed ? L_FTOUI : L_FTOSI, LK_I32, q);
+    return wide ? whole : lb_conv(b, L_ITRUNC, x->type.kind, whole);
+}
+
+static ins *divide(lbuild *b, bool is_signed, ins *x, ins *y) {
+    if (divides_as_floats(b, y)) return divide_as_floats(b, is_signed, x, y);
+    return lb_bin(b, is_signed ? L_SDIV : L_UDIV, x, y);
+}
+
+static ins *divide_rest(lbuild *b, bool is_signed, ins *x, ins *y) {
+    if (divides_as_floats(b, y))
+        return lb_bin(b, L_SUB, x, lb_bin(b, L_MUL, divide_as_floats(b, is_signed, x, y), y));
+    return lb_bin(b, is_signed ? L_SREM : L_UREM, x, y);
+}
+
 static ins *quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = prepare(b, is_signed, x, y);
-    return finish(b, d, lb_bin(b, is_signed ? L_SDIV : L_UDIV, x, d.safe), d.minus ? negate(b, x) : NULL);
+    return finish(b, d, divide(b, is_signed, x, d.safe), d.minus ? negate(b, x) : NULL);
 }
 
 static ins *remainder_of(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = prepare(b, is_signed, x, y);
-    return finish(b, d, lb_bin(b, is_signed ? L_SREM : L_UREM, x, d.safe), int_as(b, x, 0));
+    return finish(b, d, divide_rest(b, is_signed, x, d.safe), int_as(b, x, 0));
 }
 
 // Whether the remainder and the divisor have opposite signs.

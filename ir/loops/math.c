@@ -208,6 +208,14 @@ ins *exp_of_negative(const mctx *m, ins *x) {
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
 }
 
+ins *exp_of_small(const mctx *m, ins *x) {
+    reduced d = exp_reduce(m, x, false);
+    ins *p = exp_poly(m, d.r);
+    if (scales(m)) return lb_bin(m->b, L_SCALE, p, d.n);
+    ins *e = iop(m, L_ADD, iop(m, L_SHL, d.low, mi(m, m->mant)), mi(m, (int64_t)m->bias << m->mant));
+    return mul(m, p, from_bits(m, e));
+}
+
 ins *exp_plain(const mctx *m, ins *x) { return exp_of_negative(m, at_most(m, exp_top(m, 0), x)); }
 
 // p(r) r^2 + rl (1 + r): what must be added to 1 + r.

@@ -66,6 +66,7 @@ static inline pair pair_pick(const mctx *m, ins *c, pair x, pair y) {
 pair exp_pair(const mctx *m, ins *x, ins *low, int down);
 ins *exp_plain(const mctx *m, ins *x);
 ins *exp_of_negative(const mctx *m, ins *x); // x <= 0
+ins *exp_of_small(const mctx *m, ins *x);    // |x| <= 80
 // x = 2^e * m with sqrt(1/2) <= m < sqrt(2), x positive and normal; e as a float.
 typedef struct split {
     ins *e, *m;

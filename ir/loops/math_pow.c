@@ -108,6 +108,31 @@ ins *math_fmod(const mctx *m, ins *x, ins *y) {
     return pick(m, fine, r, mf(m, NAN));
 }
 
+// ---------------------------------------------------------------- functions in pieces
+
+enum { PIECES = 16 };
+
+// Strict results are the same on all targets.
+static bool has_pieces(const mctx *m) {
+    const target *t = m->b->target;
+    bool strict = t->fp == FP_STRICT || m->b->f->strict_fp;
+    return !m->f64 && m->fma && t->permutes_words && !strict && m->t.lanes == PIECES;
+}
+
+static ins *table_of(const mctx *m, const double *entries) {
+    ins *t = mf(m, entries[0]);
+    for (int j = 1; j < m->t.lanes; j++) t = lb_insert(m->b, t, lb_float(m->b, lt(LK_F32, 1), entries[j]), j);
+    return t;
+}
+
+// p(t - k step) with the coefficients of piece k in vectors: fewer instructions than an exponential.
+static ins *by_pieces(const mctx *m, ins *t, double step, const double (*coefficients)[PIECES], int n) {
+    ins *low, *k = round_magic(m, t, mf(m, 1 / step), &low), *r = muladd(m, k, mf(m, -step), t);
+    ins *p = lb_permute(m->b, table_of(m, coefficients[n - 1]), low);
+    for (int j = n - 2; j >= 0; j--) p = muladd(m, p, r, lb_permute(m->b, table_of(m, coefficients[j]), low));
+    return p;
+}
+
 // ---------------------------------------------------------------- hyperbolic functions
 
 // With h = e^|x| / 2:  sinh = h - 1/(4h), by a polynomial below 1;  cosh = h + 1/(4h)
@@ -122,10 +147,14 @@ static ins *sinh_cosh(const mctx *m, expr_op op, ins *x) {
     return with_sign(m, pick(m, less(m, t, mf(m, 1)), small, big), x);
 }
 
-// 1 - 2 / (e^2|x| + 1), by a polynomial below 0.6
+// 1 - 2 / (e^2|x| + 1), by a polynomial below 0.6; or in pieces
 static ins *tanh_of(const mctx *m, ins *x) {
+    if (has_pieces(m)) {
+        ins *t = at_most(m, 9, mabs(m, x));
+        return with_sign(m, by_pieces(m, t, TANH_STEP_32, TANH_PIECES_32, LENGTH(TANH_PIECES_32)), x);
+    }
     ins *t = mabs(m, x), *c = at_most(m, by_width(m, 10, 20), t);
-    ins *e = exp_plain(m, add(m, c, c));
+    ins *e = exp_of_small(m, add(m, c, c));
     ins *big = sub(m, mf(m, 1), divide(m, mf(m, 2), add(m, e, mf(m, 1))));
     ins *z = mul(m, c, c), *small = muladd(m, mul(m, c, z), POLY(m, TANH, z), c);
     return with_sign(m, pick(m, less(m, t, mf(m, 0.6)), small, big), x);
@@ -192,28 +221,11 @@ static ins *coarse_erf(const mctx *m, ins *x) {
     return mul(m, c, poly_of(m, mul(m, c, c), p, LENGTH(p)));
 }
 
-static ins *table_of(const mctx *m, const double *entries) {
-    ins *t = mf(m, entries[0]);
-    for (int j = 1; j < m->t.lanes; j++) t = lb_insert(m->b, t, lb_float(m->b, lt(LK_F32, 1), entries[j]), j);
-    return t;
-}
-
-// x p(|x| - k step) with the coefficients of piece k in vectors: fewer instructions than an exponential.
+// x p(|x| - k step)
 static ins *erf_by_pieces(const mctx *m, ins *x) {
-    enum { COEFFICIENTS = LENGTH(ERF_PIECES_32) };
-    ins *t = at_most(m, 4, mabs(m, x)), *low;
-    ins *k = round_magic(m, t, mf(m, 1 / ERF_STEP_32), &low), *r = muladd(m, k, mf(m, -ERF_STEP_32), t);
-    ins *p = lb_permute(m->b, table_of(m, ERF_PIECES_32[COEFFICIENTS - 1]), low);
-    for (int j = COEFFICIENTS - 2; j >= 0; j--)
-        p = muladd(m, p, r, lb_permute(m->b, table_of(m, ERF_PIECES_32[j]), low));
+    ins *t = at_most(m, 4, mabs(m, x)),
+        *p = by_pieces(m, t, ERF_STEP_32, ERF_PIECES_32, LENGTH(ERF_PIECES_32));
     return with_sign(m, at_most(m, 1, mul(m, p, t)), x);
-}
-
-// Strict results are the same on all targets.
-static bool has_pieces(const mctx *m) {
-    const target *t = m->b->target;
-    bool strict = t->fp == FP_STRICT || m->b->f->strict_fp;
-    return !m->f64 && m->fma && t->permutes_words && !strict && m->t.lanes == LENGTH(ERF_PIECES_32[0]);
 }
 
 ins *math_erf(const mctx *m, ins *x) {

@@ -48,25 +48,42 @@ static site *contraction_before(fuse *f, const site *rows) {
     return NULL;
 }
 
-static bool reduces_along(const kernel *k, const buffer *root) {
+static bool reads_along(const kernel *k, const buffer *root, int axis) {
     arena *scratch = arena_new();
     expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
-    bool reduces = false;
-    for (int j = 0; j < reads.n; j++) {
-        const expr *e = reads.at[j];
-        for (int d = 0; root_of(e->buffer) == root && d < e->buffer->rank; d++)
-            reduces |= e->index[d]->op == X_AXIS && k->axes.at[e->index[d]->axis].kind == AXIS_REDUCE;
-    }
+    bool uses = false;
+    for (int j = 0; j < reads.n; j++)
+        for (int d = 0; root_of(reads.at[j]->buffer) == root && d < reads.at[j]->buffer->rank; d++)
+            uses |= expr_uses_axis(reads.at[j]->index[d], axis);
     arena_destroy(scratch);
-    return reduces;
+    return uses;
 }
 
-static site *contraction_after(fuse *f, site *rows) {
+static bool reduces_along(const kernel *k, const buffer *root) {
+    for (int a = 0; a < k->axes.n; a++)
+        if (k->axes.at[a].kind == AXIS_REDUCE && reads_along(k, root, a)) return true;
+    return false;
+}
+
+// Schedules of attention keep queries and results of known sizes in registers. Rows of other sizes would be computed
+// one by one, which takes three times as long as two products of tiles.
+static bool has_known_heads(const kernel *before, const kernel *after, const buffer *weights) {
+    for (int a = 0; a < before->axes.n; a++)
+        if (before->axes.at[a].kind == AXIS_REDUCE && !dim_is_const(before->axes.at[a].extent)) return false;
+    for (int a = 0; a < after->axes.n; a++)
+        if (after->axes.at[a].kind == AXIS_PARALLEL && !dim_is_const(after->axes.at[a].extent) &&
+            !reads_along(after, weights, a))
+            return false;
+    return true;
+}
+
+static site *contraction_after(fuse *f, const site *before, site *rows) {
     for (int j = 0; j < rows->writes.n; j++) {
         if (sole_writer(f, rows->writes.at[j]) != rows) continue;
         site *p = only_reader(f, rows, rows->writes.at[j]);
         if (!p || !plain_contraction(p->s->kernel)) continue;
-        if (reduces_along(p->s->kernel, rows->writes.at[j])) return p;
+        if (!reduces_along(p->s->kernel, rows->writes.at[j])) continue;
+        if (has_known_heads(before->s->kernel, p->s->kernel, rows->writes.at[j])) return p;
     }
     return NULL;
 }
@@ -297,7 +314,7 @@ static void to_one_form(const fuse *fu, site *at) {
 // ---------------------------------------------------------------- the chain
 void fuse_chain(fuse *f, site *rows) {
     if (!reduces_rows(rows->s->kernel)) return;
-    site *before = contraction_before(f, rows), *after = before ? contraction_after(f, rows) : NULL;
+    site *before = contraction_before(f, rows), *after = before ? contraction_after(f, before, rows) : NULL;
     if (!after || leaves_bytes(before->s->kernel)) return;
     kernel *first = before->s->kernel, saved = *rows->s->kernel;
     if (!rows_join(f, before, rows, true)) return;

@@ -479,15 +479,37 @@ static void reduce_range(nest *n, ins **vars, ins *begin, ins *end, int unroll) 
     scope_close(n->e, loop);
 }
 
+// The states side by side as the first of them.
+static void merge_sums(nest *n, ins **vars) {
+    ins *acc[64], *from[64];
+    int states = n->s->states.n;
+    for (int j = 0; j < states; j++) acc[j] = lb_get(&n->e->b, vars[j * REDUCE_UNROLL]);
+    for (int u = 1; u < n->sums; u++) {
+        for (int j = 0; j < states; j++) from[j] = lb_get(&n->e->b, vars[j * REDUCE_UNROLL + u]);
+        nest_merge(n, acc, from);
+    }
+    if (n->sums > 1) set_states(n, vars, REDUCE_UNROLL, acc);
+}
+
+// As many sums side by side as rows have vectors; short rows of open sizes skip the loop and merge nothing.
+static void unrolled_range(nest *n, ins **vars, ins *end) {
+    emitter *e = n->e;
+    ins *zero = lb_idx(&e->b, 0);
+    bool open = n->ninner == 1 && n->sums > 1 && end->op != L_CONST;
+    scope some = scope_if(e, open ? lb_cmp(&e->b, L_SLT, zero, end) : NULL);
+    reduce_range(n, vars, zero, end, n->sums);
+    if (n->ninner == 1) merge_sums(n, vars);
+    scope_close(e, some);
+}
+
 static void reduce_last(nest *n, ins **vars) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    int64_t step = (int64_t)n->lanes * REDUCE_UNROLL;
-    ins *extent = emit_dim(e, e->extent[n->vaxis]), *zero = lb_idx(b, 0);
-    ins *wide = emit_int_floor(b, extent, step), *full = emit_int_floor(b, extent, n->lanes);
-    bool unrolled = !(extent->op == L_CONST && extent->i < step);
-    if (unrolled) reduce_range(n, vars, zero, wide, REDUCE_UNROLL);
-    if (!same_index(wide, full) || !unrolled) reduce_range(n, vars, unrolled ? wide : zero, full, 1);
+    ins *extent = emit_dim(e, e->extent[n->vaxis]);
+    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * n->sums),
+        *full = emit_int_floor(b, extent, n->lanes);
+    unrolled_range(n, vars, wide);
+    if (!same_index(wide, full)) reduce_range(n, vars, wide, full, 1);
     if (same_index(full, extent)) return;
     if (n->masked) masked_rest(n, vars, full, extent);
     else scalar_rest(n, full, extent);
@@ -503,44 +525,15 @@ static void reduce_loops(nest *n, ins **vars, int depth) {
     scope_close(n->e, loop);
 }
 
-// into := the states of into and from as one.
-static void merge_states(nest *n, ins **into, ins *const *from) {
-    emitter *e = n->e;
-    ins *merged[64];
-    scope mark = scope_open(e);
-    for (int j = 0; j < n->s->states.n; j++) e->state[j] = into[j], e->other[j] = from[j];
+// Whether the states of the scalar tail, which begin with the initial values, differ from neutral elements.
+static bool has_rest(const nest *n) {
+    const dim *extent = n->e->extent[n->vaxis];
+    bool tail = !n->masked && !(dim_is_const(extent) && dim_value(extent) % n->lanes == 0);
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
-        bool custom = st->op == RED_CUSTOM;
-        merged[j] = !custom        ? emit_reduce(e, st->op, st->dtype, into[j], from[j])
-                    : e->lanes > 1 ? emit_vector(e, st->merge)
-                                   : emit_value(e, st->merge);
+        tail |= st->op == RED_CUSTOM || st->init != reduce_neutral(n->e->k, st->op, st->dtype);
     }
-    memcpy(into, merged, (size_t)n->s->states.n * sizeof *into);
-    scope_close(e, mark);
-}
-
-// Lane i of the result is lane i + by.
-static ins *lanes_from(lbuild *b, ins *v, int by) {
-    int mask[64];
-    for (int i = 0; i < v->type.lanes; i++) mask[i] = (i + by) % v->type.lanes;
-    return lb_shuffle(b, v, v, mask, v->type.lanes);
-}
-
-// The states of all lanes as one.
-static void merge_lanes(nest *n, ins **acc) {
-    emitter *e = n->e;
-    bool custom = false;
-    ins *from[64];
-    for (int j = 0; j < n->s->states.n; j++) custom |= n->s->states.at[j].op == RED_CUSTOM;
-    for (int half = n->lanes / 2; custom && half; half /= 2) {
-        for (int j = 0; j < n->s->states.n; j++) from[j] = lanes_from(&e->b, acc[j], half);
-        merge_states(n, acc, from);
-    }
-    for (int j = 0; j < n->s->states.n; j++) {
-        const state *st = &n->s->states.at[j];
-        acc[j] = custom ? lb_extract(&e->b, acc[j], 0) : emit_horizontal(e, st->op, st->dtype, acc[j]);
-    }
+    return tail;
 }
 
 static void point_reduced(nest *n) {
@@ -549,24 +542,24 @@ static void point_reduced(nest *n) {
     scope mark = scope_open(e);
     ins *vars[64 * REDUCE_UNROLL], *acc[64], *from[64];
     int states = n->s->states.n;
+    const dim *extent = e->extent[n->vaxis];
+    int64_t vectors = dim_is_const(extent) ? dim_value(extent) / n->lanes : REDUCE_UNROLL;
+    n->sums = vectors < 1 ? 1 : vectors < REDUCE_UNROLL ? (int)vectors : REDUCE_UNROLL;
     for (int j = 0; j < states; j++) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
         expr *start = st->op == RED_CUSTOM ? st->init : reduce_neutral(e->k, st->op, st->dtype);
-        for (int u = 0; u < REDUCE_UNROLL; u++)
+        for (int u = 0; u < n->sums; u++)
             vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, start), n->lanes));
     }
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     reduce_loops(n, vars, 0);
+    if (n->ninner > 1) merge_sums(n, vars);
     for (int j = 0; j < states; j++) acc[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
-    for (int u = 1; u < REDUCE_UNROLL; u++) {
-        for (int j = 0; j < states; j++) from[j] = lb_get(b, vars[j * REDUCE_UNROLL + u]);
-        merge_states(n, acc, from);
-    }
-    merge_lanes(n, acc);
+    nest_merge_lanes(n, acc);
     emitter_stage(e, n->s, -1, 1, false);
     for (int j = 0; j < states; j++) from[j] = lb_get(b, n->vars[j]);
-    merge_states(n, acc, from);
+    if (has_rest(n)) nest_merge(n, acc, from);
     memcpy(e->state, acc, (size_t)states * sizeof *acc);
     nest_write(n, WRITE_END);
     scope_close(e, mark);

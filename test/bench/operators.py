@@ -17,7 +17,8 @@ import onnx
 from onnx import helper, parser
 from peers import Compiled, difference, ort_session
 
-TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool}
+TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool, "int32": np.int32}
+SIZES = {"D": 64}  # of open dims
 ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
 
 
@@ -36,6 +37,12 @@ CASES = {
     "attention 12x128x128x64": attention(12, 128, 128, 64),
     "attention 12x197x197x64": attention(12, 197, 197, 64),
     "attention 8x1024x77x40": attention(8, 1024, 77, 40),
+    "attention 12x128x128xD": attention(12, 128, 128, "D"),
+    "softmax 4096x49": ("float[4096,49] x", "float", "y = Softmax (x)"),
+    "softmax 512x33": ("float[512,33] x", "float", "y = Softmax (x)"),
+    "Div, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Div (x, z)"),
+    "Div, u8, 1024x256": ("uint8[1024,256] x, uint8[1024,256] z", "uint8", "y = Div (x, z)"),
+    "Mod, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Mod (x, z)"),
     "ArgMax 64x1000": ("float[64,1000] x", "int64", "y = ArgMax <axis = 1> (x)"),
     "ArgMax 1x32000": ("float[1,32000] x", "int64", "y = ArgMax <axis = 1> (x)"),
     "Relu, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Relu (x)"),
@@ -84,9 +91,9 @@ def model_and_inputs(case):
     inputs, result, nodes = case
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => ({result} y) {{ {nodes} }}')
     random, feed = np.random.default_rng(1), {}
-    for kind, dims, name in re.findall(r"(\w+)\[([\d,]+)\] (\w+)", inputs):
-        normal = random.standard_normal([int(d) for d in dims.split(",")])
-        feed[name] = (np.abs(64 * normal) if kind == "uint8" else normal > 0 if kind == "bool" else normal).astype(TYPES[kind])
+    for kind, dims, name in re.findall(r"(\w+)\[([\w,]+)\] (\w+)", inputs):
+        normal = random.standard_normal([SIZES.get(d) or int(d) for d in dims.split(",")])
+        feed[name] = (1 + np.abs(64 * normal) if "int" in kind else normal > 0 if kind == "bool" else normal).astype(TYPES[kind])
     return model, feed
 
 

@@ -312,20 +312,25 @@ static void coarse_exp_is_near(void **state) {
 }
 
 // Vectors of 16 lanes have tables, whose results are not those of one lane, and nothing above 1.
-static void erf_by_tables_is_near(void **state) {
-    (void)state;
+static void is_near_by_tables(expr_op op, double end) {
     enum { N = 1 << 16 };
     static float x[N], y[N], got[N];
-    fill(X_ERF, false, N, x, y);
-    for (int j = N / 2; j < N; j++) x[j] = (float)(10 * (j - N / 2.) / (N / 2.) - 5);
-    evaluate(X_ERF, LK_F32, true, 16, x, y, got, N);
+    fill(op, false, N, x, y);
+    for (int j = N / 2; j < N; j++) x[j] = (float)(2.5 * end * (j - N / 2.) / (N / 2.) - 1.25 * end);
+    evaluate(op, LK_F32, true, 16, x, y, got, N);
     for (int j = 0; j < N; j++) {
-        double error = error_of(got[j], truth(X_ERF, x[j], 0), false);
-        if (error > math_ulp_bound(X_ERF, LK_F32))
-            fail_msg("erf(%a) is %a, off by %g ulp", x[j], got[j], error);
+        double error = error_of(got[j], truth(op, x[j], 0), false);
+        if (error > math_ulp_bound(op, LK_F32))
+            fail_msg("%s(%a) is %a, off by %g ulp", expr_op_name(op), x[j], got[j], error);
         assert_false(fabs(got[j]) > 1);
-        if (fabs(x[j]) >= 4) assert_true(fabs(got[j]) == 1);
+        if (fabs(x[j]) >= end) assert_true(fabs(got[j]) == 1);
     }
+}
+
+static void functions_by_tables_are_near(void **state) {
+    (void)state;
+    is_near_by_tables(X_ERF, 4);
+    is_near_by_tables(X_TANH, 9);
 }
 
 static void check_functions(bool f64, bool fma, int n) {
@@ -647,41 +652,56 @@ static bool is_quotient(float x, float y, float got) {
 static void constants_divide_exactly(void **state) {
     (void)state;
     enum { N = 4096, DIVISORS = 200 };
-    static const float few[] = {1,
-                                -1,
-                                3,
-                                -7,
-                                10,
-                                255,
-                                0.1f,
-                                -0.7f,
-                                0x1p-60f,
-                                -0x1p60f,
-                                1.3f,
-                                0x1.fffffep0f,
-                                0x1.fffffcp0f,
-                                0x1.000002p0f,
-                                0x1.fffffep59f,
-                                0x1.000002p-60f,
-                                0x1p-61f,
-                                0x1p61f,
-                                0x1p-140f,
-                                INFINITY,
-                                0,
-                                -0.f,
-                                NAN,
-                                0x1.fffffep127f};
+    static const float few[][8] = {{1, -1, 3, -7, 10, 255, 0.1f, -0.7f},
+                                   {0x1p-60f, -0x1p60f, 1.3f, 0x1.fffffep0f, 0x1.fffffcp0f, 0x1.000002p0f,
+                                    0x1.fffffep59f, 0x1.000002p-60f},
+                                   {0x1p-61f, 0x1p61f, 0x1p-140f, INFINITY, 0, -0.f, NAN, 0x1.fffffep127f}};
     static float x[N], out[N];
     random_state r = {0x9e3779b97f4a7c15u};
     for (int j = 0; j < DIVISORS; j++) {
-        bool given = j < (int)(sizeof few / sizeof *few);
-        float y = given ? few[j] : (float)ldexp(uniform(&r), (int)(next(&r) % 120) - 60), size = fabsf(y);
+        bool given = j < (int)(sizeof few / sizeof **few);
+        float y = given ? few[j / 8][j % 8] : (float)ldexp(uniform(&r), (int)(next(&r) % 120) - 60),
+              size = fabsf(y);
         fill_dividends(&r, x, y, N);
         divide_all(x, y, out, N, size >= 0x1p-60f && size <= 0x1p60f);
         for (int i = 0; i < N; i++)
             if (!is_quotient(x[i], y, out[i]))
                 fail_msg("%a / %a: %a instead of %a", x[i], y, out[i], x[i] / y);
     }
+}
+
+// ---------------------------------------------------------------- division of integers as floats
+
+// Dividends are beside multiples of the divisor, where a rounded quotient might reach the next integer.
+static void divide_integers(expr_op op, dtype t, random_state *random) {
+    static uint8_t raw[2][8 * COUNT], out[8 * COUNT];
+    static cell x[COUNT], y[COUNT], want[COUNT];
+    int64_t least = dtype_int_min(t), range = dtype_int_max(t) - least + 1;
+    rig r;
+    expr a = {.dtype = t}, e = {.op = op, .dtype = t, .arg = {&a, &a}};
+    for (int i = 0; i < COUNT; i++) {
+        x[i].i = least + (int64_t)(next(random) >> 1) % range, y[i] = any_cell(random, t);
+        if (y[i].i && i % 4) x[i].i = x[i].i / y[i].i * y[i].i + i % 4 - 2;
+        put_cell(t, raw[0], i, x[i]), put_cell(t, raw[1], i, y[i]);
+        x[i].i = dtype_load_int(t, raw[0], i);
+    }
+    eval_op(&e, COUNT, x, 1, y, 1, y, 1, want);
+    open_rig(&r, true, 8);
+    r.target.arch.divides_floats = true;
+    ins *args[] = {load_compute(&r, 0, t, 8), load_compute(&r, 1, t, 8)};
+    store_element(&r.b, t, r.ptr[3], r.i, expr_apply(&r.b, &e, args), 8);
+    assert_true(has_instruction(r.f->body, L_FDIV));
+    run_rig(&r, raw[0], raw[1], raw[1], out, COUNT);
+    for (int i = 0; i < COUNT; i++) assert_true(same_cell(&e, want[i], out, i));
+}
+
+static void integers_divide_as_floats(void **state) {
+    (void)state;
+    static const expr_op ops[] = {X_DIV, X_FLOORDIV, X_MOD, X_FMOD};
+    random_state r = {0x9e3779b97f4a7c15u};
+    for (int k = 0; k < TYPES; k++)
+        for (int o = 0; o < 80 && dtype_is_int(types[k]) && dtype_bits(types[k]) <= 32; o++)
+            divide_integers(ops[o % 4], types[k], &r);
 }
 
 // ---------------------------------------------------------------- rounding to small integers
@@ -756,12 +776,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(f64_functions_with_fma),
         cmocka_unit_test(f64_functions_without_fma),
         cmocka_unit_test(coarse_exp_is_near),
-        cmocka_unit_test(erf_by_tables_is_near),
+        cmocka_unit_test(functions_by_tables_are_near),
         cmocka_unit_test(loads_are_exact),
         cmocka_unit_test(stores_round_like_dtype),
         cmocka_unit_test(expressions_agree_with_eval),
         cmocka_unit_test(casts_agree_with_eval),
         cmocka_unit_test(constants_divide_exactly),
+        cmocka_unit_test(integers_divide_as_floats),
         cmocka_unit_test(rounding_to_integers_keeps_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

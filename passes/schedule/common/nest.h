@@ -11,6 +11,7 @@ typedef struct nest {
     int inner[64], ninner; // reduce and scan axes
     int vaxis, lanes;      // vaxis may be the last of parallel or the last of inner
     bool reduce_vector;
+    int sums;       // of a reduction along the vector axis: states side by side
     bool masked;    // the tail of the vector axis is masked, else scalar
     bool by_row;    // the vector axis is an outer axis of the kernel, whose loop is open
     bool piecewise; // blocked summation
@@ -53,6 +54,9 @@ void nest_point(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
+// into := the states of into and from as one; the states of all lanes as one.
+void nest_merge(nest *n, ins **into, ins *const *from);
+void nest_merge_lanes(nest *n, ins **acc);
 // Whether the nest is a window, and the code for n->positions positions of it.
 void window_choose(nest *n);
 void window_point(nest *n);
