@@ -354,7 +354,7 @@ static void write_weights(pipeline *p, const sink *to) {
 // The header beside the main output; C text includes it by its name.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
-    if (!f->header || !path || is_stdout(path)) return NULL;
+    if (!f->header || !path || is_stream(path)) return NULL;
     return with_extension(p->arena, path,
                           ends_with(path, ".mjs") ? ".d.mts" : f->header); // as TypeScript looks for it
 }
