@@ -155,6 +155,7 @@ class InferenceSession:
         self._tables = [(i, Rows(port.labels)) for i, port in enumerate(self._outputs) if port.labels]
         self._repeated = Repeated(self) if Repeated.possible(self) else None
         self._profile = Profile(self._settings.profile_file_prefix) if self._settings.enable_profiling else None
+        self._profile_start = self._profile.start if self._profile else 0
 
     @property
     def _model_path(self) -> str:
@@ -325,7 +326,15 @@ class InferenceSession:
         return profile.write() if profile else ""
 
     def get_profiling_start_time_ns(self) -> int:
-        return self._profile.start if self._profile else 0
+        """When recording began, also after its end; 0: nothing was recorded."""
+        return self._profile_start
+
+    def get_tuning_results(self) -> List[Any]:
+        """None: onnxc tunes when it compiles (tune=)."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Has no effect."""
 
     # ------------------------------------------------------------ arguments
     def _wanted(self, names: Any) -> List[int]:
