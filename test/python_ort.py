@@ -304,6 +304,18 @@ class Names(unittest.TestCase):
                        env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "bindings", "python")})
 
 
+class Named(ort.InferenceSession):
+    def __init__(self, path):
+        super().__init__(path, providers=["CPUExecutionProvider"])
+        self.path = path
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.__init__(state["path"])
+
+
 class Runs(unittest.TestCase):
     def test_byte_order(self):
         session = ort.InferenceSession(path_of("mlp.onnx"))
@@ -396,6 +408,9 @@ class Runs(unittest.TestCase):
             self.assertEqual(again.get_inputs()[0].shape, [2, 4])
             self.assertEqual(again.get_session_options().intra_op_num_threads, 1)
             np.testing.assert_array_equal(again.run(None, {"x": X})[0], Y)
+        again = pickle.loads(pickle.dumps(Named(path_of("mlp.onnx"))))  # a class as insightface has it
+        self.assertEqual((type(again), again.path), (Named, path_of("mlp.onnx")))
+        np.testing.assert_array_equal(again.run(None, {"x": X})[0], Y)
         for error in (ort.NoSuchFile("m"), ort.RunError(5, "text"), ort.ShapeError(2, "text"), ort.InvalidArgument("text"),
                       ort.InvalidModel(1, [ort.Message("error", "full", "text", None, None, None, None, 0)])):
             again = pickle.loads(pickle.dumps(error))
