@@ -50,6 +50,11 @@ void open_standard_files(void) {
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 bool is_stream(const char *path) {
     static const char *const descriptors[] = {"/dev/std", "/dev/fd/", "/proc/"};
     struct stat st;

@@ -446,6 +446,11 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     bool program = source_is_program(s) && !o->emit && is_stdout(o->output);
     const format *f = program ? format_of_path(s->path) : format_of_options(o);
     if (!f) {
+        if (is_folder(o->output)) {
+            diag_hint(p->diag, "name a file in it, such as -o %s%sNAME.o", o->output,
+                      ends_with(o->output, "/") ? "" : "/");
+            diag_fatal(p->diag, NULL, "output '%s' is a folder", o->output);
+        }
         diag_hint(p->diag, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
         diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);
     }
