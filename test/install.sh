@@ -75,6 +75,11 @@ if there cmake g++; then
     mkdir cxx && cp main.c cxx/main.cc && sed 's/(app C)/(app CXX)/; s/main\.c)/main.cc)/; s|mlp.onnx|../mlp.onnx|' CMakeLists.txt >cxx/CMakeLists.txt
     check "CMake project in C++ only" sh -c "cmake -S cxx -B cxx/b -DCMAKE_PREFIX_PATH=$p && cmake --build cxx/b && cxx/b/main"
 fi
+if there cmake; then
+    mkdir "odd names" && sed 's/mlp mlp.onnx/3d-net.v2 mlp.onnx/; s/ mlp)/ 3d-net.v2)/' CMakeLists.txt >"odd names/CMakeLists.txt" && cp mlp.onnx "odd names"
+    sed 's/"mlp\.h"/"3d-net.v2.h"/; s/mlp_/m_3d_net_v2_/g' main.c >"odd names/main.c"
+    check "a CMake target whose name is no identifier" sh -c "cmake -S 'odd names' -B 'odd names/b' -DCMAKE_PREFIX_PATH=$p && cmake --build 'odd names/b' && 'odd names/b/main'"
+fi
 if there aarch64-linux-gnu-gcc qemu-aarch64; then
     check "make for aarch64" sh -c 'make clean; rm -f *.o; make CC=aarch64-linux-gnu-gcc LDFLAGS=-static main && qemu-aarch64 ./main'
     there cmake && check "cmake for aarch64" sh -c "cmake -S . -B arm64 -DCMAKE_PREFIX_PATH=$p -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \

@@ -57,7 +57,7 @@ END
 
 dist() {
     date=$(git -C "$here" log -1 --format=%ct)
-    check "make dist" make -s -C "$here" dist SOURCE_DATE_EPOCH="$date"
+    check "make dist" make -s -C "$here" -j "$(nproc)" dist SOURCE_DATE_EPOCH="$date"
     archive=$here/build/dist/onnxc-$version-$machine.tar.xz
     root=$w/dist
     # shellcheck disable=SC2086 # a list

@@ -349,6 +349,25 @@ def check_gpu(page, folder):
     check("1 block of 64 threads" in details and "11 registers, 1 B shared" in details, "a kernel's launch and registers are shown", details)
 
 
+def check_quantised(page, folder):
+    """The report of onnxc quantize: products with their figures first, other nodes on request, at any width."""
+    made = run(ONNXC, "quantize", "scoped.onnx", "-o", "scoped_q.onnx", "--report", "quantised.html", folder=folder)
+    check(made.returncode == 0, "onnxc quantize --report", made.stderr)
+    rows = "[...document.querySelectorAll('tr')].slice(1).filter(r => r.offsetHeight)"
+    for width, dark in ((1400, False), (1400, True), (500, False), (500, True)):
+        what = f"quantised.html, {width} px{', dark' if dark else ''}"
+        page.open(f"file://{folder}/quantised.html", width=width, dark=dark)
+        page.js(FAULTS)
+        check(not page.console and len(page.requests) == 1, what, [page.console, page.requests])
+        check(page.js("readingFaults()") == [], what, page.js("readingFaults()"))
+        check(page.js("document.documentElement.scrollWidth") <= width, f"{what}: no wider than the window")
+        check(page.js(f"{rows}.every(r => r.innerText.includes('MatMul'))"), f"{what}: products", page.js(f"{rows}.map(r => r.innerText)"))
+        check(page.js(f"{rows}.every(r => r.cells[3].getBoundingClientRect().right <= innerWidth)"), f"{what}: the gain is in sight")
+    before = page.js(f"{rows}.length")
+    page.js("document.getElementById('others').click()")
+    check(page.js(f"{rows}.length") > before, "quantised.html: nodes left in float on request")
+
+
 def check_models(page, folder, models):
     for i, model in enumerate(models):
         make_page(folder, os.path.abspath(model), [], f"model{i}.html")
@@ -367,7 +386,7 @@ def main():
         repeated_model(folder)
         nested_model(folder)
         tangled_model(folder, 1500)
-        for test in (check_hostile, check_loop, check_groups, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu):
+        for test in (check_hostile, check_loop, check_groups, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")

@@ -60,7 +60,7 @@ function backgroundOf(e) {
 
 // Text that is too small or too faint, cards with text outside or on other text, controls without a name.
 function readingFaults() {
-  const faults = [], scale = view.k;
+  const faults = [], scale = typeof view === "undefined" ? 1 : view.k;
   for (const e of document.querySelectorAll("#view .item")) {
     const card = e.querySelector("rect.card"), texts = [...e.querySelectorAll("text")], b = card.getBBox();
     const fill = hexColour(card.getAttribute("fill")), boxes = texts.map(t => t.getBBox());

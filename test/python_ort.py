@@ -174,6 +174,7 @@ class Options(Logged):
         self.assertTrue(path.startswith(settings.profile_file_prefix))
         self.assertEqual([(e["name"], e["ph"]) for e in events], [("model_run", "X")] * 3)
         self.assertEqual(session.end_profiling(), "")
+        self.assertGreater(session.get_profiling_start_time_ns(), 0)
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
 
     def test_run_options(self):
@@ -233,7 +234,7 @@ class Options(Logged):
             "SessionOptions": {"add_provider_for_devices", "set_provider_selection_policy", "set_provider_selection_policy_delegate",
                                "set_load_cancellation_flag", "set_ep_context_data_read_func", "clear_ep_context_data_read_func"},
             "RunOptions": {"add_active_adapter", "set_sync_stream"},
-            "InferenceSession": {"run_with_ortvaluevector", "get_tuning_results", "set_tuning_results", "get_ep_graph_assignment_info",
+            "InferenceSession": {"run_with_ortvaluevector", "get_ep_graph_assignment_info",
                                  "get_provider_graph_assignment_info", "get_input_epdevices", "get_input_memory_infos",
                                  "get_output_memory_infos", "set_ep_dynamic_options",
                                  "get_inputs_memory_info", "get_outputs_memory_info", "release_captured_graph", "create_ortvalue_from_shape_and_type"},
@@ -245,6 +246,17 @@ class Options(Logged):
                 ours = set(dir(getattr(ort, name))) | set(dir(made))
                 public = {n for n in dir(getattr(onnxruntime, name)) if not n.startswith("_")}
                 self.assertEqual(public - ours - left, set())
+
+    def test_absent_ones(self):
+        for name, text in (("SparseTensor", "'SparseTensor': sparse tensors are not supported"), ("ModelCompiler", r": onnxc\.compile"),
+                           ("get_ep_devices", ': .* device="cuda"'), ("nothing", "'nothing'$")):
+            with self.assertRaisesRegex(AttributeError, text):
+                getattr(ort, name)
+        self.assertFalse(hasattr(ort, "LoraAdapter"))
+
+    def test_device(self):
+        device = ort.OrtDevice.make("cpu", 0)
+        self.assertEqual((device.device_type(), device.device_id(), device.device_mem_type(), device.device_vendor_id()), (0, 0, 0, 0))
 
 
 REAL_IMPORTS = """
@@ -292,7 +304,33 @@ class Names(unittest.TestCase):
                        env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "bindings", "python")})
 
 
+class Named(ort.InferenceSession):
+    def __init__(self, path):
+        super().__init__(path, providers=["CPUExecutionProvider"])
+        self.path = path
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.__init__(state["path"])
+
+
 class Runs(unittest.TestCase):
+    def test_byte_order(self):
+        session = ort.InferenceSession(path_of("mlp.onnx"))
+        np.testing.assert_array_equal(session.run(None, {"x": X.astype(">f4")})[0], Y)
+
+    def test_none(self):
+        with self.assertRaisesRegex(ort.InvalidArgument, r"input 'x' of tensor\(float\) \['N', 4\] is None"):
+            ort.InferenceSession(path_of("mlp.onnx")).run(None, {"x": None})
+
+    def test_sizes_as_tuples(self):
+        self.assertEqual(ort.InferenceSession(path_of("mlp.onnx"), shape={"x": (2, 4)}).get_inputs()[0].shape, [2, 4])
+        self.assertIn(b"4", ort.compile(path_of("mlp.onnx"), dim={"N": [1, 4]}, emit="header"))
+        with self.assertRaisesRegex(ort.InvalidModel, "'--threads' needs a value"), tempfile.TemporaryDirectory() as folder:
+            ort.compile(path_of("mlp.onnx"), os.path.join(folder, "m.o"), threads=True)
+
     def test_lists(self):
         session = ort.InferenceSession(ADD)
         for feed in [X, 2 * X], (X.tolist(), 2 * X), {"x": X, "z": 2 * X}:
@@ -370,6 +408,9 @@ class Runs(unittest.TestCase):
             self.assertEqual(again.get_inputs()[0].shape, [2, 4])
             self.assertEqual(again.get_session_options().intra_op_num_threads, 1)
             np.testing.assert_array_equal(again.run(None, {"x": X})[0], Y)
+        again = pickle.loads(pickle.dumps(Named(path_of("mlp.onnx"))))  # a class as insightface has it
+        self.assertEqual((type(again), again.path), (Named, path_of("mlp.onnx")))
+        np.testing.assert_array_equal(again.run(None, {"x": X})[0], Y)
         for error in (ort.NoSuchFile("m"), ort.RunError(5, "text"), ort.ShapeError(2, "text"), ort.InvalidArgument("text"),
                       ort.InvalidModel(1, [ort.Message("error", "full", "text", None, None, None, None, 0)])):
             again = pickle.loads(pickle.dumps(error))

@@ -301,11 +301,32 @@ def meson(out):
             f.write("""project('app', 'c')
 onnxc = dependency('onnxc')
 add = custom_target('add', input: 'add.onnx', output: ['add.o', 'add.h'], depfile: 'add.d',
-    command: [find_program('onnxc'), '@INPUT@', '-o', '@OUTPUT0@', '--header', '@OUTPUT1@', '-MF', '@DEPFILE@'])
+    command: [find_program('onnxc'), onnxc.get_variable('flags').split(), '@INPUT@', '-o', '@OUTPUT0@', '--header', '@OUTPUT1@',
+              '-MF', '@DEPFILE@'])
 test('app', executable('app', 'main.c', add, dependencies: onnxc))
 """)
         run("meson", "setup", w + "/b", w)
         run("meson", "test", "-C", w + "/b")
+        if shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64"):
+            there = f"{sub}/lib/onnxc/aarch64-linux-gnu"
+            os.makedirs(there)
+            run("make", "-s", "-f", sub + "/share/onnxc/runtime/Makefile", "B=" + there, "CC=aarch64-linux-gnu-gcc", "AR=aarch64-linux-gnu-ar")
+            with open(w + "/arm64.ini", "w", encoding="utf-8") as f:
+                f.write("""[binaries]
+c = 'aarch64-linux-gnu-gcc'
+ar = 'aarch64-linux-gnu-ar'
+exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu']
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'cortex-a72'
+endian = 'little'
+[built-in options]
+c_args = ['-mcpu=cortex-a72']
+""")
+            run("meson", "setup", "--cross-file", w + "/arm64.ini", w + "/arm64", w)
+            run("meson", "test", "-C", w + "/arm64")
+            assert "cortex-a72" in text(w, "arm64", "build.ninja")
 
 
 @check

@@ -122,9 +122,9 @@ def unit_programs(results, mode):
     return True
 
 
-def own_program(results, script, *arguments):
+def own_program(results, script, *arguments, limit=900):
     """A test program of its own, with its counts in its last line."""
-    ran = run(["sh" if script.endswith(".sh") else sys.executable, os.path.join(TEST, script), *arguments], timeout=900, cwd=ROOT)
+    ran = run(["sh" if script.endswith(".sh") else sys.executable, os.path.join(TEST, script), *arguments], timeout=limit, cwd=ROOT)
     counts, text = harness.split_summary(ran.out)
     if not counts or (ran.code != 0 and not counts[1]):
         return results.fail(script, ran.why())
@@ -209,7 +209,7 @@ def recipes(results):
 
 def packages(results):
     """What make dist and make deb make, installed in bare root folders."""
-    own_program(results, "packages.sh")
+    own_program(results, "packages.sh", limit=1800)
 
 
 def style(results):

@@ -4,7 +4,7 @@ usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md
 
 What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits (there and under its path):
 
-    ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
+    ```console            lines `$ COMMAND`, each followed by what it prints (standard error too); a failure must print something
     ```c main.c           a file of that name (```python too)
     ```c ir/graph/dim.h         a part of that file of the repository, word for word
     ```text               shown only; other blocks without a file name too
@@ -51,7 +51,8 @@ def run(onnxc, command, folder, include):
            "LIBRARY_PATH": os.path.dirname(onnxc)}
     ran = subprocess.run(["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, timeout=300)
-    return ran.stdout.decode(errors="replace")
+    printed = ran.stdout.decode(errors="replace")
+    return printed if printed or not ran.returncode else f"exit code {ran.returncode}, nothing printed\n"
 
 
 def matches(lines, got):
@@ -83,7 +84,8 @@ class Page:
         for command, expected in commands(block):
             got = run(self.onnxc, command, self.folder, self.include)
             good = matches(expected, got)
-            if self.update and not any(ANY in line for line in expected):
+            silent = got.endswith("nothing printed\n")
+            if self.update and not silent and not any(ANY in line for line in expected):
                 expected, good = got.splitlines(), True
             self.passed, self.failed = self.passed + good, self.failed + (not good)
             if not good:

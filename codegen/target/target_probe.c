@@ -54,7 +54,7 @@ static int edit_distance(const char *x, const char *y, int n) {
 static const char *near_names(arena *a, const char *list, const char *wrong) {
     enum { SHOWN = 4 };
     const char *best[SHOWN] = {0};
-    int cost[SHOWN], n = 0, limit = (int)strlen(wrong) / 3 + 1;
+    int cost[SHOWN], n = 0, limit = ((int)strlen(wrong) + 1) / 3;
     for (const char *p = list + strspn(list, " "); *p; p += strspn(p, " ")) {
         int length = (int)strcspn(p, " "), c = edit_distance(wrong, p, length), at = n;
         if (c <= limit) {

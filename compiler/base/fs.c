@@ -1,6 +1,7 @@
 // Reads and writes of all requested bytes of files and pipes.
 #include "compiler/base/fs.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +43,24 @@ const char *extension_of(const char *path) {
 
 bool is_stdout(const char *path) {
     return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}
+
+void open_standard_files(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool is_stream(const char *path) {
+    static const char *const descriptors[] = {"/dev/std", "/dev/fd/", "/proc/"};
+    struct stat st;
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        if (strncmp(path, descriptors[i], strlen(descriptors[i])) == 0) return true;
+    return is_stdout(path) || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
 bool same_file(const char *a, const char *b) {

@@ -16,8 +16,9 @@ struct outfile {
     FILE *file;
 };
 
-static _Noreturn void fail(outfile *o, const char *what) {
-    diag_fatal(o->diag, NULL, "cannot %s '%s': %s", what, o->path, strerror(errno));
+static _Noreturn void fail(outfile *o) {
+    if (is_stdout(o->path)) diag_fatal(o->diag, NULL, "cannot write to standard output: %s", strerror(errno));
+    diag_fatal(o->diag, NULL, "cannot write '%s': %s", o->path, strerror(errno));
 }
 
 static void clean_up(void *user) {
@@ -47,18 +48,14 @@ static int create_temporary(outfile *o, mode_t mode) {
     return -1;
 }
 
-// Names of open descriptors: to replace the entry by a file would break the name for other processes.
-static bool names_descriptor(const char *path) {
-    static const char *const starts[] = {"/dev/std", "/dev/fd/", "/proc/"};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return true;
-    return false;
-}
-
 // Standard output keeps its offset (after text already printed, or at the end of a file).
 static int open_directly(const char *path) {
     if (strcmp(path, "/dev/stdout") != 0) return open(path, O_WRONLY | O_CLOEXEC);
     fflush(stdout);
+    if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) { // open_standard_files
+        errno = EBADF;
+        return -1;
+    }
     return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -91,17 +88,17 @@ outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
     outfile_check(d, path);
-    bool direct = exists && (!S_ISREG(st.st_mode) || names_descriptor(path));
+    bool direct = exists && is_stream(path); // a file in its place would break the name for other processes
     int fd = direct ? open_directly(path) : create_temporary(o, executable ? 0777 : 0666);
-    if (fd < 0) fail(o, "write");
+    if (fd < 0) fail(o);
     o->file = fdopen(fd, "wb");
     arena_on_destroy(a, clean_up, o);
-    if (!o->file) fail(o, "write");
+    if (!o->file) fail(o);
     return o;
 }
 
 void outfile_write(outfile *o, const void *at, size_t n) {
-    if (n && fwrite(at, 1, n, o->file) != n) fail(o, "write");
+    if (n && fwrite(at, 1, n, o->file) != n) fail(o);
 }
 
 static void write_to_file(void *o, const char *s, size_t n) { outfile_write(o, s, n); }
@@ -109,7 +106,7 @@ sink outfile_sink(outfile *o) { return (sink){write_to_file, o}; }
 const char *outfile_temporary(const outfile *o) { return o->temporary ? o->temporary : o->path; }
 
 void outfile_flush(outfile *o) {
-    if (fflush(o->file)) fail(o, "write");
+    if (fflush(o->file)) fail(o);
 }
 
 void outfile_discard(outfile *o) { clean_up(o); }
@@ -117,8 +114,8 @@ void outfile_discard(outfile *o) { clean_up(o); }
 void outfile_commit(outfile *o) {
     int failed = fclose(o->file);
     o->file = NULL;
-    if (failed) fail(o, "write");
-    if (o->temporary && rename(o->temporary, o->path)) fail(o, "write");
+    if (failed) fail(o);
+    if (o->temporary && rename(o->temporary, o->path)) fail(o);
     leftovers_lock(o->leftovers);
     leftovers_drop(o->leftovers, o->temporary);
     leftovers_unlock(o->leftovers);

@@ -42,6 +42,7 @@ static const report_format *format_of_extension(const char *path) {
 
 // By --format, --emit or the extension of --output.
 static const report_format *format_wanted(session *s, const inspect_options *own) {
+    static const char *const pictures[] = {".svg", ".png", ".pdf", ".jpg", ".jpeg"};
     const options *o = &s->options;
     const char *name = own->format ? own->format : o->emit;
     const report_format *f = name ? format_named(name) : o->output ? format_of_extension(o->output) : NULL;
@@ -49,6 +50,13 @@ static const report_format *format_wanted(session *s, const inspect_options *own
         diag_hint(&s->diag, "'onnxc MODEL --emit=%s' writes other kinds of output", name);
         diag_fatal(&s->diag, NULL, "inspect: --emit=%s is not a report: expected text, json, dot or html",
                    name);
+    }
+    const char *extension = f || !o->output ? "" : extension_of(o->output);
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        if (strcmp(extension, pictures[i]) != 0) continue;
+        diag_hint(&s->diag, "a report in .html saves its graph as SVG and PNG; .dot is for Graphviz");
+        diag_fatal(&s->diag, NULL, "inspect: '%s' is not a report: expected .txt, .json, .dot or .html",
+                   o->output);
     }
     return f ? f : &formats[0];
 }

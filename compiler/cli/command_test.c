@@ -81,8 +81,11 @@ static void find_all(test_run *t) {
         char *folder = arena_strdup(s->arena, s->args.at[i]);
         for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;
         int before = t->cases.n;
+        struct stat st;
         find_cases(t, folder, 0);
-        if (t->cases.n == before)
+        if (t->cases.n == before && stat(folder, &st) != 0)
+            diag_error(&s->diag, NULL, "there is no folder '%s'", folder);
+        else if (t->cases.n == before)
             diag_error(&s->diag, NULL, "'%s' contains no test folder (with a model.onnx)", folder);
     }
     diag_check(&s->diag);

@@ -1,10 +1,12 @@
 // The command line: the first argument may be a verb; without one the model is compiled. "help" shows the
 // options of the verb after it.
+#include "compiler/base/fs.h"
 #include "compiler/cli/command.h"
 #include <string.h>
 
 int main(int argc, char **argv) {
     static const char *const help = "--help";
+    open_standard_files();
     const char *const *args = (const char *const *)argv + 1;
     int n = argc > 0 ? argc - 1 : 0;
     const verb *v = n ? verb_find(args[0]) : NULL;

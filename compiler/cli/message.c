@@ -14,9 +14,9 @@ static bool form_is(const session *s, const char *form) {
 }
 
 static bool use_color(const session *s) {
-    const char *c = s->options.color, *no = getenv("NO_COLOR");
+    const char *c = s->options.color, *no = getenv("NO_COLOR"), *term = getenv("TERM");
     if (c && strcmp(c, "auto") != 0) return strcmp(c, "always") == 0;
-    return message_terminal() && !(no && *no);
+    return message_terminal() && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }
 
 static const char *severity_word(diag_severity s) {

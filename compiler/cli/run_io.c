@@ -53,6 +53,14 @@ static tensor read_input(session *s, const io_options *o, const port *p, const c
 }
 
 static tensor named_input(session *s, const io_options *o, const port *p, const char *from) {
+    struct stat st;
+    bool number = *from && strspn(from, "+-.0123456789eE,[] ") == strlen(from);
+    if (number && stat(from, &st) != 0) {
+        diag_hint(&s->diag,
+                  "numbers stand in a file: .npy, .npz, .pb, .csv or raw; %s=random:5..5 is 5 everywhere",
+                  p->name);
+        diag_fatal(&s->diag, NULL, "--input %s=%s: there is no file '%s'", p->name, from, from);
+    }
     if (strcmp(from, "random") == 0) return random_input(s, o, p, "");
     if (strncmp(from, "random:", 7) == 0) return random_input(s, o, p, from + 7);
     return read_input(s, o, p, from);

@@ -36,7 +36,7 @@ const format *format_of_path(const char *path) {
 
 const format *format_of_options(const options *o) {
     if (!o->emit)
-        return o->output && !is_stdout(o->output) ? format_of_path(o->output) : &formats[FORMAT_OBJ];
+        return o->output && !is_stream(o->output) ? format_of_path(o->output) : &formats[FORMAT_OBJ];
     for (int i = 0; i < FORMAT_COUNT; i++)
         if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
     return NULL;

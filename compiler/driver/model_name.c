@@ -26,7 +26,7 @@ static const char *identifier_of_file(arena *a, const char *path) {
 
 // Outputs that other programs link or load, one file each.
 static bool names_symbols(const options *o, const format *f) {
-    if (!f || !o->output || is_stdout(o->output)) return false;
+    if (!f || !o->output || is_stream(o->output)) return false;
     return f->kind != OUTPUT_VIEW && f->id != FORMAT_EXE && f->id != FORMAT_EXAMPLE;
 }
 

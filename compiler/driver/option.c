@@ -167,14 +167,41 @@ static bool find(const parser *p, const char *arg, found *f) {
     return false;
 }
 
+const char *option_elsewhere(const char *name) {
+    static const char *const habits[][2] = {
+        {"-emit-llvm", "--emit=llvm-ir or --emit=bitcode"},
+        {"-flto", "--emit=bitcode, with clang's linker"},
+        {"-ffast-math", "--fp fast"},
+        {"-g1", "-g"},
+        {"-g2", "-g"},
+        {"-g3", "-g"},
+        {"-ggdb", "-g"},
+        {"-i", "--input NAME=FILE"},
+        {"-M", "-MF FILE"},
+        {"-MD", "-MF FILE"},
+        {"-MM", "-MF FILE"},
+        {"-MMD", "-MF FILE"},
+        {"-V", "--version"},
+        {"-w", "-Wno-NAME, for each warning"},
+        {"--dot", "inspect -o NAME.dot"},
+        {"--html", "inspect -o NAME.html"},
+        {"--json", "inspect -o NAME.json"},
+    };
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i][0], name) == 0) return habits[i][1];
+    return NULL;
+}
+
 static void unknown(const parser *p, const char *arg) {
     string_list names = {0};
     for (int s = 0; s < p->nsets; s++)
         for (const option *o = p->sets[s].table; o->name; o++)
-            if (strlen(o->name) > 2) VEC_PUSH(p->arena, &names, o->name);
+            if (strncmp(o->name, "--", 2) == 0) VEC_PUSH(p->arena, &names, o->name + 2);
     const char *name = arena_strndup(p->arena, arg, strcspn(arg, "="));
-    const char *near = nearest_word(p->arena, name, names.at, names.n);
-    if (near) diag_hint(p->diag, "did you mean '%s'?", near);
+    const char *other = option_elsewhere(name);
+    const char *near = other ? NULL : nearest_word(p->arena, name + strspn(name, "-"), names.at, names.n);
+    if (other) diag_hint(p->diag, "here this is %s", other);
+    if (near) diag_hint(p->diag, "did you mean '--%s'?", near);
     diag_error(p->diag, NULL, "unknown option '%s'", name);
 }
 
@@ -204,6 +231,7 @@ static void store(const parser *p, const found *f) {
     const char *v = f->value;
     switch (f->option->kind) {
     case OPT_FLAG: *(bool *)f->to = true; return;
+    case OPT_WORD: *(const char **)f->to = f->option->word; return;
     case OPT_TEXT: *(const char **)f->to = v ? v : ""; return;
     case OPT_CHOICE: store_choice(p, f); return;
     case OPT_NUMBER:
@@ -234,7 +262,7 @@ void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const st
             ended = true;
         } else if (!find(&p, arg, &f)) {
             unknown(&p, arg);
-        } else if (f.value && f.option->kind == OPT_FLAG) {
+        } else if (f.value && !f.option->value) {
             diag_error(d, NULL, "option '%s' does not take a value", f.spelled);
         } else {
             bool wants = f.option->value && !f.value && !value_optional(f.option);

@@ -6,6 +6,7 @@
 
 typedef enum option_kind {
     OPT_FLAG,   // bool
+    OPT_WORD,   // const char *, set to `word`: short for an option with that value
     OPT_TEXT,   // const char *; the last one wins
     OPT_CHOICE, // const char *, one of the words of `value` ("a|b|c")
     OPT_NUMBER, // int64_t, not negative
@@ -23,6 +24,7 @@ typedef struct option {
     const char *group, *help;
     bool incidental;      // does not affect the result, only locations and names
     const char *synonyms; // other words for choices, "gpu=cuda|...", which hints know
+    const char *word;     // of OPT_WORD
 } option;
 
 // A table (ended by a NULL name) and the struct that it fills.
@@ -34,10 +36,12 @@ typedef struct option_set {
 // Replaces every @FILE by the words in the file, which white space separates, with quotes and backslashes as
 // in a shell.
 string_list option_expand(arena *a, diag *d, int n, const char *const *args);
-// Reports all errors to d, with the most similar option as a hint.
 string_list option_words(arena *a, diag *d, const char *s);
+// Reports all errors to d, with the option that is meant as a hint.
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
                   string_list *positional);
+// What an option of C compilers or other tools is here; NULL: unknown.
+const char *option_elsewhere(const char *name);
 void option_help(text *out, const option *table);
 // "a|b|c" as words.
 string_list split_words(arena *a, const char *s, char separator);

@@ -28,6 +28,9 @@ const option compile_options[] = {
     {"--emit", NULL, &FORMATS(NAME)[1], OPT_CHOICE, AT(emit), OUTPUT,
      "kind of output; default: given by the extension of the output file, otherwise obj",
      .synonyms = "o=obj|object=obj|a=lib|archive=lib|so=shared|dll=shared"},
+    {"-c", NULL, NULL, OPT_WORD, AT(emit), OUTPUT, "the same as --emit=obj", .word = "obj"},
+    {"-S", NULL, NULL, OPT_WORD, AT(emit), OUTPUT, "the same as --emit=asm", .word = "asm"},
+    {"-shared", NULL, NULL, OPT_WORD, AT(emit), OUTPUT, "the same as --emit=shared", .word = "shared"},
     {"--opset", NULL, "N|DOMAIN=N", OPT_LIST, AT(opsets), OUTPUT,
      "opset of a written ONNX model, up or down; may be repeated; default: the model's own if it has all "
      "operators"},
@@ -83,11 +86,13 @@ const option compile_options[] = {
 
     {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT,
      "optimisation level; s and z: for size, and for one CPU level unless --multiversion names more; "
-     "default: 2"},
+     "default: 2",
+     .synonyms = "4=3|fast=3|g=1"},
     {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
      "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
     {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
-     "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
+     "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster; "
+     "-fPIC, -ffunction-sections and the like, which always hold, are accepted"},
     {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|int8|tf32", OPT_CHOICE, AT(precision), EFFORT,
@@ -193,6 +198,15 @@ static const struct algorithm_word {
     choice winograd;
 } algorithm_words[] = {{"-fwinograd", CHOICE_ALWAYS}, {"-fno-winograd", CHOICE_NEVER}};
 
+// Flags of compilers that hold for all code.
+static bool holds(const char *word) {
+    static const char *const words[] = {"-fPIC",          "-fpic", "-fPIE", "-fpie", "-ffunction-sections",
+                                        "-fdata-sections"};
+    for (size_t j = 0; j < sizeof words / sizeof *words; j++)
+        if (strcmp(words[j], word) == 0) return true;
+    return false;
+}
+
 static const struct algorithm_word *find_algorithm(const char *word) {
     for (size_t j = 0; j < sizeof algorithm_words / sizeof *algorithm_words; j++)
         if (strcmp(algorithm_words[j].word, word) == 0) return &algorithm_words[j];
@@ -207,10 +221,12 @@ algorithm_options options_algorithms(const options *o) {
 }
 
 static void check_algorithms(diag *d, const options *o) {
-    for (int i = 0; i < o->algorithms.n; i++)
-        if (!find_algorithm(o->algorithms.at[i]))
-            diag_error(d, NULL, "unknown option '%s'; the -f options are -fwinograd and -fno-winograd",
-                       o->algorithms.at[i]);
+    for (int i = 0; i < o->algorithms.n; i++) {
+        const char *word = o->algorithms.at[i], *other = option_elsewhere(word);
+        if (find_algorithm(word) || holds(word)) continue;
+        if (other) diag_hint(d, "here this is %s", other);
+        diag_error(d, NULL, "unknown option '%s'; the -f options are -fwinograd and -fno-winograd", word);
+    }
 }
 
 static void missing_if(diag *d, bool asked, const char *what) {
@@ -486,6 +502,7 @@ static void add_option(text *t, const option *x, const options *o) {
     case OPT_FLAG:
         if (*(const bool *)at) text_printf(t, "%s\n", x->name);
         break;
+    case OPT_WORD: break; // the option for which it is short
     case OPT_TEXT:
     case OPT_CHOICE:
         if (*(const char *const *)at) text_printf(t, "%s=%s\n", x->name, *(const char *const *)at);

@@ -354,7 +354,7 @@ static void write_weights(pipeline *p, const sink *to) {
 // The header beside the main output; C text includes it by its name.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
-    if (!f->header || !path || is_stdout(path)) return NULL;
+    if (!f->header || !path || is_stream(path)) return NULL;
     return with_extension(p->arena, path,
                           ends_with(path, ".mjs") ? ".d.mts" : f->header); // as TypeScript looks for it
 }
@@ -446,6 +446,11 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     bool program = source_is_program(s) && !o->emit && is_stdout(o->output);
     const format *f = program ? format_of_path(s->path) : format_of_options(o);
     if (!f) {
+        if (is_folder(o->output)) {
+            diag_hint(p->diag, "name a file in it, such as -o %s%sNAME.o", o->output,
+                      ends_with(o->output, "/") ? "" : "/");
+            diag_fatal(p->diag, NULL, "output '%s' is a folder", o->output);
+        }
         diag_hint(p->diag, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
         diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);
     }

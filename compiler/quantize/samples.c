@@ -22,10 +22,6 @@ struct samples {
 
 enum { BATCH_MOST = 64, BATCH = 16 };
 
-static bool is_folder(const char *path) {
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
 static bool is_file(const char *path) {
     struct stat s;
     return stat(path, &s) == 0 && !S_ISDIR(s.st_mode);

@@ -120,7 +120,7 @@ def places(folder):
     yield "example in place of a file", ["mlp.onnx", "--emit=example", "-o", "file"], (1,), ("file",)
     yield "example where no folder is", ["mlp.onnx", "--emit=example", "-o", "no/such"], (1,), ("no/such",)
     yield "in place of the model by another name", ["./mlp.onnx", "--emit", "onnx", "-o", f"../{os.path.basename(folder)}/mlp.onnx"], (1,), ("mlp.onnx",)
-    yield "to standard output that is full", ["mlp.onnx", "--emit=c", "-o", "-", ">full"], (1,), ("/dev/stdout",)
+    yield "to standard output that is full", ["mlp.onnx", "--emit=c", "-o", "-", ">full"], (1,), ("standard output",)
     yield "--help that is full", ["--help", ">full"], (1,), ("standard output",)
     for option in ("--header", "--depfile", "--weights"):
         for place in ("/dev/full", "dir.o", "no/such/x", "file/x", "mlp.onnx", "out.o", "loop.o", ""):

@@ -78,14 +78,13 @@ function(onnxc_add_model name model)
   if(ARG_MCPU)
     list(APPEND flags "--mcpu=${ARG_MCPU}")
   endif()
-  string(MAKE_C_IDENTIFIER "${name}" identifier)
   set(depfile)
   if(NOT CMAKE_GENERATOR MATCHES "Make" OR NOT CMAKE_VERSION VERSION_LESS 3.20)
     set(depfile DEPFILE "${object}.d")
   endif()
   file(MAKE_DIRECTORY "${folder}")
   add_custom_command(OUTPUT "${object}" "${header}"
-    COMMAND onnxc::onnxc "--target=${triple}" ${flags} "--name=${identifier}" ${ARG_OPTIONS} "${model}" -o "${object}"
+    COMMAND onnxc::onnxc "--target=${triple}" ${flags} ${ARG_OPTIONS} "${model}" -o "${object}"
             --header "${header}" -MF "${object}.d"
     DEPENDS "${model}" onnxc::onnxc ${depfile} COMMENT "Compiling ONNX model ${name}" VERBATIM)
   set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

@@ -7,6 +7,8 @@ In: models as paths, bytes, onnx.ModelProto or shared libraries compiled by onnx
 ONNX Runtime run with `import onnxc as onnxruntime`. docs/python.md has examples; onnxc.backend implements ONNX's backend
 interface.
 """
+from typing import Any
+
 from . import capi
 from ._version import __version__
 from .binding import IOBinding
@@ -32,6 +34,26 @@ def get_version_string() -> str:
     return version()
 
 
+package_name = "onnxc"
+cuda_version = ""
+
+# Parts of ONNX Runtime that programs may look for, and why they are not here.
+_ABSENT = {"sparse tensors are not supported": ("OrtSparseFormat", "SparseTensor"),
+           "adapters are not supported; merge them into the model's weights": ("AdapterFormat", "LoraAdapter"),
+           "onnxc.compile(model, \"model.so\") makes a library that InferenceSession loads": ("ModelCompiler", "OrtCompileApiFlags"),
+           "there are no execution providers: device=\"cuda\" selects a GPU":
+               ("OrtEpDevice", "OrtHardwareDevice", "get_ep_devices", "register_execution_provider_library",
+                "unregister_execution_provider_library"),
+           "memory is that of numpy arrays, or of GPU arrays for run_into":
+               ("OrtArenaCfg", "OrtMemoryInfo", "OrtSyncStream", "copy_tensors", "create_and_register_allocator",
+                "create_and_register_allocator_v2")}
+
+
+def __getattr__(name: str) -> Any:
+    why = next((f": {why}" for why, names in _ABSENT.items() if name in names), "")
+    raise AttributeError(f"module 'onnxc' has no attribute '{name}'{why}")
+
+
 def get_build_info() -> str:
     return f"onnxc {version()}"
 
@@ -40,8 +62,9 @@ __all__ = ["CompileError", "Compiled", "CompilerDefect", "Error", "ExecutionMode
            "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "Message",
            "ModelMetadata", "NoSuchFile", "NodeArg", "NotSupported", "OrtAllocatorType", "OrtDevice", "OrtMemType",
            "OrtValue", "RunError", "RunOptions", "SessionIOBinding", "SessionOptions", "ShapeError", "Stopped",
-           "__version__", "capi", "clear_cache", "compile", "disable_telemetry_events", "enable_telemetry_events",
+           "__version__", "capi", "clear_cache", "compile", "cuda_version", "disable_telemetry_events", "enable_telemetry_events",
            "get_all_providers", "get_available_providers", "get_build_info", "get_cmake_dir", "get_device",
            "get_include", "get_library_dir", "get_make_include", "get_version_string", "has_collective_ops",
+           "package_name",
            "preload_dlls", "set_default_logger_severity", "set_default_logger_verbosity",
            "set_global_thread_pool_sizes", "set_seed", "use_library", "version"]

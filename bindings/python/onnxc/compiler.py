@@ -72,8 +72,8 @@ def version() -> str:
 
 
 def option_words(options: Optional[Sequence[str]], keywords: Mapping[str, Any]) -> List[str]:
-    """fp="strict" is --fp=strict, O=3 is -O3, dim={"N": 8} is --dim=N=8, remarks=True is --remarks; lists repeat an option;
-    None and False omit it. `options` are options of the command line, for instance ["-O3", "--fp=strict"]."""
+    """fp="strict" is --fp=strict, O=3 is -O3, remarks=True is --remarks, dim={"N": 8} is --dim=N=8, shape={"x": (2, 4)} is
+    --shape=x=2,4; lists repeat an option; None and False omit it. `options` are options of the command line, for instance ["-O3", "--fp=strict"]."""
     if isinstance(options, (str, bytes)):
         raise TypeError("options must be a list of strings, not a single string")
     words = [os.fspath(w) for w in options or ()]
@@ -82,7 +82,7 @@ def option_words(options: Optional[Sequence[str]], keywords: Mapping[str, Any]) 
         if value is None or value is False:
             continue
         if isinstance(value, Mapping):
-            value = [f"{k}={v}" for k, v in value.items()]
+            value = [f"{k}={','.join(map(str, v)) if isinstance(v, (list, tuple)) else v}" for k, v in value.items()]
         for one in value if isinstance(value, (list, tuple)) else [value]:
             words.append(name.rstrip("=") if one is True else f"{name}{os.fspath(one) if isinstance(one, os.PathLike) else one}")
     return words
@@ -192,13 +192,13 @@ def compile(model: Model, output: Optional[StrPath] = None, options: Optional[Se
     """
     if output is None:
         return _compile_to_memory(model, options, keywords)
-    keywords["output"] = os.fspath(output)
+    made: Dict[str, Any] = {"output": os.fspath(output)}
     given = _given_depfile(options, keywords)
     with tempfile.TemporaryDirectory() as folder:
         depfile = given or os.path.join(folder, "d")
         if not given:
-            keywords["depfile"] = depfile
-        Compilation(model, options, **keywords).wait(library().onnxc_compile)
+            made["depfile"] = depfile
+        Compilation(model, options, **{**made, **keywords}).wait(library().onnxc_compile)
         files, sources = _read_depfile(depfile)
     return Compiled(Path(output), next((f for f in files if f.suffix == ".h"), None), files or [Path(output)],
                     [] if not is_path(model) else sources)

@@ -33,17 +33,28 @@ class OrtDevice:
 
     def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
         check_cpu(device_type)
-        self._type, self._id = device_type, device_id
+        self._id = device_id
 
     @staticmethod
     def make(device_type: str, device_id: int) -> OrtDevice:
         return OrtDevice(device_type, device_id)
 
-    def device_type(self) -> str:
-        return self._type
+    @staticmethod
+    def cpu() -> int:
+        return 0
+
+    def device_type(self) -> int:
+        """The number of the CPU's type, as cpu()."""
+        return self.cpu()
 
     def device_id(self) -> int:
         return self._id
+
+    def device_mem_type(self) -> int:
+        return 0
+
+    def device_vendor_id(self) -> int:
+        return 0
 
 
 def check_cpu(device_type: str) -> None:
@@ -80,7 +91,7 @@ class OrtValue:
 
     # ------------------------------------------------------------ making
     @staticmethod
-    def ortvalue_from_numpy(numpy_obj: Any, device_type: str = "cpu", device_id: int = 0) -> OrtValue:
+    def ortvalue_from_numpy(numpy_obj: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1) -> OrtValue:
         check_cpu(device_type)
         return OrtValue(np.asarray(numpy_obj))
 
@@ -94,7 +105,7 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu",
-                                     device_id: int = 0) -> OrtValue:
+                                     device_id: int = 0, vendor_id: int = -1) -> OrtValue:
         check_cpu(device_type)
         return OrtValue(np.zeros(tuple(shape), dtype_of(element_type)))
 

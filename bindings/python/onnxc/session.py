@@ -155,6 +155,7 @@ class InferenceSession:
         self._tables = [(i, Rows(port.labels)) for i, port in enumerate(self._outputs) if port.labels]
         self._repeated = Repeated(self) if Repeated.possible(self) else None
         self._profile = Profile(self._settings.profile_file_prefix) if self._settings.enable_profiling else None
+        self._profile_start = self._profile.start if self._profile else 0
 
     @property
     def _model_path(self) -> str:
@@ -208,8 +209,14 @@ class InferenceSession:
         ports = [", ".join(f"{a.name}: {a.type}{_shape_text(a.shape)}" for a in args) for args in (self.get_inputs(), self.get_outputs())]
         return f"<onnxc.InferenceSession {name} on {self.device}: ({ports[0]}) -> ({ports[1]})>"
 
-    def __reduce__(self) -> Any:
-        return _remake, self._made_with
+    # Subclasses may have a state of their own, as those of programs for ONNX Runtime do.
+    def __getstate__(self) -> Any:
+        return self._made_with
+
+    def __setstate__(self, made_with: Any) -> None:
+        model, sess_options, options, device, stream, graphs, device_pointers, keywords = made_with
+        InferenceSession.__init__(self, model, sess_options, options=options, device=device, stream=stream, graphs=graphs,
+                                  device_pointers=device_pointers, **keywords)
 
     # ------------------------------------------------------------ running
     def run(self, output_names: Optional[Sequence[str]], input_feed: Feed, run_options: Optional[RunOptions] = None) -> List[Any]:
@@ -325,7 +332,15 @@ class InferenceSession:
         return profile.write() if profile else ""
 
     def get_profiling_start_time_ns(self) -> int:
-        return self._profile.start if self._profile else 0
+        """When recording began, also after its end; 0: nothing was recorded."""
+        return self._profile_start
+
+    def get_tuning_results(self) -> List[Any]:
+        """None: onnxc tunes when it compiles (tune=)."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Has no effect."""
 
     # ------------------------------------------------------------ arguments
     def _wanted(self, names: Any) -> List[int]:
@@ -357,13 +372,6 @@ class InferenceSession:
             if name not in feed and not port.has_default:
                 raise InvalidArgument(f"input '{name}' is missing; the model needs {port.what}")
         return [value_of(feed.get(name)) for name in names]
-
-
-def _remake(model: Any, sess_options: Any, options: Any, device: Any, stream: Any, graphs: bool, device_pointers: bool,
-            keywords: Dict[str, Any]) -> InferenceSession:
-    """A session from its pickled form."""
-    return InferenceSession(model, sess_options, options=options, device=device, stream=stream, graphs=graphs,
-                            device_pointers=device_pointers, **keywords)
 
 
 def _absolute(model: Any) -> Any:

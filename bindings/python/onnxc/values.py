@@ -77,6 +77,8 @@ def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
         return array.astype(object)
     if not isinstance(value, (np.ndarray, np.generic)):
         value = dlpack.from_dlpack(value, what) if hasattr(value, "__dlpack__") else converted(value, element, what)
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     if value.dtype != element.dtype and value.dtype != element.stored:
         raise InvalidArgument(f"{what} takes {element.name} ({element.dtype}), not {value.dtype}")
     if isinstance(value, np.ndarray) and value.flags.carray:
@@ -86,6 +88,8 @@ def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
 
 def converted(value: Any, element: ElementType, what: str) -> NDArray[Any]:
     """Numbers and nested lists as an array."""
+    if value is None:
+        raise InvalidArgument(f"{what} is None")
     try:
         return np.asarray(value, element.dtype)
     except (TypeError, ValueError, OverflowError) as error:
