@@ -424,6 +424,15 @@ CASES = {
     "squeezed_output": (17, """
         g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
         [("float32", (3, 1), X)]),
+    # Of several symbolic axes the output kept all that are 1, not only as many as it declares.
+    "squeezed_output_of_several_symbolic_axes": (17, """
+        g (float[N, M] x) => (float[K] y) { q = Squeeze (x) y = Neg (q) }""",
+        [("float32", (3, 1), X)]),
+    # Of four symbolic axes or more, none was taken to be 1.
+    "squeezed_to_a_rank_of_many_axes": (17, """
+        g (float[A, B, C, D, E] x, float[3, 2] r) => (float[F] y) <int64[1] all = {-1}>
+        { q = Squeeze (x) p = MatMul (q, r) m = ReduceMax <keepdims = 1, axes = [0]> (p) y = Reshape (m, all) }""",
+        [("float32", (1, 4, 1, 3, 1), X), ("float32", (3, 2), X)]),
     # A declared size of an output whose rank depends on the data was checked before it was known.
     "squeezed_output_of_a_size_of_the_data": (17, """
         g (float[N, 3] x) => (int64[2, K] y) { i = NonZero (x) y = Squeeze (i) }""",
