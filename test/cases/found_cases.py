@@ -446,6 +446,11 @@ CASES = {
             { go = Identity (c) v = SequenceAt (p, i) w = SequenceAt (q, i) l = Concat <axis = 0> (w, three) m = Expand (v, l) u = SequenceInsert (s, m) }>
           y = ConcatFromSequence <axis = 0> (r) }""",
         [("float32", (3, 3), X), ("int64", (3,), (2, 1, 4))]),
+    # Each branch of another rank gave the list its own length, also for the other branches.
+    "pads_of_a_tensor_of_some_rank": (13, """
+        g (float[A, B] x, int64[K] shape, int64[L] pads) => (float y) <int64 none = {0}>
+        { s = Add (shape, none) r = Reshape (x, s) p = Add (pads, none) q = Pad (r, p) e = Exp (q) y = ReduceSum <keepdims = 0> (e) }""",
+        [("float32", (2, 3), X), ("int64", (2,), (3, 2)), ("int64", (4,), (1, 0, 0, 1))]),
     "convolution_of_channels_that_a_pad_adds": (21, """
         g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
             int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>
