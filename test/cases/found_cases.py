@@ -433,6 +433,11 @@ CASES = {
         g (float[A, B, C, D, E] x, float[3, 2] r) => (float[F] y) <int64[1] all = {-1}>
         { q = Squeeze (x) p = MatMul (q, r) m = ReduceMax <keepdims = 1, axes = [0]> (p) y = Reshape (m, all) }""",
         [("float32", (1, 4, 1, 3, 1), X), ("float32", (3, 2), X)]),
+    # The check of a size in a branch that cannot run was done for the copy of its node that ran.
+    "squeezed_operand_of_a_product": (10, """
+        g (float[A, B] x, int64[D, 1] i) => (float[P, Q, R] y) <float[3, 1] c = {1, 2, 3}>
+        { q = Squeeze (x) p = MatMul (q, c) y = Gather <axis = 1> (p, i) }""",
+        [("float32", (4, 3), X), ("int64", (5, 1), (0,))]),
     # A declared size of an output whose rank depends on the data was checked before it was known.
     "squeezed_output_of_a_size_of_the_data": (17, """
         g (float[N, 3] x) => (int64[2, K] y) { i = NonZero (x) y = Squeeze (i) }""",
@@ -451,6 +456,11 @@ CASES = {
         g (float[A, B] x, int64[K] shape, int64[L] pads) => (float y) <int64 none = {0}>
         { s = Add (shape, none) r = Reshape (x, s) p = Add (pads, none) q = Pad (r, p) e = Exp (q) y = ReduceSum <keepdims = 0> (e) }""",
         [("float32", (2, 3), X), ("int64", (2,), (3, 2)), ("int64", (4,), (1, 0, 0, 1))]),
+    # Nodes that depend on two tensors of some rank: the second one had no type yet.
+    "sum_of_tensors_of_some_ranks": (13, """
+        g (float[A] x, int64[K] s, int64[L] t) => (float y)
+        { p = Reshape (x, s) q = Reshape (x, t) n = Neg (p) a = Abs (q) z = Add (n, a) y = ReduceSum <keepdims = 0> (z) }""",
+        [("float32", (6,), X), ("int64", (2,), (2, 3)), ("int64", (3,), (2, 1, 3))]),
     "convolution_of_channels_that_a_pad_adds": (21, """
         g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
             int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>

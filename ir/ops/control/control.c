@@ -158,6 +158,7 @@ static void infer_branch(node *n, int which, int first) {
     if (why->loc) text_add_node(&t, why->loc, true);
     text_printf(&t, "%s%s", why->loc ? ": " : "", why->text);
     const char *s = text_str(&t);
+    infer_forget_checks(b.g);
     clear_branch(b.g);
     node_set_attr(n, (attr){.name = impossible_names[which], .kind = ATTR_STRING, .s = s, .size = strlen(s)});
 }
@@ -283,11 +284,13 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
 
 // The branch that is executed, if inference knows the condition; else NULL. The shapes of the other one may
 // be invalid.
-static graph *known_branch(const node *n) {
+static graph *known_branch(const node *n, graph **other) {
     int count;
     dim **condition = infer_contents(n, 0, &count);
     if (!condition || count != 1 || !dim_is_const(condition[0])) return NULL;
-    return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
+    int which = dim_value(condition[0]) ? THEN : ELSE;
+    *other = branch(n, branch_names[!which]);
+    return branch(n, branch_names[which]);
 }
 
 static void check_branches(const node *n) {
@@ -299,8 +302,9 @@ static void check_branches(const node *n) {
 
 static bool if_canonicalise(node *n) {
     check_branches(n);
-    graph *g = known_branch(n);
+    graph *other, *g = known_branch(n, &other);
     if (!g) return inline_possible(n);
+    infer_forget_checks(other);
     graph_inline(g, n->graph, n);
     for (int i = 0; i < n->nout; i++)
         if (n->out[i]) value_replace(n->out[i], g->outputs.at[i]);
@@ -410,6 +414,12 @@ static void drop_unread(node *n, int i) {
     }
 }
 
+// A node that reads the output may be sunk into another node before n is inferred again.
+static void type_hidden(node *n, int i, const type *inside) {
+    if (!n->out[i] || n->out[i]->type.kind != TYPE_NONE || inside->kind != TYPE_TENSOR) return;
+    if (ranks_vary(n, i)) infer_set_unknown(n, i, inside->elem);
+}
+
 static bool if_sink_into(node *n, node *user) {
     graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
     int first = g->nodes.n, second = h->nodes.n;
@@ -430,6 +440,7 @@ static bool if_sink_into(node *n, node *user) {
     infer_branch(n, ELSE, second);
     if (impossible(n, THEN) || impossible(n, ELSE)) return true;
     for (int i = 0; i < n->nout; i++) drop_unread(n, i);
+    for (int i = 0; i < n->nout; i++) type_hidden(n, i, &g->outputs.at[i]->type);
     return true;
 }
 
