@@ -461,6 +461,11 @@ CASES = {
         g (float[A] x, int64[K] s, int64[L] t) => (float y)
         { p = Reshape (x, s) q = Reshape (x, t) n = Neg (p) a = Abs (q) z = Add (n, a) y = ReduceSum <keepdims = 0> (z) }""",
         [("float32", (6,), X), ("int64", (2,), (2, 3)), ("int64", (3,), (2, 1, 3))]),
+    # Of a column of equal results, only every fourth was written.
+    "function_of_repeated_rows": (13, """
+        g (float[A] x, int64[B, 1] i) => (float[P, Q] y) <int64[2] sizes = {7, 8}, float c = {1.5}>
+        { r = GatherND (x, i) e = Expand (r, sizes) d = Div (e, c) y = Erf (d) }""",
+        [("float32", (9,), X), ("int64", (8, 1), range(8))]),
     "convolution_of_channels_that_a_pad_adds": (21, """
         g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
             int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>
