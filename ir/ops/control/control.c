@@ -472,6 +472,7 @@ static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, i
     dim *zero = infer_k(n, 0);
     int rank = n->out[i]->type.rank, place = 0;
     const value *v = model_output(n, i);
+    if (!v) v = n->out[i];
     while (v->graph->outputs.at[place] != v) place++;
     const char *message =
         arena_printf(l->program->arena, "output '%s' would have rank %d, not %d as declared",
