@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096, ABSORBED_MOST = 1 << 20 };
+enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096, ABSORBED_MOST = 1 << 18 };
 static const int64_t MOST_BYTES = INT64_C(1) << 47;
 
 struct infer_state {
@@ -225,6 +225,19 @@ static void add_check(const node *n, dim *a, dim *b, const char *what) {
     if (map_get(&s->seen, key)) return;
     map_put(&s->seen, key, a);
     VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
+}
+
+static bool is_within(const graph *g, const graph *outer) {
+    while (g && g != outer) g = g->outer;
+    return g != NULL;
+}
+
+void infer_forget_checks(const graph *g) {
+    module *m = g->module;
+    int kept = 0;
+    for (int j = 0; j < m->checks.n; j++)
+        if (!is_within(m->checks.at[j].in, g)) m->checks.at[kept++] = m->checks.at[j];
+    m->checks.n = kept;
 }
 
 // Constants are the most precise, then named sizes, expressions, opaque dims.
@@ -618,7 +631,10 @@ static bool absorb(node *giver, node *n, node **next) {
     struct infer_state *s = state_of(n);
     int first = giver->nout;
     *next = node_next(n);
-    if (s->absorbed > ABSORBED_MOST) return false;
+    if (s->absorbed > ABSORBED_MOST)
+        diag_fatal_missing(n->graph->module->diag, n->loc,
+                           "too many lengths that only the run knows decide ranks up to here: declare shapes "
+                           "of earlier values");
     node_reads(n, count_read, &s->absorbed);
     if (!giver->op->sink_into(giver, n)) return false;
     if (!gives_more(giver, first) && !giver_of(giver)) return true;

@@ -181,6 +181,8 @@ void infer_from(graph *g, int place); // from node number `place` on
 void infer_until(graph *g, int place, const node *end);
 // diag_attempt for a step that infers nodes.
 bool infer_attempt(const node *n, void (*step)(void *user), void *user, const diag_message **why);
+// The nodes of g will not run: nodes elsewhere that have their locations need none of their checks.
+void infer_forget_checks(const graph *g);
 const type *infer_declared(const value *v); // the declared type of v, even where inference found a better one
 
 // ---- For upgrades and expansions: new nodes beside n, with n's location.

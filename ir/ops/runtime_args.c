@@ -80,6 +80,17 @@ void infer_distinct_axes(const node *n, dim *const *axes, int count, int rank) {
     }
 }
 
+// Input i becomes a list of n's own, with that length: in the graph around n's, nodes that run without n may want
+// another length of the same list.
+static void own_list(node *n, int i, int length) {
+    value *in[] = {n->in[i], value_int64s(n->graph, NULL, (int64_t[]){length}, 1)};
+    node *made;
+    value *list = insert_before(n, "Reshape", 2, in, &made);
+    node_set_attr(made, (attr){.name = "allowzero", .kind = ATTR_INT, .i = 1});
+    infer_node(made);
+    node_set_in(n, i, list);
+}
+
 bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, dtype elem) {
     const type *t = infer_in(n, i);
     *contents = infer_contents_or_opaque(n, i, count);
@@ -87,6 +98,7 @@ bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, d
     if (!dtype_is_int(t->elem)) infer_error(n, "input %d must be an integer tensor", i);
     if (expected >= 0 && expected <= CONTENTS_MAX && t->rank == 1) {
         infer_same_dim(n, t->dims[0], infer_k(n, expected), "length of an argument");
+        if (n->in[i]->graph != n->graph) own_list(n, i, expected);
         *count = expected;
         *contents = make_opaque(n, n->in[i], expected);
         return true;

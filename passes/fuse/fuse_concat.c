@@ -56,14 +56,14 @@ static int part_of(const kernel *k, const stage *s, buffer **from, dim **at) {
 
 static bool find_joint(const grow *g, kernel *k, joint *j) {
     dim *end = dim_const(k->program->dims, 0), *at = end;
-    *j =
-        (joint){.k = k, .to = k->stages.n ? k->stages.at[0]->writes.at[0].to : NULL, .along = -1, .next = -1};
+    *j = (joint){.k = k, .along = -1, .next = -1};
     for (int i = 0; i < k->stages.n; i++) {
         buffer *from;
         int along = part_of(k, k->stages.at[i], &from, &at);
-        if (along < 0 || at != end || k->stages.at[i]->writes.at[0].to != j->to) return false;
-        if (i && along != j->along) return false;
-        j->along = along;
+        if (along < 0 || at != end) return false;
+        buffer *to = k->stages.at[i]->writes.at[0].to;
+        if (i && (to != j->to || along != j->along)) return false;
+        j->to = to, j->along = along;
         end = dim_add(end, from->dims[along]);
         VEC_PUSH(g->arena, &j->parts, from);
     }

@@ -424,6 +424,20 @@ CASES = {
     "squeezed_output": (17, """
         g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
         [("float32", (3, 1), X)]),
+    # Of several symbolic axes the output kept all that are 1, not only as many as it declares.
+    "squeezed_output_of_several_symbolic_axes": (17, """
+        g (float[N, M] x) => (float[K] y) { q = Squeeze (x) y = Neg (q) }""",
+        [("float32", (3, 1), X)]),
+    # Of four symbolic axes or more, none was taken to be 1.
+    "squeezed_to_a_rank_of_many_axes": (17, """
+        g (float[A, B, C, D, E] x, float[3, 2] r) => (float[F] y) <int64[1] all = {-1}>
+        { q = Squeeze (x) p = MatMul (q, r) m = ReduceMax <keepdims = 1, axes = [0]> (p) y = Reshape (m, all) }""",
+        [("float32", (1, 4, 1, 3, 1), X), ("float32", (3, 2), X)]),
+    # The check of a size in a branch that cannot run was done for the copy of its node that ran.
+    "squeezed_operand_of_a_product": (10, """
+        g (float[A, B] x, int64[D, 1] i) => (float[P, Q, R] y) <float[3, 1] c = {1, 2, 3}>
+        { q = Squeeze (x) p = MatMul (q, c) y = Gather <axis = 1> (p, i) }""",
+        [("float32", (4, 3), X), ("int64", (5, 1), (0,))]),
     # A declared size of an output whose rank depends on the data was checked before it was known.
     "squeezed_output_of_a_size_of_the_data": (17, """
         g (float[N, 3] x) => (int64[2, K] y) { i = NonZero (x) y = Squeeze (i) }""",
@@ -437,6 +451,21 @@ CASES = {
             { go = Identity (c) v = SequenceAt (p, i) w = SequenceAt (q, i) l = Concat <axis = 0> (w, three) m = Expand (v, l) u = SequenceInsert (s, m) }>
           y = ConcatFromSequence <axis = 0> (r) }""",
         [("float32", (3, 3), X), ("int64", (3,), (2, 1, 4))]),
+    # Each branch of another rank gave the list its own length, also for the other branches.
+    "pads_of_a_tensor_of_some_rank": (13, """
+        g (float[A, B] x, int64[K] shape, int64[L] pads) => (float y) <int64 none = {0}>
+        { s = Add (shape, none) r = Reshape (x, s) p = Add (pads, none) q = Pad (r, p) e = Exp (q) y = ReduceSum <keepdims = 0> (e) }""",
+        [("float32", (2, 3), X), ("int64", (2,), (3, 2)), ("int64", (4,), (1, 0, 0, 1))]),
+    # Nodes that depend on two tensors of some rank: the second one had no type yet.
+    "sum_of_tensors_of_some_ranks": (13, """
+        g (float[A] x, int64[K] s, int64[L] t) => (float y)
+        { p = Reshape (x, s) q = Reshape (x, t) n = Neg (p) a = Abs (q) z = Add (n, a) y = ReduceSum <keepdims = 0> (z) }""",
+        [("float32", (6,), X), ("int64", (2,), (2, 3)), ("int64", (3,), (2, 1, 3))]),
+    # Of a column of equal results, only every fourth was written.
+    "function_of_repeated_rows": (13, """
+        g (float[A] x, int64[B, 1] i) => (float[P, Q] y) <int64[2] sizes = {7, 8}, float c = {1.5}>
+        { r = GatherND (x, i) e = Expand (r, sizes) d = Div (e, c) y = Erf (d) }""",
+        [("float32", (9,), X), ("int64", (8, 1), range(8))]),
     "convolution_of_channels_that_a_pad_adds": (21, """
         g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
             int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>

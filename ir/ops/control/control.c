@@ -158,6 +158,7 @@ static void infer_branch(node *n, int which, int first) {
     if (why->loc) text_add_node(&t, why->loc, true);
     text_printf(&t, "%s%s", why->loc ? ": " : "", why->text);
     const char *s = text_str(&t);
+    infer_forget_checks(b.g);
     clear_branch(b.g);
     node_set_attr(n, (attr){.name = impossible_names[which], .kind = ATTR_STRING, .s = s, .size = strlen(s)});
 }
@@ -185,19 +186,28 @@ static void merge_contents(node *n, int i, const value *a, const value *b) {
     infer_set_contents(n, i, a->contents, a->ncontents);
 }
 
-// Whether output i of n is one of the model's, also through branches of Squeeze around it.
-static bool is_model_output(const node *n, int i) {
+// The output of the model that output i of n is, also through branches of Squeeze around it; else NULL.
+static const value *model_output(const node *n, int i) {
     const graph *g = n->graph;
     const node *outer = g->owner;
-    if (outer && !node_attr(outer, SQUEEZES_AXES)) return false;
-    for (int j = 0; j < g->outputs.n; j++)
-        if (g->outputs.at[j] == n->out[i] && (!outer || (node_out(outer, j) && is_model_output(outer, j))))
-            return true;
-    return false;
+    if (outer && !node_attr(outer, SQUEEZES_AXES)) return NULL;
+    for (int j = 0; j < g->outputs.n; j++) {
+        if (g->outputs.at[j] != n->out[i]) continue;
+        const value *v = !outer ? n->out[i] : node_out(outer, j) ? model_output(outer, j) : NULL;
+        if (v) return v;
+    }
+    return NULL;
+}
+
+// The declared rank of the output of the model that output i of n is; else RANK_UNKNOWN.
+static int declared_output_rank(const node *n, int i) {
+    const value *v = model_output(n, i);
+    const type *declared = v ? infer_declared(v) : NULL;
+    return declared && declared->kind == TYPE_TENSOR ? declared->rank : RANK_UNKNOWN;
 }
 
 // Callers read one rank of an output of the model. A branch that dropped symbolic axes because their sizes are 1
-// (squeeze_canonicalise) gives them back: both branches then have the larger rank.
+// (squeeze_canonicalise) gives them back: both branches then have the larger rank, if the model declares it.
 static const char restored_axes[] = "restored_axes"; // marks the Unsqueeze that does so
 
 static int dropped_axes(const type *large, const type *small, int64_t *axes) {
@@ -214,8 +224,10 @@ static bool restore_axes(node *n, int i, int which) {
     graph *g = branch(n, branch_names[which]), *other = branch(n, branch_names[!which]);
     int64_t axes[MAX_RANK];
     value *small = g->outputs.at[i];
-    int count = dropped_axes(&other->outputs.at[i]->type, &small->type, axes);
-    if (!count || !node_attr(n, SQUEEZES_AXES) || !is_model_output(n, i)) return false;
+    const type *large = &other->outputs.at[i]->type;
+    int count = dropped_axes(large, &small->type, axes), declared = declared_output_rank(n, i);
+    if (!count || !node_attr(n, SQUEEZES_AXES) || !model_output(n, i)) return false;
+    if (declared < large->rank) return false;
     value *in[] = {small, value_int64s(g, NULL, axes, count)};
     node *unsqueeze = node_new(g, NULL, op_find("", "Unsqueeze"), n->loc, 2, in);
     node_set_attr(unsqueeze, (attr){.name = restored_axes, .kind = ATTR_INT, .i = 1});
@@ -229,16 +241,14 @@ static bool has_restored_axes(const value *v) { return v->def && node_attr(v->de
 // Uses the declared rank of an output of the model if one of the branches has it. A check ensures that the
 // other one is not executed.
 static bool use_declared_rank(node *n, int i, const type *a, const type *b) {
-    const type *declared = infer_declared(n->out[i]);
-    if (!is_model_output(n, i) || declared->kind != TYPE_TENSOR || declared->rank < 0 || a->rank < 0 ||
-        b->rank < 0 || (declared->rank != a->rank && declared->rank != b->rank))
-        return false;
-    dim *dims[MAX_RANK], **like = declared->rank == a->rank ? a->dims : b->dims;
-    for (int j = 0; j < declared->rank; j++) {
+    int rank = declared_output_rank(n, i);
+    if (rank < 0 || a->rank < 0 || b->rank < 0 || (rank != a->rank && rank != b->rank)) return false;
+    dim *dims[MAX_RANK], **like = rank == a->rank ? a->dims : b->dims;
+    for (int j = 0; j < rank; j++) {
         dim *own = infer_unknown_dim(n, "if", NULL);
         dims[j] = dim_is_const(like[j]) ? like[j] : own;
     }
-    infer_set(n, i, a->elem, declared->rank, dims);
+    infer_set(n, i, a->elem, rank, dims);
     return true;
 }
 
@@ -274,11 +284,13 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
 
 // The branch that is executed, if inference knows the condition; else NULL. The shapes of the other one may
 // be invalid.
-static graph *known_branch(const node *n) {
+static graph *known_branch(const node *n, graph **other) {
     int count;
     dim **condition = infer_contents(n, 0, &count);
     if (!condition || count != 1 || !dim_is_const(condition[0])) return NULL;
-    return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
+    int which = dim_value(condition[0]) ? THEN : ELSE;
+    *other = branch(n, branch_names[!which]);
+    return branch(n, branch_names[which]);
 }
 
 static void check_branches(const node *n) {
@@ -290,8 +302,9 @@ static void check_branches(const node *n) {
 
 static bool if_canonicalise(node *n) {
     check_branches(n);
-    graph *g = known_branch(n);
+    graph *other, *g = known_branch(n, &other);
     if (!g) return inline_possible(n);
+    infer_forget_checks(other);
     graph_inline(g, n->graph, n);
     for (int i = 0; i < n->nout; i++)
         if (n->out[i]) value_replace(n->out[i], g->outputs.at[i]);
@@ -401,6 +414,12 @@ static void drop_unread(node *n, int i) {
     }
 }
 
+// A node that reads the output may be sunk into another node before n is inferred again.
+static void type_hidden(node *n, int i, const type *inside) {
+    if (!n->out[i] || n->out[i]->type.kind != TYPE_NONE || inside->kind != TYPE_TENSOR) return;
+    if (ranks_vary(n, i)) infer_set_unknown(n, i, inside->elem);
+}
+
 static bool if_sink_into(node *n, node *user) {
     graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
     int first = g->nodes.n, second = h->nodes.n;
@@ -421,6 +440,7 @@ static bool if_sink_into(node *n, node *user) {
     infer_branch(n, ELSE, second);
     if (impossible(n, THEN) || impossible(n, ELSE)) return true;
     for (int i = 0; i < n->nout; i++) drop_unread(n, i);
+    for (int i = 0; i < n->nout; i++) type_hidden(n, i, &g->outputs.at[i]->type);
     return true;
 }
 
@@ -451,10 +471,12 @@ static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int
 static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, int made) {
     dim *zero = infer_k(n, 0);
     int rank = n->out[i]->type.rank, place = 0;
-    while (n->graph->outputs.at[place] != n->out[i]) place++;
+    const value *v = model_output(n, i);
+    if (!v) v = n->out[i];
+    while (v->graph->outputs.at[place] != v) place++;
     const char *message =
         arena_printf(l->program->arena, "output '%s' would have rank %d, not %d as declared",
-                     n->graph->output_names.at[place], from->rank, rank);
+                     v->graph->output_names.at[place], from->rank, rank);
     check_dims(l, n, zero, infer_k(n, 1), message);
     for (int j = 0; j < rank; j++) set_dim(l, n, infer_made_dim(n, made + j), zero);
 }

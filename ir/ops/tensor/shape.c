@@ -341,18 +341,36 @@ static void squeeze_infer(node *n) {
 // branches (ir/ops/control/control.c carries the ranks on), one axis at a time:
 //
 //   y = If(x.shape[a] == 1) {squeeze(squeeze(x, [a]))} else {squeeze(x), with axes 0..a settled}
+//
+// That is a branch for each set of axes. Where there are too many, the axes become an input, whose length decides
+// the rank: a branch for each number of axes.
+//
+//   y = Squeeze(x, NonZero(x.shape == 1))
 static const char settled_axes[] = "settled_axes"; // how many leading axes are dropped only if known to be 1
 enum { UNCERTAIN_MOST = 3 };
 
-static int first_uncertain_axis(const node *n) {
+static int uncertain_axes(const node *n, int *first) {
     const type *in = infer_in(n, 0);
-    int first = -1, count = 0;
+    int count = 0;
     for (int a = (int)node_int(n, settled_axes, 0); a < in->rank; a++) {
         if (dim_equal(in->dims[a], infer_k(n, 1)) != TRI_UNKNOWN) continue;
-        if (first < 0) first = a;
-        count++;
+        if (!count++) *first = a;
     }
-    return count <= UNCERTAIN_MOST ? first : -1;
+    return count;
+}
+
+static value *is_one(node *n, value *size) {
+    return insert_before(n, "Equal", 2, (value *[]){size, value_int64(n->graph, 1)}, NULL);
+}
+
+static void squeeze_by_axes(node *n) {
+    value *shape = insert_before(n, "Shape", 1, n->in, NULL), *ones = is_one(n, shape);
+    value *axes = insert_before(n, "NonZero", 1, &ones, NULL);
+    axes = insert_before(n, "Reshape", 2, (value *[]){axes, value_int64s(n->graph, NULL, (int64_t[]){-1}, 1)},
+                         NULL);
+    value *v = insert_before(n, n->op->name, 2, (value *[]){n->in[0], axes}, NULL);
+    replace_output(n, 0, v);
+    node_delete(n);
 }
 
 static void squeeze_branch(node *branches, const node *n, const char *name, int axis) {
@@ -371,13 +389,17 @@ static void squeeze_branch(node *branches, const node *n, const char *name, int 
 
 static bool squeeze_canonicalise(node *n) {
     if (node_in(n, 1)) return infer_in(n, 0)->rank >= 0 && branch_on_length(n, 1, 0, infer_in(n, 0)->rank);
-    int axis = infer_in(n, 0)->rank < 0 ? -1 : first_uncertain_axis(n);
-    if (axis < 0) return false;
+    int axis = 0, count = infer_in(n, 0)->rank < 0 ? 0 : uncertain_axes(n, &axis);
+    if (!count) return false;
+    if (count > UNCERTAIN_MOST) {
+        squeeze_by_axes(n);
+        return true;
+    }
     value *shape = insert_before(n, "Shape", 1, n->in, NULL);
-    value *size = insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, axis)}, NULL);
-    value *is_one = insert_before(n, "Equal", 2, (value *[]){size, value_int64(n->graph, 1)}, NULL);
+    value *drops =
+        is_one(n, insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, axis)}, NULL));
     node *branches;
-    value *v = insert_before(n, "If", 1, &is_one, &branches);
+    value *v = insert_before(n, "If", 1, &drops, &branches);
     squeeze_branch(branches, n, "then_branch", axis);
     squeeze_branch(branches, n, "else_branch", axis);
     node_set_attr(branches, (attr){.name = SQUEEZES_AXES, .kind = ATTR_INT, .i = 1});

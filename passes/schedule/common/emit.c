@@ -612,6 +612,14 @@ ins *emit_stored(emitter *e, const buffer *to, ins *v) {
     return buffer_root(to)->tf32 ? lb_bitcast(&e->b, v->type, tf32_bits(&e->b, v)) : v;
 }
 
+// Whether each lane has an element of its own to write, with others in between; v may be the same in all of them.
+static bool is_scattered(const emitter *e, const write *w, const access *to, const ins *v) {
+    if (e->lanes == 1 || e->active || !to->affine || unit_stride(e, to) || w->combine != COMBINE_SET)
+        return false;
+    const expr *step = e->vaxis >= 0 ? to->coef[e->vaxis] : NULL;
+    return v->type.lanes > 1 || (step && !expr_is_int(step, 0));
+}
+
 void emit_write(emitter *e, const write *w, access *to, ins *v) {
     lbuild *b = &e->b;
     if (!v && !w->guard) v = emit_value(e, w->value);
@@ -621,9 +629,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     v = emit_stored(e, w->to, v);
     if (emit_is_variable(e, w->to)) {
         lb_set(b, p, splat_to(e, v, e->variables_vary));
-    } else if (e->lanes > 1 && to->affine && !unit_stride(e, to) && v->type.lanes > 1 && !e->active &&
-               w->combine == COMBINE_SET) {
-        store_element_scatter(b, w->to->dtype, p, index_of(e, to->offset, true), v);
+    } else if (is_scattered(e, w, to, v)) {
+        store_element_scatter(b, w->to->dtype, p, index_of(e, to->offset, true), splat_to(e, v, true));
     } else if (e->lanes == 1 || !unit_stride(e, to)) {
         store_scalar(e, w, p, emit_index(e, to->offset), v);
     } else {
