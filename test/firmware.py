@@ -188,6 +188,22 @@ def check_overwritten(results, onnxc, path):
         results.check(memory < 1.5 * image and most < 1e-3, f"images in one memory {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
 
 
+def attention(path):
+    """Four heads of ten queries in f32: few keys, so blocks of them are mostly empty."""
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 10, 8]) for n in "qkv"]
+    nodes = [helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "t"], ["s"]),
+             helper.make_node("Softmax", ["s"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
+    graph = helper.make_graph(nodes, "attention", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 10, 8])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def check_attention(results, onnxc, path):
+    arguments = Arguments(onnxc, "-O2")
+    *_, most = measured(arguments, path, "cortex-m55")
+    memory = inspected(arguments, path, "cortex-m55")["memory"]["workspace_bytes"]
+    results.check(memory < 1024 and most < 1e-4, "attention on a Cortex-M55", f"{memory} bytes, off by up to {most}")
+
+
 def measured(arguments, path, cpu):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
     with tempfile.TemporaryDirectory() as folder:
@@ -229,6 +245,8 @@ def main():
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
+        attention(os.path.join(folder, "attention.onnx"))
+        check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")
         results.check(differ == 0, "denormal numbers with --fp=strict on a Cortex-M55", f"{differ} elements differ, by up to {most}")
