@@ -6,18 +6,22 @@
 #include "passes/layout/concat_elision.h"
 #include "passes/layout/copy_elision.h"
 #include "passes/layout/layout.h"
+#include "passes/match/contract.h"
 #include "passes/memory/memory_plan.h"
 #include "passes/memory/patch.h"
 #include "passes/memory/spaces.h"
-#include "passes/schedule/cpu/schedule_groups.h"
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
+static bool is_byte(const buffer *b) { return b->dtype == DT_I8 || b->dtype == DT_U8; }
+
+// Guards at the edges of images vanish with the layout.
 static bool multiplies_bytes(const program *p) {
-    enum { BYTES_IN_GROUP = 4 };
     contraction c;
     for (int j = 0; j < p->kernels.n; j++)
-        if (contraction_find(p->kernels.at[j], &c) && group_elements(&c) == BYTES_IN_GROUP) return true;
+        if (contraction_find(p->kernels.at[j], &c) && c.s->states.at[0].dtype == DT_I32 &&
+            is_byte(c.a->buffer) && is_byte(c.b->buffer))
+            return true;
     return false;
 }
 
@@ -28,7 +32,7 @@ static bool wants_layouts(const pass_context *c) {
            (t->arch.dot == DOT_ARM && multiplies_bytes(c->program));
 }
 void pass_channels(pass_context *c) {
-    if (wants_layouts(c)) assign_channels(c->program);
+    if (wants_layouts(c)) assign_channels(c->program, c->target);
 }
 void pass_elide_concats(pass_context *c) {
     elide_transpositions(c->program);

@@ -356,6 +356,14 @@ def forms_sample(results):
         run_cases(results, form, FORMS[form], families(os.path.join(cases, "node"), 1), timeout=FORM_TIMEOUT)
 
 
+def headers(results):
+    """Headers, and the C of a case of each operator, without warnings."""
+    objects.headers(results)
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "cases/backend_cases.py", cases):
+        objects.sources(results, families(os.path.join(cases, "node"), 1))
+
+
 def families(folder, most):
     """Of the cases of each operator, told by the first word of their names, at most so many, spread evenly."""
     found = {}
@@ -665,7 +673,7 @@ STAGES = {
     "symbols": objects.symbols,
     "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,
-    "headers": objects.headers,
+    "headers": headers,
     "formats": formats,
     "written": written,
     "quantize": quantize,

@@ -235,6 +235,15 @@ def scanned_backwards(n):
     scanned(n, scan_input_directions=[1])
 
 
+def scattered(n):
+    """One sample of the whole signal, not of every step."""
+    n.x = n.add("ScatterElements", n.x, n.constant(np.zeros((1, 1, 1), np.int64)), n.weight(1, 1, 1), axis=1)
+
+
+def scattered_at_end(n):
+    n.x = n.add("ScatterND", n.x, n.constant(np.array([[0, 1, -1]])), n.weight(1))
+
+
 def running_sum(n, op="CumSum", exclusive=0, axis=2):
     n.x = n.add(op, n.x, n.constant(np.int64(axis)), exclusive=exclusive)
 
@@ -652,6 +661,10 @@ def delays(checks):
     n = Network(4, np.random.default_rng(3))
     scanned_backwards(n)
     checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
+    for layer, words in (scattered, ["ScatterElements", "at fixed positions"]), (scattered_at_end, ["ScatterND", "at computed positions"]):
+        n = Network(4, np.random.default_rng(3))
+        layer(n)
+        checks.refused(layer.__name__, n.model(), words, options=["--stream=x:2=4"])
     for layer, words in REFUSED:
         n = Network(4, np.random.default_rng(3))
         layer(n)

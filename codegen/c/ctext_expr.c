@@ -104,14 +104,15 @@ static cexpr with_sign(cfn *c, lkind k, cexpr e, csign sign) {
 }
 
 cexpr cexpr_signed(cfn *c, const ins *x) { return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_SIGNED); }
-// As an initial value or argument of a type of that sign. Conversions of wider types are implicit.
+// As an initial value or argument of a type of that sign, without a conversion that -Wsign-conversion warns about.
 const char *cexpr_passed(cfn *c, const ins *x, csign sign) {
     lkind k = x->type.kind;
     bool narrow = k == LK_I8 || k == LK_I16, named = info_of(c, x)->state == STATE_NAMED;
     if (narrow && x->op == L_ITRUNC && !named)
         return cast(c, ctype_name(k, sign), sign, cexpr_of(c, x->args[0])).s;
     cexpr e = cexpr_of(c, x);
-    return narrow && e.sign != SIGN_LITERAL ? with_sign(c, k, e, sign).s : e.s;
+    bool fits = e.sign == SIGN_LITERAL && (sign == SIGN_SIGNED || e.lit >= 0);
+    return !lkind_is_int(k) || fits ? e.s : with_sign(c, k, e, sign).s;
 }
 
 static cexpr as_unsigned(cfn *c, const ins *x) {
@@ -182,12 +183,8 @@ static cexpr wrapping(cfn *c, const ins *x) {
         }
         return sum(c, x->op, true, SIGN_SIGNED, a, b);
     }
-    if (a.sign != SIGN_UNSIGNED && b.sign != SIGN_UNSIGNED) {
-        if (a.sign == SIGN_LITERAL) b = with_sign(c, k, b, SIGN_UNSIGNED);
-        else a = with_sign(c, k, a, SIGN_UNSIGNED);
-    }
-    if (a.sign == SIGN_LITERAL) a = with_sign(c, k, a, SIGN_UNSIGNED);
-    if (b.sign == SIGN_LITERAL) b = with_sign(c, k, b, SIGN_UNSIGNED);
+    a = with_sign(c, k, a, SIGN_UNSIGNED);
+    b = with_sign(c, k, b, SIGN_UNSIGNED);
     return sum(c, x->op, true, SIGN_UNSIGNED, a, b);
 }
 
@@ -247,15 +244,19 @@ csign cparam_sign(const lparam *p) {
     return p && p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT ? SIGN_UNSIGNED : SIGN_SIGNED;
 }
 
+// The number of bytes of memcpy and the like, a size_t.
+static bool is_size(const ins *x, int k) { return x->op == L_CALL && k == 2 && !strncmp(x->name, "mem", 3); }
+
 const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
     text t = {.arena = c->arena};
     for (int k = from; k < x->nargs; k++) {
         const lparam *p = callee && k - from < callee->params.n ? &callee->params.at[k - from] : NULL;
         cptr want = {0};
         if (p && p->type.kind == LK_PTR) want = cptr_of_param(p);
+        csign sign = is_size(x, k) ? SIGN_UNSIGNED : cparam_sign(p);
         if (k > from) text_add(&t, ", ");
         text_add(&t, x->args[k]->type.kind == LK_PTR ? cmem_arg(c, x->args[k], p ? &want : NULL)
-                                                     : cexpr_passed(c, x->args[k], cparam_sign(p)));
+                                                     : cexpr_passed(c, x->args[k], sign));
     }
     return text_str(&t);
 }
@@ -526,7 +527,8 @@ static cexpr bitcast(cfn *c, const ins *x) {
     if (from == LK_F32 || from == LK_F64)
         return call(c, SIGN_UNSIGNED, cprelude(c, "bits", ckind_suffix(from, 0)), e.s);
     if (to == LK_F32 || to == LK_F64)
-        return call(c, SIGN_SIGNED, cprelude(c, "from_bits", ckind_suffix(to, 0)), e.s);
+        return call(c, SIGN_SIGNED, cprelude(c, "from_bits", ckind_suffix(to, 0)),
+                    cexpr_passed(c, x->args[0], SIGN_UNSIGNED));
     if (is_half(to)) return with_sign(c, LK_I16, e, SIGN_UNSIGNED);
     if (from == LK_PTR || to == LK_PTR)
         return cast(c, to == LK_PTR ? "void *" : ctype_name(to, SIGN_SIGNED), SIGN_SIGNED,

@@ -282,9 +282,9 @@ static void local(cfn *c, const ins *x) {
 // atomicAdd has no variant for signed 64-bit integers. C text runs on one thread.
 static void atomic_add(cfn *c, const ins *x) {
     lkind k = x->args[2]->type.kind;
-    csign sign;
+    csign sign = SIGN_SIGNED;
     const char *place = cmem_place(c, x, k, x->args[0], x->args[1], &sign);
-    const char *v = cexpr_of(c, x->args[2]).s;
+    const char *v = cexpr_passed(c, x->args[2], sign);
     if (!place)
         diag_defect(c->mod->d, NULL, "function %s: atomic add on elements of another type", c->f->name);
     if (c->mod->dialect == DIALECT_C) line(c, "%s += %s;", place, v);

@@ -39,6 +39,7 @@ static const spelling arm_fpu[] = {{"auto", ""},
                                    {"vfpv3-d16", "+vfp3d16"},
                                    {"vfpv4", "+vfp4"},
                                    {"vfpv4-d16", "+vfp4d16"},
+                                   {"none", "-fpregs"},
                                    {"neon neon-vfpv3", "+neon"},
                                    {"neon-fp16", "+neon,+fp16"},
                                    {"neon-vfpv4", "+neon,+vfp4"},
@@ -46,17 +47,29 @@ static const spelling arm_fpu[] = {{"auto", ""},
                                    {"neon-fp-armv8", "+neon,+fp-armv8"},
                                    {"crypto-neon-fp-armv8", "+neon,+fp-armv8,+crypto"},
                                    {NULL, NULL}};
-static const spelling arm_extension[] = {{"fp", "+vfp4d16sp"},      {"fp.sp", "+fp-armv8d16sp"},
-                                         {"fp.dp", "+fp-armv8d16"}, {"dsp", "+dsp"},
-                                         {"nodsp", "-dsp"},         {"nofp", "-fpregs"},
-                                         {"mve", "+mve"},           {"mve.fp", "+mve.fp"},
-                                         {"nomve", "-mve"},         {"nomve.fp", "-mve.fp"},
-                                         {"simd", "+neon"},         {"nosimd", "-neon"},
-                                         {"neon", "+neon"},         {"crypto", "+crypto"},
-                                         {"nocrypto", "-crypto"},   {"crc", "+crc"},
-                                         {"dotprod", "+dotprod"},   {"fp16", "+fullfp16"},
-                                         {"i8mm", "+i8mm"},         {"bf16", "+bf16"},
-                                         {"nocdecp0", ""},          {NULL, NULL}};
+static const spelling arm_extension[] = {{"fp", "+vfp4d16sp"},
+                                         {"fp.sp", "+fp-armv8d16sp"},
+                                         {"fp.dp", "+fp-armv8d16"},
+                                         {"dsp", "+dsp"},
+                                         {"nodsp", "-dsp"},
+                                         {"nofp", "-fpregs"},
+                                         {"mve", "+mve"},
+                                         {"mve.fp", "+mve.fp"},
+                                         {"nomve", "-mve"},
+                                         {"nomve.fp", "-mve.fp"},
+                                         {"simd", "+neon"},
+                                         {"nosimd", "-neon"},
+                                         {"neon", "+neon"},
+                                         {"crypto", "+crypto"},
+                                         {"nocrypto", "-crypto"},
+                                         {"crc", "+crc"},
+                                         {"dotprod", "+dotprod"},
+                                         {"fp16", "+fullfp16"},
+                                         {"i8mm", "+i8mm"},
+                                         {"bf16", "+bf16"},
+                                         {"nofp.dp", "-fp64"},
+                                         {"pacbti nopacbti nocdecp0", ""},
+                                         {NULL, NULL}};
 static void arm_arch_from_cpu(target_names *n, arena *a) {
     const char *now = triple_part(a, n->triple, 0), *best = NULL;
     if (!n->cpu || (strcmp(now, "arm") && strcmp(now, "thumb"))) return;
@@ -69,6 +82,7 @@ static void arm_arch_from_cpu(target_names *n, arena *a) {
 
 static void set_cpu(target_names *n, arena *a, diag *d, const char *value) {
     size_t length = strcspn(value, "+");
+    if (!strcmp(value + length, "+")) length++; // "cortex-m0+", which is no name of a CPU
     n->cpu = arena_strndup(a, value, length);
     names_add_extensions(n, a, d, arm_extension, value + length);
     arm_arch_from_cpu(n, a);

@@ -106,6 +106,7 @@ static bool is_neutral(const char *flag) {
 static void apply_flag(target_names *n, arena *a, diag *d, const char *f) {
     const char *v;
     if ((v = flag_after(f, "-mcpu="))) set_cpu(n, a, d, v);
+    else if ((v = flag_after(f, "-mattr="))) names_add_features(n, v); // as llc and this compiler's --mattr
     else if ((v = flag_after(f, "-march="))) set_march(n, a, d, v);
     else if ((v = flag_after(f, "-mabi="))) n->abi = n->arch->has_abis ? v : NULL;
     else if (!strcmp(f, "-m32")) set_width(n, a, n->arch->narrow);

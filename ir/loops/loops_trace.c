@@ -117,16 +117,30 @@ static fact offset(const frame *fr, const ins *x) {
     return p;
 }
 
+// Most of what addresses depend on: sums and products of scalar positions. False: another operation.
+static bool position(const ins *x, int64_t a, int64_t b, int64_t *out) {
+    lkind k = x->type.kind;
+    if (x->nargs != 2 || x->type.lanes != 1 || (k != LK_I32 && k != LK_I64)) return false;
+    uint64_t u = (uint64_t)a, v = (uint64_t)b;
+    if (x->op == L_ADD) u += v;
+    else if (x->op == L_SUB) u -= v;
+    else if (x->op == L_MUL) u *= v;
+    else return false;
+    *out = k == LK_I32 ? (int32_t)u : (int64_t)u;
+    return true;
+}
+
 static fact pure(const frame *fr, const ins *x) {
     enum { OPERANDS = 3 };
-    int64_t values[OPERANDS], out;
+    int64_t values[OPERANDS] = {0}, out;
     if (x->nargs > OPERANDS) return nothing;
     for (int i = 0; i < x->nargs; i++) {
         fact a = fr->facts[x->args[i]->id];
         if (a.kind != NUMBER) return nothing;
         values[i] = a.v;
     }
-    return leval_integer(x, values, &out) ? number(out) : nothing;
+    bool known = position(x, values[0], values[1], &out) || leval_integer(x, values, &out);
+    return known ? number(out) : nothing;
 }
 
 static fact value_of(const frame *fr, const ins *x) {

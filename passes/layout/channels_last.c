@@ -21,16 +21,18 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
-// Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output.
-static void find_depthwise(const kernel *k, const expr *image, const expr *weights, const write *w,
-                           conv_form *f) {
+// Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output; or several output
+// channels have one, whose axis counts groups of them. Vectors of neighbours in a row suit the latter better.
+static void find_depthwise(const kernel *k, const target *t, const expr *image, const expr *weights,
+                           const write *w, conv_form *f) {
     for (int j = 0; j < image->buffer->rank; j++)
         for (int o = 0; o < w->to->rank; o++) {
             const expr *i = index_in_part(image->index[j]);
-            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || i != index_in_part(w->index[o]) ||
-                !index_uses_axis(weights, i->axis))
-                continue;
-            f->channel = j, f->out_channel = o;
+            expr *groups;
+            int digit = index_digit(k, index_in_part(w->index[o]), &groups);
+            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
+            bool several = groups == i && digit != i->axis && !t->vector_bits;
+            if (several || (digit == i->axis && !groups)) f->channel = j, f->out_channel = o;
         }
 }
 
@@ -184,7 +186,7 @@ static bool counts_alone(const contraction *c, const expr *channel) {
     return index_in_part(channel)->op == X_AXIS && !c->batch.n;
 }
 
-bool find_conv(const kernel *k, conv_form *f) {
+bool find_conv(const kernel *k, const target *t, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
     if (!contraction_find(k, &c)) return false;
@@ -205,7 +207,7 @@ bool find_conv(const kernel *k, conv_form *f) {
             !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
     if (!known) return f->channel >= 0 && f->out_channel >= 0 && counts_alone(&c, image->index[f->channel]);
-    if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
+    if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
     // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;

@@ -2,6 +2,7 @@
 #ifndef ONNXC_PASSES_LAYOUT_CHANNELS_LAST_H
 #define ONNXC_PASSES_LAYOUT_CHANNELS_LAST_H
 #include "ir/kernel/program.h"
+#include "ir/target.h"
 
 // Buffers that a kernel prefers channels-last: the image of a convolution (a factor's read whose index has a
 // plain reduce axis that is not last, in a contraction whose other factor is a constant) and its output,
@@ -14,5 +15,5 @@ typedef struct conv_form {
 } conv_form;
 
 // False: the kernel has no preference.
-bool find_conv(const kernel *k, conv_form *f);
+bool find_conv(const kernel *k, const target *t, conv_form *f);
 #endif

@@ -197,9 +197,9 @@ static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
 
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
-    if (s->kind != STEP_KERNEL || !find_conv(s->kernel, &f)) return;
+    if (s->kind != STEP_KERNEL || !find_conv(s->kernel, a->t, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
-    if (find_conv(s->kernel, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
+    if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
 }
 
 // ---------------------------------------------------------------- halos
@@ -280,7 +280,7 @@ static void give_halos(assign *a) {
     program *p = a->p;
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
-        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(a, p->kernels.at[j], f.image);
+        if (find_conv(p->kernels.at[j], a->t, &f) && f.image) give_halo(a, p->kernels.at[j], f.image);
     }
     for (int j = 0; j < p->kernels.n; j++) {
         buffer **all;
@@ -616,9 +616,9 @@ static void pack_operands(assign *a, region *r, const step *s) {
 }
 
 // ---------------------------------------------------------------- entry
-void assign_channels(program *p) {
+void assign_channels(program *p, const target *t) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .nbuffers = p->buffers.n, .copies.arena = scratch};
+    assign a = {.p = p, .t = t, .nbuffers = p->buffers.n, .copies.arena = scratch};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.uses = uses_build(scratch, p);
@@ -630,12 +630,12 @@ void assign_channels(program *p) {
     for (int j = 0; j < p->kernels.n; j++) {
         contraction c;
         conv_form f;
-        if (is_product(p->kernels.at[j], &c) && !find_conv(p->kernels.at[j], &f))
+        if (is_product(p->kernels.at[j], &c) && !find_conv(p->kernels.at[j], t, &f))
             a.pinned[c.w->to->id] = true;
     }
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
-        if (!find_conv(p->kernels.at[j], &f)) continue;
+        if (!find_conv(p->kernels.at[j], t, &f)) continue;
         if (f.image) want_channel_last(&a, f.image, f.channel);
         if (f.out) want_channel_last(&a, f.out, f.out_channel);
     }

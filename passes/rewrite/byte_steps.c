@@ -1,7 +1,6 @@
 // In: a kernel's expression. Out: the chain of operations that makes a byte of it, and the sums at which the byte steps.
 #include "passes/rewrite/byte_steps.h"
 #include "passes/match/form.h"
-#include "passes/rewrite/channel_values.h"
 #include <math.h>
 
 // ---------------------------------------------------------------- ranges
@@ -15,24 +14,34 @@ static span product_span(span a, span b) {
     return s;
 }
 
-// Of integers that bytes determine. False: not known to be within 32 bits.
-static bool span_of(const expr *x, span *out) {
+static bool is_small(dtype t) { return dtype_is_int(t) && dtype_bits(t) <= 16; }
+
+static bool add_span(span *to, span other) {
+    *to = (span){to->lo + other.lo, to->hi + other.hi};
+    return to->lo >= INT32_MIN && to->hi <= INT32_MAX;
+}
+
+// Of integers that bytes determine, and sums of stage s, if it is not NULL. False: not known to be within 32 bits.
+static bool span_of(const kernel *k, const stage *s, const expr *x, span *out) {
     span a, b;
     dtype t = x->dtype;
     if (x->op == X_CONST) {
         *out = (span){x->i, x->i};
-    } else if (is_byte(t)) {
+    } else if (is_small(t)) {
         *out = (span){dtype_int_min(t), dtype_int_max(t)};
+    } else if (x->op == X_STATE && s) {
+        const state *st = &s->states.at[x->axis];
+        if (!sum_span(k, s, st, st->step, out)) return false;
     } else if (x->op == X_CAST && dtype_is_int(x->arg[0]->dtype)) {
-        if (!span_of(x->arg[0], out)) return false;
+        if (!span_of(k, s, x->arg[0], out)) return false;
     } else if (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL) {
-        if (!span_of(x->arg[0], &a) || !span_of(x->arg[1], &b)) return false;
+        if (!span_of(k, s, x->arg[0], &a) || !span_of(k, s, x->arg[1], &b)) return false;
         if (x->op == X_MUL) *out = product_span(a, b);
         else *out = x->op == X_ADD ? (span){a.lo + b.lo, a.hi + b.hi} : (span){a.lo - b.hi, a.hi - b.lo};
     } else {
         return false;
     }
-    return t == DT_I32 && out->lo >= INT32_MIN && out->hi <= INT32_MAX ? true : is_byte(t);
+    return t == DT_I32 ? out->lo >= INT32_MIN && out->hi <= INT32_MAX : is_small(t);
 }
 
 static int64_t reduced_positions(const kernel *k, const stage *s) {
@@ -47,7 +56,8 @@ static int64_t reduced_positions(const kernel *k, const stage *s) {
 // Of a sum of such integers, whatever the order.
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
     int64_t n = reduced_positions(k, s);
-    if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(term, out) || n > INT32_MAX) return false;
+    if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(k, NULL, term, out) || n > INT32_MAX)
+        return false;
     *out = (span){out->lo < 0 ? n * out->lo : 0, out->hi > 0 ? n * out->hi : 0};
     return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
 }
@@ -62,22 +72,56 @@ bool rises_alone(const expr *x) {
     return dtype_is_int(from) ? to == DT_F32 : from == DT_F32 && dtype_is_int(to);
 }
 
-static bool join_axis(chain *c, const expr *other) {
-    int axis = channel_axis(other);
-    if (axis == SEVERAL_CHANNELS || !has_plain_reads(other)) return false;
-    if (axis == NO_CHANNEL || axis == c->axis) return true;
-    if (c->axis != NO_CHANNEL) return false;
-    c->axis = axis;
-    return true;
-}
-
 // The operand of x that is not known for each channel, -1: none.
 static int open_side(chain *c, const expr *x) {
     bool falls = x->op == X_SUB || x->op == X_DIV; // with the second operand
     if (x->op != X_ADD && x->op != X_MUL && x->op != X_MIN && x->op != X_MAX && !falls) return -1;
     if (x->dtype != DT_F32 && (x->dtype != DT_I32 || (x->op != X_ADD && x->op != X_SUB))) return -1;
-    if (join_axis(c, x->arg[1])) return 0;
-    return !falls && join_axis(c, x->arg[0]) ? 1 : -1;
+    if (channel_join(&c->channels, x->arg[1])) return 0;
+    return !falls && channel_join(&c->channels, x->arg[0]) ? 1 : -1;
+}
+
+// Of integers that one kernel writes into a temporary.
+static bool written_span(const uses *u, const buffer *b, span *out) {
+    if (b->role != BUF_TEMP || b->dtype != DT_I32 || b->id >= u->nof) return false;
+    const buffer_uses *of = &u->of[b->id];
+    const write *found = NULL;
+    if (of->viewed || of->by_others || of->output) return false;
+    for (int j = 0; j < of->sites.n; j++) {
+        const kernel *k = of->sites.at[j]->s->kernel;
+        for (int i = 0; k && i < k->stages.n; i++)
+            for (int w = 0; w < k->stages.at[i]->writes.n; w++) {
+                const write *one = &k->stages.at[i]->writes.at[w];
+                if (one->to != b || found == one) continue;
+                if (found || one->guard || one->when != WRITE_END || one->combine != COMBINE_SET)
+                    return false;
+                if (!span_of(k, k->stages.at[i], one->value, out)) return false;
+                found = one;
+            }
+    }
+    return found;
+}
+
+// Of the sum of a row, perhaps times the zero point of a column.
+static bool row_span(const chain *c, const expr *x, span *out) {
+    span row, zero;
+    if (x->op == X_READ) return !x->guard && written_span(c->uses, x->buffer, out);
+    if (x->op != X_MUL || !row_span(c, x->arg[0], &row) || !span_of(c->k, NULL, x->arg[1], &zero))
+        return false;
+    *out = product_span(row, zero);
+    return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
+}
+
+static bool find_leaf(chain *c, expr *x);
+
+// s + r and s - r, where r is such a sum, which is known in the run only: links below apply to all of it.
+static bool find_row_sum(chain *c, expr *x) {
+    span row;
+    if ((x->op != X_ADD && x->op != X_SUB) || x->dtype != DT_I32 || !row_span(c, x->arg[1], &row))
+        return false;
+    if (!find_leaf(c, x->arg[0]) || c->leaf->dtype != DT_I32) return false;
+    c->leaf = x_bin(c->k, x->op, c->leaf, x->arg[1]);
+    return add_span(&c->range, x->op == X_SUB ? (span){-row.hi, -row.lo} : row);
 }
 
 static bool find_leaf(chain *c, expr *x) {
@@ -88,42 +132,29 @@ static bool find_leaf(chain *c, expr *x) {
     }
     if (x->op == X_READ) {
         c->leaf = x;
-        return is_byte(x->dtype) && span_of(x, &c->range);
+        return is_byte(x->dtype) && span_of(c->k, NULL, x, &c->range);
     }
     if (c->n == LINKS || !expr_arity(x->op)) return false;
     link l = {.op = x};
     if (!rises_alone(x)) {
         l.side = open_side(c, x);
-        if (l.side < 0) return false;
+        if (l.side < 0) return find_row_sum(c, x);
         l.other = x->arg[1 - l.side];
     }
     c->links[c->n++] = l;
     return find_leaf(c, x->arg[l.side]);
 }
 
-bool chain_find(chain *c, kernel *k, const stage *s, expr *x) {
-    *c = (chain){.k = k, .s = s, .axis = NO_CHANNEL};
+bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x) {
+    *c = (chain){.k = k, .s = s, .uses = u, .channels = {.k = k}};
     if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x)) return false;
-    if (c->axis == NO_CHANNEL) return true;
-    const dim *n = k->axes.at[c->axis].extent;
-    return dim_is_const(n) && dim_value(n) >= 1 && dim_value(n) <= CHANNELS_MOST;
+    return chain_channels(c) > 0;
 }
 
-int64_t chain_channels(const chain *c) {
-    return c->axis == NO_CHANNEL ? 1 : dim_value(c->k->axes.at[c->axis].extent);
-}
+int64_t chain_channels(const chain *c) { return channel_count(&c->channels); }
 
-// Integers or floats, as a constant of the channel's axis if they differ.
 expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v) {
-    kernel *k = c->k;
-    int64_t count = chain_channels(c);
-    bool same = true, is_float = dtype_is_float(t);
-    for (int64_t j = 1; j < count; j++) same &= is_float ? v[j].f == v[0].f : v[j].i == v[0].i;
-    if (same) return is_float ? x_float(k, t, v[0].f) : x_int(k, t, v[0].i);
-    constant *data = constant_new(k->program->arena, t, 1, &count);
-    for (int64_t j = 0; j < count; j++) eval_store(t, (void *)data->data, j, v[j]);
-    expr *index = x_axis(k, c->axis);
-    return x_read(k, program_constant(k->program, name, data), &index);
+    return channel_numbers(&c->channels, c->k, name, t, v);
 }
 
 // ---------------------------------------------------------------- steps
@@ -156,7 +187,7 @@ static void load_channel(chain *c, byte_steps *st, int64_t channel) {
     for (int j = c->n - 1; j >= 0; j--) {
         const link *l = &c->links[j];
         if (!l->other) continue;
-        cell now = c->constant[j] = channel_value(l->other, channel);
+        cell now = c->constant[j] = channel_value(&c->channels, l->other, channel);
         bool is_float = l->op->dtype == DT_F32;
         double v = is_float ? now.f : (double)now.i;
         st->rises &= is_float ? isfinite(v) : stays_integer(l, now.i, &whole);

@@ -3,7 +3,8 @@
 #ifndef ONNXC_PASSES_REWRITE_BYTE_STEPS_H
 #define ONNXC_PASSES_REWRITE_BYTE_STEPS_H
 #include "ir/kernel/edit.h"
-#include "ir/kernel/eval.h"
+#include "ir/kernel/uses.h"
+#include "passes/rewrite/channel_values.h"
 
 enum { LINKS = 24, BYTES = 256 };
 
@@ -22,9 +23,11 @@ typedef struct span {
 typedef struct chain {
     kernel *k;
     const stage *s;
+    const uses *uses;
     expr *leaf;
     span range; // of the leaf
-    int n, axis;
+    channel_axes channels;
+    int n;
     link links[LINKS];
     cell constant[LINKS]; // of the channel that is examined
 } chain;
@@ -44,14 +47,14 @@ bool rises_alone(const expr *x);
 // Of a sum over the reduced axes of s, whatever the order. False: not known to be within 32 bits.
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out);
 // False: x is no byte of such a function.
-bool chain_find(chain *c, kernel *k, const stage *s, expr *x);
+bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x);
 // The operations on a value of any kind, and on an integer.
 int64_t chain_apply(const chain *c, cell v);
 int64_t chain_at(const chain *c, int64_t s);
 // Loads the constants of a channel, too. False: the function does not rise.
 bool steps_find(chain *c, byte_steps *st, int64_t channel);
-// Positions of the channels' axis, 1 without one.
+// 0: not known, or too many.
 int64_t chain_channels(const chain *c);
-// Integers or floats of the channels, as a constant unless all are equal.
+// As channel_numbers.
 expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v);
 #endif

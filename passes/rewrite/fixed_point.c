@@ -14,7 +14,6 @@
 #include "passes/passes.h"
 #include "passes/rewrite/byte_lines.h"
 #include "passes/rewrite/byte_steps.h"
-#include "passes/rewrite/channel_values.h"
 #include "passes/rewrite/fixed_sums.h"
 #include <math.h>
 #include <stdlib.h>
@@ -281,7 +280,7 @@ static expr *build(const chain *c, const form *f, expr *x) {
 // ---------------------------------------------------------------- limits
 // The nearest maximum or minimum with a constant below x, and the operations behind it; NULL: none.
 static const expr *find_limit(chain *c, const expr *x) {
-    for (*c = (chain){.axis = NO_CHANNEL}; c->n < LINKS && expr_arity(x->op); x = x->arg[0]) {
+    for (*c = (chain){0}; c->n < LINKS && expr_arity(x->op); x = x->arg[0]) {
         bool two = expr_arity(x->op) == 2, falls = x->op == X_SUB || x->op == X_DIV;
         if (two && (x->arg[1]->op != X_CONST || x->dtype != DT_F32)) return NULL;
         if (x->op == X_MAX || x->op == X_MIN) return x;
@@ -326,6 +325,7 @@ static expr *limit_node(void *user, expr *x) {
 typedef struct rewriting {
     kernel *k;
     const stage *s;
+    const uses *uses;
     arena *scratch;
     const target *t;
 } rewriting;
@@ -334,7 +334,7 @@ static expr *rewrite_node(void *user, expr *x) {
     const rewriting *r = user;
     chain c;
     form f;
-    if (!chain_find(&c, r->k, r->s, x)) return NULL;
+    if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
     if (r->t->f32) return byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT);
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }
@@ -352,8 +352,8 @@ static expr *rewrite_sums(kernel *k, expr *x) {
     return x;
 }
 
-static void rewrite_kernel(kernel *k, const target *t) {
-    rewriting r = {.k = k, .scratch = arena_new(), .t = t};
+static void rewrite_kernel(kernel *k, const uses *u, const target *t) {
+    rewriting r = {.k = k, .uses = u, .scratch = arena_new(), .t = t};
     for (int j = 0; j < k->stages.n; j++) {
         stage *s = k->stages.at[j];
         r.s = s;
@@ -379,6 +379,9 @@ void pass_integer_sums(pass_context *c) {
 void pass_fixed_point(pass_context *c) {
     program *p = c->program;
     if (c->target->vector_bits && !c->target->dot_across) return;
-    for (int j = 0; j < p->kernels.n; j++) rewrite_kernel(p->kernels.at[j], c->target);
+    arena *scratch = arena_new();
+    const uses *u = uses_build(scratch, p);
+    for (int j = 0; j < p->kernels.n; j++) rewrite_kernel(p->kernels.at[j], u, c->target);
+    arena_destroy(scratch);
     program_compact(p);
 }

@@ -9,15 +9,13 @@
 
 static expr *fold_node(void *user, expr *x) {
     kernel *k = user;
-    int axis = x->dtype == DT_F32 && expr_op_class(x->op) == XC_ARITHMETIC ? channel_axis(x) : NO_CHANNEL;
-    if (axis < 0 || !has_plain_reads(x)) return NULL;
-    const dim *n = k->axes.at[axis].extent;
-    if (!dim_is_const(n) || dim_value(n) < 1 || dim_value(n) > CHANNELS_MOST) return NULL;
-    int64_t count = dim_value(n);
-    constant *c = constant_new(k->program->arena, DT_F32, 1, &count);
-    for (int64_t j = 0; j < count; j++) eval_store(DT_F32, (void *)c->data, j, channel_value(x, j));
-    expr *index = x_axis(k, axis);
-    return x_read(k, program_constant(k->program, "scale", c), &index);
+    channel_axes a = {.k = k};
+    if (x->dtype != DT_F32 || expr_op_class(x->op) != XC_ARITHMETIC || !channel_join(&a, x)) return NULL;
+    int64_t count = a.n ? channel_count(&a) : 0;
+    if (!count) return NULL;
+    cell *all = ARENA_ARRAY(k->program->arena, cell, count);
+    for (int64_t j = 0; j < count; j++) all[j] = channel_value(&a, x, j);
+    return channel_numbers(&a, k, "scale", DT_F32, all);
 }
 
 void pass_fold_scales(pass_context *context) {

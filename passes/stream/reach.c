@@ -2,6 +2,7 @@
 // the time index of each read, an affine function of the time index of the write, gives the window.
 #include "passes/stream/reach.h"
 #include "ir/kernel/lower.h"
+#include "passes/match/form.h"
 #include "passes/match/window.h"
 #include <string.h>
 
@@ -13,11 +14,20 @@ typedef struct signal {
     bool moves;
 } signal;
 
+// Of a result: where its signal begins, and the samples at fixed places before and behind it.
+typedef struct places {
+    bool signal, head, tail;
+    int64_t first;      // of the signal
+    int64_t head_last;  // the last sample of the head
+    int64_t tail_first; // the first one of the tail, from the length of the signal on
+} places;
+
 typedef struct reader {
     arena *arena;
     node *node;
     const dim *length;
     map signals; // id of buffer -> signal
+    map placed;  // id of buffer -> places
     map *sized;
     const char *why;
     // Of the stage that is read:
@@ -280,6 +290,49 @@ static bool is_end_part(reader *r, expr *index) {
     return true;
 }
 
+static places *places_of(reader *r, const buffer *b) {
+    places *p = map_get_number(&r->placed, (uint64_t)b->id);
+    if (!p) p = ARENA_NEW(r->arena, places), map_put_number(&r->placed, (uint64_t)b->id, p);
+    return p;
+}
+
+// Samples at fixed places belong to no step: only before and behind a signal do they not replace some of it.
+static bool are_apart(reader *r, const places *p) {
+    bool apart =
+        !p->signal || ((!p->head || p->head_last < p->first) && (!p->tail || p->tail_first >= p->first));
+    return apart || refuse(r, "writes samples at fixed positions of the signal");
+}
+
+static bool place_signal(reader *r, const write *w) {
+    places *p = places_of(r, w->to);
+    if (!p->signal || r->first < p->first) p->first = r->first;
+    p->signal = true;
+    return are_apart(r, p);
+}
+
+static bool place_end(reader *r, const write *w, int axis) {
+    kernel *k = r->kernel;
+    places *p = places_of(r, w->to);
+    expr *base, *coef[256];
+    int64_t first, last, c;
+    bool affine = k->axes.n <= 256 && expr_affine(k, w->index[axis], &base, coef);
+    dim *at = affine ? expr_known_dim(k, base) : NULL;
+    if (!at) return refuse(r, "writes samples at computed positions");
+    bool tail = !dim_is_const(at);
+    dim *from = tail ? dim_sub(at, (dim *)r->length) : at;
+    if (!dim_is_const(from)) return refuse(r, "writes samples at computed positions");
+    first = last = dim_value(from);
+    for (int j = 0; j < k->axes.n; j++) {
+        if (!expr_known_int(coef[j], &c) || c < 0 || (c && !dim_is_const(k->axes.at[j].extent)))
+            return refuse(r, "writes samples at computed positions");
+        if (c) last += c * (dim_value(k->axes.at[j].extent) - 1);
+    }
+    if (tail && (!p->tail || first < p->tail_first)) p->tail_first = first;
+    if (!tail && (!p->head || last > p->head_last)) p->head_last = last;
+    p->tail |= tail, p->head |= !tail;
+    return are_apart(r, p);
+}
+
 // The kernel's time axis and the write's place on it. False: the write is refused.
 static bool place_write(reader *r, const write *w, int axis) {
     kernel *k = r->kernel;
@@ -360,12 +413,14 @@ static bool visit_write(reader *r, stage *s, const write *w) {
     if (axis != NO_TIME && !end && !place_write(r, w, axis)) return false;
     if (w->combine != COMBINE_SET) return refuse(r, "adds to samples at computed positions");
     if (end) {
+        if (!place_end(r, w, axis)) return false;
         r->seen = ARENA_ARRAY(r->arena, bool, r->kernel->exprs.n + 1);
         return visit(r, w->value);
     }
     if (!visit_stage(r, s) || !visit_locals(r, s)) return false;
-    if (axis != NO_TIME) add_signal(r, w->to, axis, r->into, only_moves(r, w, axis, r->into));
-    return true;
+    if (axis == NO_TIME) return true;
+    add_signal(r, w->to, axis, r->into, only_moves(r, w, axis, r->into));
+    return place_signal(r, w);
 }
 
 static bool reads_signals(reader *r, const kernel *k) {
@@ -448,7 +503,12 @@ static reach reach_of(reader *r, program *p, int out) {
 
 reach *node_reach(node *n, const dim *length, map *sized, const char **why) {
     arena *a = n->graph->module->arena;
-    reader r = {.arena = a, .node = n, .length = length, .signals = {.arena = a}, .sized = sized};
+    reader r = {.arena = a,
+                .node = n,
+                .length = length,
+                .signals = {.arena = a},
+                .placed = {.arena = a},
+                .sized = sized};
     for (int j = 0; j < n->nattrs; j++)
         if (n->attrs[j].kind == ATTR_GRAPH) refuse(&r, "computes the signal in a loop or a branch");
     if (!n->op->lower && !n->op->is_view) refuse(&r, "is not implemented");

@@ -17,13 +17,13 @@
 #endif
 
 /* Bytes of n elements; narrow ones are packed. */
-ONNXC_MAYBE_UNUSED static int64_t lib_bytes(int64_t dtype, int64_t n) {
+ONNXC_MAYBE_UNUSED static int64_t lib_bytes(int64_t elem, int64_t n) {
     static const unsigned char bits[] = {
 #define X(e, name, code, bits, ...) bits,
         DTYPES(X)
 #undef X
     };
-    if (dtype == DT_STRING) return n * (int64_t)(sizeof(char *) + sizeof(size_t)); /* onnxc_string */
-    return (n * bits[dtype] + 7) / 8;
+    if (elem == DT_STRING) return n * (int64_t)(sizeof(char *) + sizeof(size_t)); /* onnxc_string */
+    return (n * bits[elem] + 7) / 8;
 }
 #endif

@@ -2,12 +2,12 @@
 // n * 2n doubles. Read: the matrices. Numbers: dtype (float or double), count, n.
 #include "runtime-lite/lib/lib.h"
 
-static double inverse_read(int64_t dtype, const void *p, int64_t i) {
-    return dtype == DT_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+static double inverse_read(int64_t elem, const void *p, int64_t i) {
+    return elem == DT_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
 }
 
-static void inverse_write(int64_t dtype, void *p, int64_t i, double v) {
-    if (dtype == DT_F64) ((double *)p)[i] = v;
+static void inverse_write(int64_t elem, void *p, int64_t i, double v) {
+    if (elem == DT_F64) ((double *)p)[i] = v;
     else ((float *)p)[i] = (float)v;
 }
 
@@ -41,17 +41,17 @@ static void inverse_eliminate(double *a, int64_t n) {
 
 ONNXC_LIB int onnxc_lib_inverse(void **call, void *const *data, const int64_t *numbers) {
     double *a = (double *)data[1];
-    int64_t dtype = numbers[0], n = numbers[2], b, i, j;
+    int64_t elem = numbers[0], n = numbers[2], b, i, j;
     (void)call;
     for (b = 0; b < numbers[1]; b++) {
         for (i = 0; i < n; i++)
             for (j = 0; j < n; j++) {
-                a[i * 2 * n + j] = inverse_read(dtype, data[2], (b * n + i) * n + j);
+                a[i * 2 * n + j] = inverse_read(elem, data[2], (b * n + i) * n + j);
                 a[i * 2 * n + n + j] = i == j;
             }
         inverse_eliminate(a, n);
         for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) inverse_write(dtype, data[0], (b * n + i) * n + j, a[i * 2 * n + n + j]);
+            for (j = 0; j < n; j++) inverse_write(elem, data[0], (b * n + i) * n + j, a[i * 2 * n + n + j]);
     }
     return 0;
 }

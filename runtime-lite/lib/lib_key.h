@@ -17,13 +17,13 @@ static uint64_t lib_float_key(uint64_t bits, int width, uint64_t infinity) {
 }
 
 /* The key of element i. */
-ONNXC_MAYBE_UNUSED static uint64_t lib_key(int64_t dtype, const void *at, int64_t i) {
+ONNXC_MAYBE_UNUSED static uint64_t lib_key(int64_t elem, const void *at, int64_t i) {
     const unsigned char *p = (const unsigned char *)at;
     uint64_t bias = (uint64_t)1 << 63;
     uint64_t wide;
     uint32_t word;
     uint16_t half;
-    switch (dtype) {
+    switch (elem) {
     case DT_U8:
     case DT_BOOL: return p[i];
     case DT_I8: return (uint64_t)(int64_t)((const signed char *)at)[i] ^ bias;
@@ -32,30 +32,30 @@ ONNXC_MAYBE_UNUSED static uint64_t lib_key(int64_t dtype, const void *at, int64_
     case DT_F16:
     case DT_BF16:
         memcpy(&half, p + 2 * i, 2);
-        if (dtype == DT_U16) return half;
-        if (dtype == DT_I16) return (uint64_t)(half ^ 0x8000u);
-        return lib_float_key(half, 16, dtype == DT_F16 ? 0x7c00u : 0x7f80u);
+        if (elem == DT_U16) return half;
+        if (elem == DT_I16) return (uint64_t)(half ^ 0x8000u);
+        return lib_float_key(half, 16, elem == DT_F16 ? 0x7c00u : 0x7f80u);
     case DT_U32:
     case DT_I32:
     case DT_F32:
         memcpy(&word, p + 4 * i, 4);
-        if (dtype == DT_U32) return word;
-        if (dtype == DT_I32) return word ^ 0x80000000u;
+        if (elem == DT_U32) return word;
+        if (elem == DT_I32) return word ^ 0x80000000u;
         return lib_float_key(word, 32, 0x7f800000u);
     default:
         memcpy(&wide, p + 8 * i, 8);
-        if (dtype == DT_I64) return wide ^ bias;
-        if (dtype == DT_F64) return lib_float_key(wide, 64, (uint64_t)0x7ff << 52);
+        if (elem == DT_I64) return wide ^ bias;
+        if (elem == DT_F64) return lib_float_key(wide, 64, (uint64_t)0x7ff << 52);
         return wide;
     }
 }
 
 /* The keys of n elements, `stride` elements apart. */
-ONNXC_MAYBE_UNUSED static void lib_keys(int64_t dtype, const void *at, int64_t stride, int64_t n,
+ONNXC_MAYBE_UNUSED static void lib_keys(int64_t elem, const void *at, int64_t stride, int64_t n,
                                         uint64_t *keys) {
     const char *p = (const char *)at;
     int64_t i;
-    if (dtype == DT_F32) {
+    if (elem == DT_F32) {
         for (i = 0; i < n; i++) {
             uint32_t bits, magnitude, key;
             memcpy(&bits, p + 4 * i * stride, 4);
@@ -64,7 +64,7 @@ ONNXC_MAYBE_UNUSED static void lib_keys(int64_t dtype, const void *at, int64_t s
             keys[i] = magnitude > 0x7f800000u ? UINT64_MAX : key;
         }
     } else {
-        for (i = 0; i < n; i++) keys[i] = lib_key(dtype, at, i * stride);
+        for (i = 0; i < n; i++) keys[i] = lib_key(elem, at, i * stride);
     }
 }
 

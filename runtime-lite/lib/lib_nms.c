@@ -73,7 +73,7 @@ static void nms_prepare(nms_strips *s, const float *boxes, int centred, const li
         if (i == 0 || b.x0 < s->left) s->left = b.x0;
         if (i == 0 || b.x0 > right) right = b.x0;
     }
-    s->scale = right > s->left ? NMS_STRIPS / (right - s->left) : 0;
+    s->scale = right > s->left ? (float)NMS_STRIPS / (right - s->left) : 0;
     for (i = 0; i < NMS_STRIPS; i++) s->all[i].count = 0;
     for (i = 0; i < count; i++) nms_strip_of(s, nms_corners(boxes + 4 * pairs[i].index, centred))->count++;
     for (i = 0; i < NMS_STRIPS; i++) {

@@ -42,8 +42,8 @@ TOPK_HAS_BETTER(topk_better_double, double)
 TOPK_HAS_BETTER(topk_better_int32, int32_t)
 TOPK_HAS_BETTER(topk_better_int64, int64_t)
 
-static int topk_may_be_better(int64_t dtype, const char *block, const char *other, int largest) {
-    switch (dtype) {
+static int topk_may_be_better(int64_t elem, const char *block, const char *other, int largest) {
+    switch (elem) {
     case DT_F32: return topk_better_float(block, other, largest);
     case DT_F64: return topk_better_double(block, other, largest);
     case DT_I32: return topk_better_int32(block, other, largest);
@@ -54,19 +54,19 @@ static int topk_may_be_better(int64_t dtype, const char *block, const char *othe
 
 // An element that is better than the worst candidate replaces it.
 static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
-    int64_t dtype = z[0], n = z[2], inner = z[3], size = lib_bytes(dtype, 1), i, j, count;
+    int64_t elem = z[0], n = z[2], inner = z[3], size = lib_bytes(elem, 1), i, j, count;
     uint64_t flip = z[5] ? 0 : UINT64_MAX, keys[TOPK_BLOCK];
     for (i = 0; i < k; i++) {
-        heap[i].key = lib_key(dtype, x, i * inner) ^ flip;
+        heap[i].key = lib_key(elem, x, i * inner) ^ flip;
         heap[i].index = i;
     }
     for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
     for (i = k; i < n; i += count) {
         count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
         if (inner == 1 && count == TOPK_BLOCK &&
-            !topk_may_be_better(dtype, x + (size_t)(i * size), x + (size_t)(heap[0].index * size), z[5] != 0))
+            !topk_may_be_better(elem, x + (size_t)(i * size), x + (size_t)(heap[0].index * size), z[5] != 0))
             continue;
-        lib_keys(dtype, x + (size_t)(i * inner * size), inner, count, keys);
+        lib_keys(elem, x + (size_t)(i * inner * size), inner, count, keys);
         for (j = 0; j < count; j++) {
             if ((keys[j] ^ flip) <= heap[0].key) continue;
             heap[0].key = keys[j] ^ flip;

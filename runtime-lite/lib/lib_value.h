@@ -82,18 +82,18 @@ ONNXC_MAYBE_UNUSED static const onnxc_value *lib_items(int64_t handle) {
 ONNXC_MAYBE_UNUSED static int64_t lib_handle(const void *p) { return (int64_t)(uintptr_t)p; }
 
 /* A tensor in the run's memory, whose elements the caller writes. */
-ONNXC_MAYBE_UNUSED static onnxc_value *lib_tensor(void **call, int64_t dtype, int64_t rank,
+ONNXC_MAYBE_UNUSED static onnxc_value *lib_tensor(void **call, int64_t elem, int64_t rank,
                                                   const int64_t *dims) {
     onnxc_value *v = (onnxc_value *)lib_alloc(call, (int64_t)sizeof *v);
     int64_t *own = (int64_t *)lib_alloc(call, rank * (int64_t)sizeof *own), i;
     if (!v || !own) return NULL;
     v->kind = LIB_TENSOR;
-    v->dtype = (int32_t)dtype;
+    v->dtype = (int32_t)elem;
     v->rank = rank;
     v->count = 1;
     for (i = 0; i < rank; i++) v->count *= own[i] = dims[i];
     v->dims = own;
-    v->data = lib_alloc(call, lib_bytes(dtype, v->count));
+    v->data = lib_alloc(call, lib_bytes(elem, v->count));
     return v->data ? v : NULL;
 }
 
@@ -145,7 +145,7 @@ ONNXC_MAYBE_UNUSED static int64_t *lib_order(void **call, int64_t n, lib_compare
 }
 
 /* Element 0 of an int32 or int64 buffer. */
-ONNXC_MAYBE_UNUSED static int64_t lib_int(int64_t dtype, const void *p) {
-    return dtype == DT_I32 ? *(const int32_t *)p : *(const int64_t *)p;
+ONNXC_MAYBE_UNUSED static int64_t lib_int(int64_t elem, const void *p) {
+    return elem == DT_I32 ? *(const int32_t *)p : *(const int64_t *)p;
 }
 #endif

@@ -21,7 +21,14 @@
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include <math.h>
 
-enum { ROWS = FLASH_ROWS, KEYS = FLASH_KEYS, REGISTER_ROWS = 4, MANY = 8, FEW_ROWS = 4 };
+enum {
+    ROWS = FLASH_ROWS,
+    KEYS = FLASH_KEYS,
+    REGISTER_ROWS = 4,
+    MANY = 8,
+    FEW_ROWS = 4,
+    BLOCK_REGISTERS = 16
+};
 
 static dim *blocks_scratch(const attention *a) {
     const kernel *k = a->k;
@@ -38,8 +45,10 @@ bool attention_find(kernel *k, const target *t, attention *a) {
     if (!dim_is_const(columns) || dim_value(columns) > FLASH_COLUMNS || !dim_is_const(depth) ||
         dim_value(depth) > FLASH_COLUMNS || a->lanes < 4 || KEYS % a->lanes)
         return false;
-    a->many = k->axes.at[a->i].extent->max >= MANY;
-    a->few = k->axes.at[a->i].extent->min < FEW_ROWS && attention_reads_rows(a);
+    bool small = t->freestanding &&
+                 t->vector_regs < BLOCK_REGISTERS; // Helium: blocks take kilobytes, and save nothing
+    a->many = k->axes.at[a->i].extent->max >= MANY && !small;
+    a->few = (small || k->axes.at[a->i].extent->min < FEW_ROWS) && attention_reads_rows(a);
     a->tiles = a->many && attention_has_tiles(a, t);
     a->blocks = a->many && !a->tiles && attention_has_blocks(a, t); // half of the scratch memory
     if (!a->many && !a->few) return false;
@@ -599,7 +608,7 @@ static void rows_in_place(emitter *e, const attention *a, ins *scratch) {
 
 void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     dim *rows = e->k->axes.at[a->i].extent;
-    if (rows->min >= FEW_ROWS) {
+    if (a->many && rows->min >= FEW_ROWS) {
         many_rows(e, a, scratch);
         return;
     }

@@ -11,7 +11,7 @@ typedef struct split_source {
     int64_t dtype, axis, rank, outer, inner, size; /* size: bytes of an element of a buffer */
 } split_source;
 
-static int64_t split_element(int64_t dtype) { return dtype == DT_STRING ? 8 : lib_bytes(dtype, 1); }
+static int64_t split_element(int64_t elem) { return elem == DT_STRING ? 8 : lib_bytes(elem, 1); }
 
 // x[.., begin ... begin + n, ..]; squeezed: without the axis
 static int split_slice(void **call, const split_source *s, int64_t begin, int64_t n, int squeezed,

@@ -5,8 +5,8 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 
-static int import_tensor(const onnxc_value *v, int64_t dtype) {
-    return v->kind == LIB_TENSOR && v->dtype == dtype && v->count >= 0 && (!v->count || v->data);
+static int import_tensor(const onnxc_value *v, int64_t elem) {
+    return v->kind == LIB_TENSOR && v->dtype == elem && v->count >= 0 && (!v->count || v->data);
 }
 
 // < 0, 0, > 0: the keys at i and j
