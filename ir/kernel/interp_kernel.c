@@ -37,6 +37,13 @@ static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n)
     return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
 }
 
+// From the offset in panels of which the last is as wide as the others.
+static int64_t offset_in_panels(const buffer *b, int64_t whole) {
+    last_panel p = layout_last_panel(b);
+    int64_t at = whole - p.first;
+    return at < 0 ? whole : p.first + at / p.tile * p.columns + at % p.tile;
+}
+
 // Element offset under the buffer's layout, checking each logical index.
 static int64_t element_offset(run *r, const char *verb, const buffer *b, const memory *m, expr *const *index,
                               int64_t lane) {
@@ -59,7 +66,7 @@ static int64_t element_offset(run *r, const char *verb, const buffer *b, const m
         left[axis] /= extent;
         scale = scale * extent + layout_gap(l, j - 1);
     }
-    return offset;
+    return l->last ? offset_in_panels(b, offset) : offset;
 }
 
 // The same for n lanes; those whose guard does not hold have any offset.

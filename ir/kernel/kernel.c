@@ -24,11 +24,29 @@ dim *layout_extent(const buffer *b, int entry) { return b->layout ? entry_extent
 
 int64_t layout_gap(const layout *l, int entry) { return entry == l->gap_entry ? l->gap : 0; }
 
-dim *layout_stride(const buffer *b, int entry) {
+static dim *stride_of_whole(const buffer *b, int entry) {
     dim *n = dim_const(b->dims[-1]->table, 1);
     for (int j = b->layout->n - 1; j > entry; j--)
         n = dim_addk(dim_mul(n, entry_extent(b, j)), layout_gap(b->layout, j - 1));
     return n;
+}
+
+last_panel layout_last_panel(const buffer *b) {
+    const layout *l = b->layout;
+    last_panel p = {.columns = l->last, .tile = l->order[l->n - 1].tile};
+    while (l->order[p.entry].axis != l->order[l->n - 1].axis) p.entry++;
+    int64_t stride = dim_value(stride_of_whole(b, p.entry));
+    p.number = dim_value(entry_extent(b, p.entry)) - 1;
+    p.first = p.number * stride;
+    p.rows = (stride - layout_gap(l, p.entry)) / p.tile;
+    return p;
+}
+
+dim *layout_stride(const buffer *b, int entry) {
+    if (!b->layout->last) return stride_of_whole(b, entry);
+    last_panel p = layout_last_panel(b);
+    return entry < p.entry ? dim_const(b->dims[-1]->table, p.first + (p.rows - 1) * p.columns + p.tile)
+                           : stride_of_whole(b, entry);
 }
 
 dim *buffer_physical_count(const buffer *b) { return b->layout ? layout_stride(b, -1) : buffer_count(b); }
@@ -44,7 +62,7 @@ dim *buffer_bytes(const buffer *b) {
 bool layout_equal(const layout *a, const layout *b) {
     if (!a || !b) return a == b;
     if (a->n != b->n || memcmp(&a->fill, &b->fill, sizeof a->fill) != 0) return false;
-    if (a->gap != b->gap || a->gap_entry != b->gap_entry) return false;
+    if (a->gap != b->gap || a->gap_entry != b->gap_entry || a->last != b->last) return false;
     for (int j = 0; j < a->n; j++)
         if (a->order[j].axis != b->order[j].axis || a->order[j].tile != b->order[j].tile) return false;
     return memcmp(a->room, b->room, sizeof a->room) == 0 &&

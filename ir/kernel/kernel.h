@@ -41,6 +41,7 @@ typedef enum space {
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
 // `fill`, which the writers of the buffer maintain. Neighbours along entry `gap_entry` are `gap` unused
 // elements further apart than their contents. Memory has room for room[axis] elements of an axis, 0: for as many as it has.
+// Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` of them, 0: all.
 typedef struct layout {
     int n;
     struct layout_entry {
@@ -52,6 +53,7 @@ typedef struct layout {
     int gap_entry;
     int64_t gap;
     int64_t room[MAX_RANK];
+    int64_t last;
 } layout;
 
 struct buffer {
@@ -86,6 +88,15 @@ dim *layout_extent(const buffer *b, int entry); // of physical axis `entry`; row
 dim *layout_stride(const buffer *b, int entry); // elements between neighbours along a physical axis
 int64_t layout_gap(const layout *l, int entry); // the unused part of that distance
 bool layout_equal(const layout *a, const layout *b);
+
+// The last of the panels that physical axis `entry` counts, whose rows are narrower than those before it. It begins
+// `first` elements from the beginning; another row's rest of elements without meaning follows its rows, so that vectors of
+// a whole row may be read.
+typedef struct last_panel {
+    int entry;
+    int64_t number, first, rows, columns, tile;
+} last_panel;
+last_panel layout_last_panel(const buffer *b); // of a layout that has one
 
 // ---------------------------------------------------------------- scalar expressions
 typedef enum expr_op {

@@ -97,6 +97,7 @@ static const layout *parse_layout(program_reader *r, int rank) {
         reader_expect(&r->in, ":");
         l->room[a] = parse_size(r, 1);
     }
+    if (reader_accept_word(&r->in, "last")) l->last = parse_size(r, 1);
     reader_expect(&r->in, ")");
     return l;
 }
@@ -104,6 +105,21 @@ static const layout *parse_layout(program_reader *r, int rank) {
 static space parse_space(program_reader *r) {
     if (reader_accept(&r->in, space_words[SPACE_DEVICE])) return SPACE_DEVICE;
     return reader_accept(&r->in, space_words[SPACE_CALLER]) ? SPACE_CALLER : SPACE_HOST;
+}
+
+// Whether its outermost axis counts panels of dense rows.
+static bool may_have_last(const buffer *b) {
+    const layout *l = b->layout;
+    bool known = b->role == BUF_CONST && l->n > 0;
+    for (int j = 0; j < b->rank; j++) known &= dim_is_const(b->dims[j]);
+    if (!known) return false;
+    const struct layout_entry *tile = &l->order[l->n - 1];
+    if (l->last >= tile->tile) return false;
+    int entry = layout_last_panel(b).entry;
+    for (int j = 0; j < entry; j++)
+        if (!dim_is(b->dims[l->order[j].axis], 1)) return false;
+    return dim_value(b->dims[tile->axis]) % tile->tile == l->last && !l->pad_lo[tile->axis] &&
+           !l->pad_hi[tile->axis] && !l->room[tile->axis] && (!l->gap || l->gap_entry == entry);
 }
 
 buffer *parse_buffer(program_reader *r, buffer_role role) {
@@ -118,6 +134,8 @@ buffer *parse_buffer(program_reader *r, buffer_role role) {
                                   : program_buffer(r->p, name, role, t.elem, t.rank, t.dims);
     map_put(role == BUF_LOCAL ? &r->locals : &r->buffers, name, b);
     if (reader_accept_word(&r->in, "layout")) b->layout = parse_layout(r, b->rank);
+    if (b->layout && b->layout->last && !may_have_last(b))
+        reader_fail_at(&r->in, at, "'%s' is not a constant in panels of which the last is narrower", name);
     b->space = parse_space(r);
     return b;
 }

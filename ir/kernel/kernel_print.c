@@ -285,6 +285,7 @@ static void print_layout(text *t, const layout *l) {
     if (l->gap) text_printf(t, " gap %d:%lld", l->gap_entry, (long long)l->gap);
     for (int a = 0; a < MAX_RANK; a++)
         if (l->room[a]) text_printf(t, " room %d:%lld", a, (long long)l->room[a]);
+    if (l->last) text_printf(t, " last %lld", (long long)l->last);
     text_add(t, ")");
 }
 

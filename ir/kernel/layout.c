@@ -175,8 +175,7 @@ static void produce_block(const buffer *b, place *p, int64_t first, void *to, in
     }
 }
 
-// Elements [first, first + n) of the physical order.
-static void produce_elements(const buffer *b, place *p, int64_t first, void *to, int64_t n) {
+static void produce_blocks(const buffer *b, place *p, int64_t first, void *to, int64_t n) {
     int64_t gap = b->layout->gap;
     if (!gap) {
         produce_block(b, p, first, to, 0, n);
@@ -189,6 +188,30 @@ static void produce_elements(const buffer *b, place *p, int64_t first, void *to,
         if (at < p->block) produce_block(b, p, blocks * p->block + at, to, done, m);
         else put_fill(b, to, done, m);
     }
+}
+
+// Elements [first, first + n) of a last panel with narrower rows.
+static void produce_last(const buffer *b, place *p, const last_panel *last, int64_t first, void *to,
+                         int64_t at, int64_t n) {
+    int64_t before = last->number * last->rows * last->tile;
+    for (int64_t done = 0, m; done < n; done += m) {
+        int64_t row = (first + done) / last->columns, column = (first + done) % last->columns;
+        bool inside = row < last->rows;
+        m = inside && last->columns - column < n - done ? last->columns - column : n - done;
+        if (inside) produce_block(b, p, before + row * last->tile + column, to, at + done, m);
+        else put_fill(b, to, at + done, m);
+    }
+}
+
+// Elements [first, first + n) of the physical order.
+static void produce_elements(const buffer *b, place *p, int64_t first, void *to, int64_t n) {
+    int64_t whole = n;
+    if (b->layout->last) {
+        last_panel last = layout_last_panel(b);
+        whole = last.first <= first ? 0 : last.first - first < n ? last.first - first : n;
+        produce_last(b, p, &last, first + whole - last.first, to, whole, n - whole);
+    }
+    produce_blocks(b, p, first, to, whole);
 }
 
 static void produce_splat(const constant *c, int64_t offset, uint8_t *to, int64_t n) {

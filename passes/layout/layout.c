@@ -410,6 +410,25 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     return l;
 }
 
+// Rows of the last panel have only the columns that there are if the others would take more memory than matters. Only tiles
+// of f32 or f64 whose factors are read where they lie know of it.
+static void narrow_last_panel(const target *t, const contraction *c, layout *l) {
+    enum { LEAST_FILL = 1024 };
+    buffer b = *c->b->buffer;
+    dtype type = c->s->states.at[0].dtype;
+    bool reads = c->k->stages.n == 1 && t->fp != FP_STRICT && t->precision == PRECISION_OWN;
+    bool plain = b.dtype == type && (type == DT_F32 || type == DT_F64) && c->batch.n + c->other_n.n == 0;
+    if (b.role != BUF_CONST || !reads || !plain) return;
+    b.layout = l;
+    l->last = dim_value(b.dims[l->order[l->n - 1].axis]) % l->order[l->n - 1].tile;
+    if (!l->last) return;
+    last_panel p = layout_last_panel(&b);
+    int64_t fill = p.rows * (p.tile - p.columns) * dtype_bits(type) / 8;
+    bool alone = true;
+    for (int j = 0; j < p.entry; j++) alone &= dim_is(b.dims[l->order[j].axis], 1);
+    if (!alone || fill < LEAST_FILL) l->last = 0;
+}
+
 // [batch ..., N / 16, K in A's order ..., 16], with the last of K in groups [..., K / g, 16, g] where group >=
 // 0.
 static layout *panel_layout(const assign *a, const contraction *c, int n_axis, int group) {
@@ -419,6 +438,7 @@ static layout *panel_layout(const assign *a, const contraction *c, int n_axis, i
     l->order[l->n++] = (struct layout_entry){n_axis, panel};
     if (group >= 0) l->order[l->n++] = (struct layout_entry){group, elements};
     spread_panels(l, c->b->buffer, n_axis, (int64_t)panel * elements);
+    narrow_last_panel(a->t, c, l);
     return l;
 }
 
@@ -434,6 +454,7 @@ static layout *row_layout(const assign *a, const contraction *c, int n_axis) {
 
 static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
+    key = hash_bytes(key, &l->last, sizeof l->last);
     buffer *known = map_get_number(&a->packed, key);
     if (known) return known;
     const constant *data = b->dtype == as ? b->data : constant_rounded(a->p->arena, b->data, as);

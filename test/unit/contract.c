@@ -158,6 +158,17 @@ static void test_choices(void **state) {
         }
 }
 
+// Rows of the last panel are as wide as it has columns, whatever the width of a tile: whole panels or a part of one.
+static void test_last_panels(void **state) {
+    (void)state;
+    static const int64_t n[] = {3, 8, 13, 17, 20, 24, 29, 36, 41, 56, 63, 104, 120};
+    static const choices widths[] = {{0}, {.vectors = 1}, {.vectors = 2, .blocks = YES, .depth = 16}};
+    for (int j = 0; j < 13 * 3 * 3; j++) {
+        product p = {.batch = 1, .m = 31, .k = 265, .n = n[j / 9], .dynamic = j % 2};
+        check_chosen(cpus[j / 3 % 3], p, 3, &widths[j % 3]);
+    }
+}
+
 // ---------------------------------------------------------------- convolutions
 static tensor conv_input(arena *a, const conv_case *c) {
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
@@ -288,10 +299,10 @@ static void test_strict_sums(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_choices),     cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_strict_sums),
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_last_panels),
+        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_strict_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static const char *const everything =
     "input list: uint8[] holds sequence(float[N])\n"
     "const x.default: float[5, 8]\n"
     "const few: int64[3] {1, -2, 3}\n"
-    "const same: float[64] splat 0.5\n"
+    "const same: float[64] layout(0 0:24 last 16) splat 0.5\n"
     "output y: float[N, 8]\n"
     "output state: float16[8] in h\n"
     "temp t: float[N, 8] layout(0 1:4 1 halo 0:1,1 fill -inf gap 1:3)\n"
@@ -110,6 +110,8 @@ static void what_is_wrong_is_told_with_its_line(void **state) {
     expect(f, "float[8*N]", "real[8*N]", "line 15: 'real' is not an element type");
     expect(f, "view of t", "view of x", "line 15: a view must have the role of its buffer");
     expect(f, "halo 0", "halo 2", "line 13: the layout has no axis 2");
+    expect(f, "last 16", "last 15",
+           "line 10: 'same' is not a constant in panels of which the last is narrower");
     expect(f, "row[j1] =", "rows[j1] =", "line 26: there is no buffer 'rows' here");
     expect(f, "row[j1] =", "row[j1, 0] =", "line 26: 'row' has rank 1");
     expect(f, "0 < j1", "0 < j2", "line 26: 'j2' is not an axis of this kernel");

@@ -13,6 +13,12 @@ static expr *row_major_offset(kernel *k, buffer *b, expr *const *index) {
     return offset;
 }
 
+// Elements from one row of a panel to the next, in terms of the column.
+static expr *row_of_panel(kernel *k, const last_panel *p, expr *column) {
+    expr *is_whole = x_bin(k, X_LT, column, x_i64(k, p->number * p->tile));
+    return x_select(k, is_whole, x_i64(k, p->tile), x_i64(k, p->columns));
+}
+
 static expr *layout_offset(kernel *k, buffer *b, expr *const *index) {
     const layout *l = b->layout;
     expr *left[MAX_RANK], *offset = x_i64(k, 0);
@@ -25,13 +31,18 @@ static expr *layout_offset(kernel *k, buffer *b, expr *const *index) {
                 break;
             }
     dim *scale = b->dims[-1];
+    last_panel panel = {0};
+    if (l->last) panel = layout_last_panel(b);
+    expr *row = l->last ? row_of_panel(k, &panel, left[l->order[panel.entry].axis]) : NULL;
     for (int j = l->n - 1; j >= 0; j--) {
         int a = l->order[j].axis;
         dim *extent = layout_extent(b, j);
-        expr *n = x_dim(k, extent);
+        expr *n = x_dim(k, extent), *step = x_dim(k, scale);
+        if (row && j > panel.entry && j < l->n - 1)
+            step = x_mul(k, x_i64(k, dim_value(scale) / panel.tile), row);
         expr *digit = last[j] ? left[a] : x_bin(k, X_MOD, left[a], n);
         if (!last[j]) left[a] = x_bin(k, X_FLOORDIV, left[a], n);
-        offset = x_add(k, offset, x_mul(k, digit, x_dim(k, scale)));
+        offset = x_add(k, offset, x_mul(k, digit, step));
         scale = dim_addk(dim_mul(scale, extent), layout_gap(l, j - 1));
     }
     return offset;

@@ -9,11 +9,25 @@
 #include "passes/schedule/cpu/schedule_groups.h"
 
 // ---------------------------------------------------------------- places in panels
+// Half as many while these hold all.
+int panel_for(const target *t, const dim *columns) {
+    int panel = t->panel > PANEL ? t->panel : PANEL, least = t->scalar_panels ? LEAST_PANEL : PANEL;
+    while (panel > least && columns->max <= panel / 2) panel /= 2;
+    return panel;
+}
+
+int panel_of(const buffer *b, bool groups) { return b->layout->order[b->layout->n - (groups ? 2 : 1)].tile; }
+
 // The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
 int panel_entry(const buffer *b, bool groups) {
     int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
     return j;
+}
+
+void find_panel_stride(tiling *t) {
+    const buffer *b = t->c->b->buffer;
+    t->panel_stride = emit_dim(t->e, layout_stride(b, panel_entry(b, t->group > 1)));
 }
 
 // Elements before vector v of a tile in panels of groups of `wide` elements.
@@ -40,6 +54,37 @@ ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
 ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(&t->e->b, 0); // the access includes the axis
     return panel_start(t, x, t->panel_stride, t->group);
+}
+
+// Where a row of a panel begins is the row's number times the width of the panel. That of the first panel is the access's.
+bool find_last_panel(tiling *t) {
+    kernel *k = t->e->k;
+    const access *at = t->b;
+    if (!t->packed || !at->buffer->layout->last) return true;
+    last_panel last = layout_last_panel(at->buffer);
+    if (!last.number) return true;
+    if (!at->affine || at->base->op != X_CONST) return false;
+    t->narrow = last;
+    t->narrow_row = x_i64(k, at->base->i / t->panel);
+    for (int j = 0; j < k->axes.n; j++) {
+        if (at->coef[j]->op != X_CONST) return false;
+        t->narrow_row = x_add(k, t->narrow_row, x_mul(k, x_axis(k, j), x_i64(k, at->coef[j]->i / t->panel)));
+    }
+    return true;
+}
+
+// Whether vector v of a tile is in a last panel of narrower rows. Tiles in a loop are in others unless they say so.
+static bool is_narrow(const tiling *t, const tile *x, int v) {
+    if (!t->narrow.rows || x->narrow) return x->narrow;
+    return x->n0->op == L_CONST && x->n0->i + (int64_t)v * t->lanes >= t->narrow.number * t->panel;
+}
+
+// Vector v of the current row of B, in whole panels at `at`; start: of the tile's first column.
+ins *column_place(const tiling *t, const tile *x, ins *at, ins *start, int v) {
+    lbuild *b = &t->e->b;
+    if (!is_narrow(t, x, v)) return lb_add(b, at, column_offset(t, v));
+    ins *row = idx_mulk(b, emit_index(t->e, t->narrow_row), t->narrow.columns);
+    return lb_add(b, lb_add(b, start, column_offset(t, v)), row);
 }
 
 // ---------------------------------------------------------------- columns

@@ -62,6 +62,8 @@ typedef struct tiling {
     word_factor word;      // then B's factor
     byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
     digit_plan digits;
+    last_panel narrow; // the last one if its rows are narrower, else without rows
+    expr *narrow_row;  // the current one of its rows
     ins *panel_stride; // elements from one panel to the next
     expr *row_stride;  // elements of A from one row to the next
     bool by_lanes;     // ROW_WORDS steps of K take lanes of a register of each row
@@ -97,19 +99,22 @@ enum { ROW_WORDS = 4 };
 typedef struct tile {
     int rows, vectors;
     ins *m0, *n0;
-    ins *last; // columns in the last vector, NULL: all
-    ins *done; // first rows that are written already and must not be again, NULL: none
+    ins *last;   // columns in the last vector, NULL: all
+    ins *done;   // first rows that are written already and must not be again, NULL: none
+    bool narrow; // all vectors are in a last panel of narrower rows
 } tile;
 
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
 bool contraction_operands(tiling *t);
 void find_panel_stride(tiling *t); // of packed operands
+bool find_last_panel(tiling *t);   // if it is narrower; false: its rows are not found
 // The elements of B from the first vector of columns to vector v.
 ins *column_offset(const tiling *t, int v);
 // The same in panels with this stride, of groups of `wide` elements; and those before the tile's first column.
 ins *panel_offset(const tiling *t, ins *stride, int v, int wide);
 ins *panel_start(tiling *t, const tile *x, ins *stride, int wide);
 ins *first_column(tiling *t, const tile *x);
+ins *column_place(const tiling *t, const tile *x, ins *at, ins *start, int v);
 int panel_entry(const buffer *b, bool groups); // of the layout, which counts panels
 // B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
 access *access_at_first_column(emitter *e, const expr *read, int n, int group);

@@ -33,15 +33,6 @@ bool is_packed_operand(const expr *read, int n_axis) {
     return i->op == X_AXIS && i->axis == n_axis;
 }
 
-// Half as many while these hold all.
-int panel_for(const target *t, const dim *columns) {
-    int panel = t->panel > PANEL ? t->panel : PANEL, least = t->scalar_panels ? LEAST_PANEL : PANEL;
-    while (panel > least && columns->max <= panel / 2) panel /= 2;
-    return panel;
-}
-
-int panel_of(const buffer *b, bool groups) { return b->layout->order[b->layout->n - (groups ? 2 : 1)].tile; }
-
 // B's access at the first group of four: with K blocked by 4, element k + 1 is a panel's row of columns further.
 static access *group_access(emitter *e, access *a, int k) {
     a->coef[k] = x_i64(e->k, panel_of(a->buffer, true));
@@ -127,7 +118,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emit_request(t, x, at_b, 1);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
-                           : factor_b(t, x, lb_add(b, at_b, column_offset(t, v)), v);
+                           : factor_b(t, x, column_place(t, x, at_b, start_b, v), v);
     for (int r = 0; r < x->rows; r++) {
         ins *fa = row_factor(t, r, lb_add(b, at_a, idx_mulk(b, row, r)));
         for (int v = 0; v < x->vectors; v++) {
@@ -256,6 +247,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     int a = t->k.at[depth];
     emit_hoist(e, t->a->offset);
     emit_hoist(e, t->b->offset);
+    if (t->narrow_row) emit_hoist(e, t->narrow_row);
     emit_hoist(e, t->c->term_a);
     emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
@@ -454,11 +446,12 @@ typedef struct column_range { // whole tiles of so many vectors, or one whose la
     ins *begin, *end;         // end NULL: one tile
     int vectors;
     ins *last;
+    bool narrow; // all are in a last panel of narrower rows
 } column_range;
 
 static void column_tiles(tiling *t, const column_range *r) {
     emitter *e = t->e;
-    tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last};
+    tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last, .narrow = r->narrow};
     scope loop = scope_open(e);
     if (r->end) {
         loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
@@ -629,6 +622,19 @@ static void last_columns(tiling *t, ins *full, ins *end) {
     scope_close(e, loop);
 }
 
+// Tiles that are parts of panels reach into the last one.
+static void whole_tiles(tiling *t, ins *begin, ins *full) {
+    lbuild *b = &t->e->b;
+    column_range r = {.begin = begin, .end = full, .vectors = t->vectors};
+    if (t->narrow.rows && (int64_t)t->vectors * t->lanes <= t->narrow.columns) {
+        ins *last = lb_idx(b, t->narrow.number * t->panel);
+        r.end = least(b, full, last);
+        columns(t, r);
+        r = (column_range){lb_bin(b, L_SMAX, begin, last), full, t->vectors, .narrow = true};
+    }
+    columns(t, r);
+}
+
 static void n_loops(tiling *t) {
     lbuild *b = &t->e->b;
     int64_t width = (int64_t)t->vectors * t->lanes;
@@ -637,8 +643,7 @@ static void n_loops(tiling *t) {
     piece_range(t->e, t->c->n, columns_of_task(t), &begin, &end);
     if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
     else full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width));
-    if (!(full->op == L_CONST && full->i == 0))
-        columns(t, (column_range){.begin = begin, .end = full, .vectors = t->vectors});
+    if (!(full->op == L_CONST && full->i == 0)) whole_tiles(t, begin, full);
     if (same_index(full, end)) return;
     scope some = scope_if(t->e, end->op == L_CONST ? NULL : lb_cmp(b, L_SLT, full, end));
     last_columns(t, full, end);
@@ -657,11 +662,6 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
 }
 
 // ---------------------------------------------------------------- entry
-void find_panel_stride(tiling *t) {
-    const buffer *b = t->c->b->buffer;
-    t->panel_stride = emit_dim(t->e, layout_stride(b, panel_entry(b, t->group > 1)));
-}
-
 static tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
     if (scratch && contraction_scratch(e->t, c)) t.partial = scratch;
@@ -682,7 +682,7 @@ static bool prepare(tiling *t) {
         return false;
     choose_axes(t);
     t->heavy = is_heavy_epilogue(t);
-    return true;
+    return find_last_panel(t);
 }
 
 void prepare_factors(tiling *t) {
