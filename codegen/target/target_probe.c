@@ -32,35 +32,20 @@ static bool in_list(arena *a, const char *list, const char *name) {
     return !strchr(name, ' ') && strstr(list, arena_printf(a, " %s ", name));
 }
 
-static int edit_distance(const char *x, const char *y, int n) {
-    int row[64];
-    if (n > 60) return 99;
-    for (int j = 0; j <= n; j++) row[j] = j;
-    for (int i = 1; x[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int up = row[j], best = diagonal + (x[i - 1] != y[j - 1]);
-            if (up + 1 < best) best = up + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = up;
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
 // The names most similar to the wrong one, as "'a', 'b' or 'c'"; "" if none is similar.
 static const char *near_names(arena *a, const char *list, const char *wrong) {
-    enum { SHOWN = 4 };
+    enum { SHOWN = 4, LONGEST = 60 };
     const char *best[SHOWN] = {0};
-    int cost[SHOWN], n = 0, limit = ((int)strlen(wrong) + 1) / 3;
-    for (const char *p = list + strspn(list, " "); *p; p += strspn(p, " ")) {
-        int length = (int)strcspn(p, " "), c = edit_distance(wrong, p, length), at = n;
+    size_t given = strlen(wrong);
+    int cost[SHOWN], n = 0, limit = (int)(given + 1) / 3;
+    for (const char *p = list + strspn(list, " "); *p && given <= LONGEST; p += strspn(p, " ")) {
+        size_t length = strcspn(p, " ");
+        const char *name = arena_strndup(a, p, length);
+        int c = edit_distance(a, wrong, name), at = n;
         if (c <= limit) {
             while (at > 0 && cost[at - 1] > c) at--;
             for (int i = n < SHOWN ? n : SHOWN - 1; i > at; i--) best[i] = best[i - 1], cost[i] = cost[i - 1];
-            if (at < SHOWN) best[at] = arena_strndup(a, p, (size_t)length), cost[at] = c;
+            if (at < SHOWN) best[at] = name, cost[at] = c;
             if (n < SHOWN) n++;
         }
         p += length;

@@ -73,6 +73,8 @@ char *text_unquote(arena *a, const char **s, size_t *n);
 int utf8_decode(const char *s, size_t n, uint32_t *code);
 int hex_digit(char c);                                      // -1: not a hex digit
 int text_equals(const char *s, size_t n, const char *word); // the n bytes equal word
+// Optimal string alignment: swapped neighbours count once. Time and memory are the product of the lengths.
+int edit_distance(arena *a, const char *s, const char *t);
 // The most similar of n words, for hints; NULL: none is similar.
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // An identifier of at most `most` characters: the beginning and the end of s, in whole words where words end in

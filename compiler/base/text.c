@@ -145,8 +145,7 @@ int text_equals(const char *s, size_t n, const char *word) {
     return strlen(word) == n && !memcmp(s, word, n);
 }
 
-// Edit distance (optimal string alignment: swapped neighbours count once).
-static int distance(arena *a, const char *s, const char *t) {
+int edit_distance(arena *a, const char *s, const char *t) {
     int n = (int)strlen(s), m = (int)strlen(t), w = m + 1;
     int *d = ARENA_ARRAY(a, int, (n + 1) * w);
     for (int i = 0; i <= n; i++) {
@@ -170,7 +169,7 @@ const char *nearest_word(arena *a, const char *s, const char *const *words, int 
     const char *best = NULL;
     int least = (int)strlen(s) > 200 ? 0 : ((int)strlen(s) + 1) / 3;
     for (int i = 0; i < n && least; i++) {
-        int k = distance(a, s, words[i]);
+        int k = edit_distance(a, s, words[i]);
         if (k < least || (k == least && !best)) best = words[i], least = k;
     }
     // A word that only lacks its end goes before one that is misspelt.
