@@ -272,7 +272,7 @@ static bool holds_always(lowering *l, const dim *holds) {
 }
 
 void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
-    if (dim_is_const(holds) && !dim_is(holds, 0)) return;
+    if ((dim_is_const(holds) && !dim_is(holds, 0)) || holds_always(l, holds)) return;
     step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
     s->dim = holds, s->message = message;
 }
@@ -285,7 +285,6 @@ void lower_checks(lowering *l, const node *n) {
         dim *holds = dim_eq(c->a, c->b);
         if (dim_is(holds, 1) || !all_set(l->program, holds)) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
-        if (holds_always(l, holds)) continue;
         lower_check(l, n, holds,
                     arena_printf(l->program->arena, "%s: %s is not %s", c->what,
                                  dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b)));

@@ -41,6 +41,7 @@ void step_between(lowering *l, const node *n, step_kind kind, buffer *to, buffer
 region *open_loop(lowering *l, const node *n, dim *counter, dim *count, buffer *condition) {
     declare_variable(l, counter);
     step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
+    l->certain = (map){.arena = l->certain.arena}; // the body may set dims again, after steps that use them
     loop->target = counter, loop->dim = count, loop->buffer = condition;
     region *outside = l->region;
     l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
