@@ -469,6 +469,7 @@ program *lower_alone(node *n) {
                   .region = p->main,
                   .buffers = {.arena = m->arena},
                   .checked = {.arena = m->arena},
+                  .certain = {.arena = m->arena},
                   .entry = p->main};
     // The recorded checks belong to other nodes at the same place.
     for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
