@@ -27,6 +27,8 @@ def attention(g):
         inputs += [None] * (4 - len(inputs))
         inputs += [g.fresh(dtype, (batch, kv_heads, past, size)), g.fresh(dtype, (batch, kv_heads, past, v_size))]
     outputs = [True, bool(past), bool(past), chance(g, 0.3)]
+    if outputs[3] and not attributes.get("qk_matmul_output_mode"):
+        attributes.pop("softcap", None)  # which the reference evaluator applies to the raw product, too
     while not outputs[-1]:
         outputs.pop()
     g.add("Attention", inputs, outputs, **attributes)
