@@ -26,8 +26,14 @@ static void substitute_type(binder *b, type *t) {
     if (t->item) substitute_type(b, t->item);
 }
 
+// Where types were inferred before (pipeline_hooks), checks of sizes are there already.
 static void substitute(binder *b) {
-    for (int j = 0; j < b->module->values.n; j++) substitute_type(b, &b->module->values.at[j]->type);
+    module *m = b->module;
+    for (int j = 0; j < m->values.n; j++) substitute_type(b, &m->values.at[j]->type);
+    for (int j = 0; j < m->checks.n; j++) {
+        dim_check *c = &m->checks.at[j];
+        c->a = dim_substitute(c->a, replacement, b), c->b = dim_substitute(c->b, replacement, b);
+    }
 }
 
 static bool reads_maps_only(const node *n) {
