@@ -83,6 +83,15 @@ def scoped_model(folder):
     save(f"{folder}/scoped.onnx", "scoped", nodes, [tensor("x", 2, 8)], [tensor("y", 2, 32)], constants)
 
 
+def deep_model(folder):
+    """More layers than one level of the page shows."""
+    nodes = []
+    for i in range(160):
+        for op in "Tanh", "Sigmoid":
+            nodes.append(helper.make_node(op, [f"t{len(nodes)}"], [f"t{len(nodes) + 1}"], name=f"/encoder/layer.{i}/attention/self/{op}"))
+    save(f"{folder}/deep.onnx", "deep", nodes, [tensor("t0", 2, 8)], [tensor(f"t{len(nodes)}", 2, 8)], [])
+
+
 def repeated_model(folder):
     """Twelve equal blocks without scopes, each with a skip edge."""
     nodes, last = [], "x"
@@ -247,6 +256,14 @@ def check_groups(page, folder):
     check(len(groups) >= 11 and len(set(groups)) == 1 and groups[0].split()[-1] == "Add", "equal blocks are groups that end at the skip edge", groups)
 
 
+def check_deep(page, folder):
+    make_page(folder, "deep.onnx", [], "deep.html")
+    check_looks(page, folder, "deep.html")
+    show(page, folder, "deep.html")
+    titles = page.js("scene.boxes.filter(b => b.item.kind === 'group').map(b => b.item.title)")
+    check(titles == ["layer.0 to layer.49", "layer.50 to layer.99", "layer.100 to layer.149", "layer.150 to layer.159"], "ranges of layers", titles)
+
+
 def check_long_sizes(page, folder):
     """Of long sizes, what they depend on; the whole text is a tooltip."""
     report = make_page(folder, os.path.join(ROOT, "test", "cli", "long_sizes.onnxtxt"), ["--threads=1"], "long.html")
@@ -385,8 +402,9 @@ def main():
         scoped_model(folder)
         repeated_model(folder)
         nested_model(folder)
+        deep_model(folder)
         tangled_model(folder, 1500)
-        for test in (check_hostile, check_loop, check_groups, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
+        for test in (check_hostile, check_loop, check_groups, check_deep, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
