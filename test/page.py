@@ -264,13 +264,25 @@ def check_deep(page, folder):
     check(titles == ["layer.0 to layer.49", "layer.50 to layer.99", "layer.100 to layer.149", "layer.150 to layer.159"], "ranges of layers", titles)
 
 
+def check_symbolic_sizes(page, folder):
+    """Sums of sizes are added, and sizes are in order, with symbols too."""
+    make_page(folder, "loop.onnx", [], "symbols.html")
+    show(page, folder, "symbols.html")
+    for a, b, want in (("256*N", "256*N", "512*N"), ("N", "N*M", "N + N*M"), ("8*N + 64", "N", "9*N + 64"), (0, "4*N", "4*N"), ("min(N, 4)", "N", "min(N, 4) + N"),
+                       ("8*a.b*c", 4, "8*a.b*c + 4"), ("N", "1", "N + 1")):
+        got = page.js(f"both({json.dumps(a)}, {json.dumps(b)})")
+        check(got == want, f"the sum of {a} and {b}", got)
+    ordered = page.js("['2*N*M', '1024*N', 0, 'max(N, 2)', '256*N', 700, '256*N + 64'].sort((a, b) => magnitude(a) - magnitude(b))")
+    check(ordered == [0, 700, "256*N", "256*N + 64", "1024*N", "2*N*M", "max(N, 2)"], "the order of sizes", ordered)
+
+
 def check_long_sizes(page, folder):
     """Of long sizes, what they depend on; the whole text is a tooltip."""
     report = make_page(folder, os.path.join(ROOT, "test", "cli", "long_sizes.onnxtxt"), ["--threads=1"], "long.html")
     check_looks(page, folder, "long.html")
     bytes_text = report["memory"]["workspace_bytes"]
     title = page.js("[id('memory-title').textContent, id('memory-title').title]")
-    check(title == ["Workspace: f(N)", bytes_text], "long sizes of the workspace", title)
+    check(title == ["Workspace: f(N) bytes", bytes_text], "long sizes of the workspace", title)
     cells = page.js("[...document.querySelectorAll('#places td.symbolic')].map(c => [c.textContent, c.title])")
     check(["f(N)", report["memory"]["places"][-1]["offset"]] in cells, "long offsets", cells)
 
@@ -404,7 +416,7 @@ def main():
         nested_model(folder)
         deep_model(folder)
         tangled_model(folder, 1500)
-        for test in (check_hostile, check_loop, check_groups, check_deep, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
+        for test in (check_hostile, check_loop, check_groups, check_deep, check_symbolic_sizes, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
