@@ -39,7 +39,8 @@ static int create_temporary(outfile *o, mode_t mode) {
     while (base[kept] && (base[kept] & 0xC0) == 0x80) kept--; // not within a character of UTF-8
     const char *stem = arena_strndup(o->arena, o->path, (size_t)(base - o->path) + kept);
     for (int i = 0; i < 1000; i++) {
-        const char *name = arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", stem, (long)getpid(), (unsigned long)o, i);
+        const char *name =
+            arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", stem, (long)getpid(), (unsigned long)o, i);
         leftovers_lock(o->leftovers);
         int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), problem = errno;
         if (fd >= 0) leftovers_add(o->leftovers, name);

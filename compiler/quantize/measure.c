@@ -2,7 +2,6 @@
 // after. For nodes, kernels of both models run with a clock between them, on this machine; for another target, a node counts by
 // its multiplications. The time of a run is measured without the clock, whose cost counts in small models.
 #include "compiler/base/clock.h"
-#include "compiler/output/onnx_write.h"
 #include "compiler/quantize/impl.h"
 #include "ir/kernel/program.h"
 #include <math.h>
@@ -130,10 +129,19 @@ void measure_times(plan *p) {
     arena_destroy(a);
 }
 
+static int64_t weight_bytes(const module *m) {
+    int64_t n = 0;
+    for (int i = 0; i < m->values.n; i++) {
+        const constant *c = m->values.at[i]->constant;
+        n += c ? dtype_size(c->elem, c->count) : 0;
+    }
+    return n;
+}
+
 bool soon_measured(const plan *p) {
     const int most_nodes = 300;
     const int64_t most_bytes = 4 << 20;
     const double most_seconds = 0.5; // of calibration
-    return p->nsamples && p->nnodes <= most_nodes && onnx_weight_bytes(p->module) <= most_bytes &&
+    return p->nsamples && p->nnodes <= most_nodes && weight_bytes(p->module) <= most_bytes &&
            p->seconds[0] < most_seconds;
 }
