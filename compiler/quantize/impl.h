@@ -110,6 +110,7 @@ struct plan {
     int pairs;                           // of products, that could be equalised
     double equal_noise[2], equal_signal; // of the outputs, without and with it
     double seconds[4];                   // calibration, quantisation, search, measuring
+    double calibration_work;             // CPU seconds of this thread, whatever else the machine does
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured

@@ -105,8 +105,8 @@ static double time_runs(prepared_call *call, int64_t runs) {
 
 // The fastest of alternating rounds, each of many runs if these are short.
 static void time_both(plan *p, prepared_call *const calls[2]) {
-    enum { ROUNDS = 20 };
-    const double round = 1e-3, most = 2; // seconds
+    enum { ROUNDS = 100 };
+    const double round = 2e-4, most = 2; // seconds
     double once = time_runs(calls[0], 3), best[2] = {INFINITY, INFINITY}, end = clock_now() + most;
     int64_t runs = once < round ? (int64_t)(round / (once > 1e-8 ? once : 1e-8)) : 1;
     for (int i = 0; i < ROUNDS && (i < 3 || clock_now() < end); i++)
@@ -141,7 +141,7 @@ static int64_t weight_bytes(const module *m) {
 bool soon_measured(const plan *p) {
     const int most_nodes = 300;
     const int64_t most_bytes = 4 << 20;
-    const double most_seconds = 0.5; // of calibration
+    const double most_work = 0.5; // seconds of calibration
     return p->nsamples && p->nnodes <= most_nodes && weight_bytes(p->module) <= most_bytes &&
-           p->seconds[0] < most_seconds;
+           p->calibration_work < most_work;
 }
