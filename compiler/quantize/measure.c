@@ -1,6 +1,6 @@
 // What quantisation gains. In: a plan. Out: for each node, the seconds by which it is faster; the time of a run before and
 // after. For nodes, kernels of both models run with a clock between them, on this machine; for another target, a node counts by
-// its multiplications. The time of a run is measured without the clock, whose cost counts in small models.
+// its multiplications. Short runs are timed without the clock, too, whose cost counts in them.
 #include "compiler/base/clock.h"
 #include "compiler/quantize/impl.h"
 #include "ir/kernel/program.h"
@@ -14,13 +14,14 @@ static prepared_call *prepare_first(plan *p, arena *a, runnable *r) {
     return runnable_prepare(r, a, p->held.at[0].in, &message);
 }
 
-static void run_timed(plan *p, arena *a, runnable *r, kernel_timer *t) {
+static double run_timed(plan *p, arena *a, runnable *r, kernel_timer *t) {
     enum { RUNS = 12, WARM_UP = 2 };
     const double most = 2; // seconds
     prepared_call *call = prepare_first(p, a, r);
-    double end = clock_now() + most;
+    double best = INFINITY, end = clock_now() + most;
     for (int i = 0; call && i < RUNS + WARM_UP && (i < 3 || clock_now() < end); i++)
-        kernel_timer_run(t, call);
+        best = fmin(best, kernel_timer_run(t, call));
+    return best;
 }
 
 // The time of a kernel belongs to the products that it computes, or else to all of its nodes.
@@ -36,7 +37,7 @@ static void share(const plan *p, const kernel *k, double seconds, const map *nod
         }
 }
 
-static void time_nodes(plan *p, void (*edit)(void *user, module *m), double *by_node) {
+static double time_nodes(plan *p, void (*edit)(void *user, module *m), double *by_node) {
     arena *a = arena_within(p->arena);
     options *o = ARENA_NEW(a, options);
     *o = *p->in->options;
@@ -47,7 +48,7 @@ static void time_nodes(plan *p, void (*edit)(void *user, module *m), double *by_
     runnable *r = runnable_new(line, &p->in->source, NULL);
     kernel_timer t = kernel_timer_new(a, line->versions.n ? 0 : (uint32_t)line->program->kernels.n);
     p->in->use_timer(&t);
-    run_timed(p, a, r, &t);
+    double seconds = run_timed(p, a, r, &t);
     p->in->use_timer(NULL);
     map nodes = {.arena = a};
     const graph *g = p->module->main;
@@ -56,6 +57,7 @@ static void time_nodes(plan *p, void (*edit)(void *user, module *m), double *by_
             map_put(&nodes, g->nodes.at[i]->loc->node, g->nodes.at[i]);
     for (uint32_t k = 0; k < t.n; k++) share(p, line->program->kernels.at[k], t.best[k], &nodes, by_node);
     arena_destroy(a);
+    return seconds;
 }
 
 double multiplications(const node *n) {
@@ -84,8 +86,8 @@ void measure_gains(plan *p) {
     double *before = ARENA_ARRAY(p->arena, double, p->nnodes + 1),
            *after = ARENA_ARRAY(p->arena, double, p->nnodes + 1);
     double start = clock_now();
-    time_nodes(p, edit_float, before);
-    time_nodes(p, edit_quantised, after);
+    p->time_before = time_nodes(p, edit_float, before);
+    p->time_after = time_nodes(p, edit_quantised, after);
     for (int i = 0; i < g->nodes.n; i++) {
         int id = g->nodes.at[i]->id;
         if (before[id] > 0) p->nodes[id].gain = before[id] - after[id];
