@@ -23,11 +23,16 @@ run() { # PROGRAM LINK...: with $compiler and $flags
     $compiler $flags -Wall -Wextra -Werror -pedantic -Wshadow -Wconversion -Iinclude -I. "$here/test/cpp/$program.cc" "$@" \
         "$build/libonnxc-rt.a" -lpthread -ldl -lm -o "$program" && ./"$program"
 }
+old() { # of C++: the first error says what is needed
+    echo '#include <onnxc.hpp>' >old.cc
+    ! $compiler -std=c++14 -Iinclude -c old.cc 2>old.txt && grep -m1 'error' old.txt | grep -q 'onnxc.hpp needs C++17'
+}
 for compiler in ${COMPILERS:-g++ clang++-19}; do
     there "$compiler" || continue
     for flags in "-std=c++17" "-std=c++20 -O2" "-std=c++17 -fno-exceptions -fno-rtti" "-std=c++17 -DONNXC_NO_EXCEPTIONS"; do
         check "typed, $compiler $flags" run typed mlp.o positive.o mapped.o
         check "session, $compiler $flags" run session -L. -lonnxc "-Wl,-rpath,$w"
     done
+    check "C++14, $compiler" old
 done
 report

@@ -94,6 +94,8 @@ if there arm-none-eabi-gcc; then
 fi
 check "manual pages" sh -c "for page in onnxc onnxc-run onnxc-test onnxc-bench onnxc-inspect; do
     for part in EXAMPLES 'EXIT STATUS' 'SEE ALSO' OPTIONS; do grep -q \"^.SH \$part\" $p/share/man/man1/\$page.1 || exit 1; done; done"
+check "names and descriptions in manual pages" sh -c "tr -d '\\\\' <$p/share/man/man1/onnxc-quantize.1 | grep -A5 '^onnxc-quantize - quantises a model\$' |
+    grep -A1 '^Quantises' | grep -q '^or narrower'"
 if there mandoc; then
     check "mandoc" sh -c "mandoc -Tlint -W warning $p/share/man/man1/*.1 | grep -v 'missing date' | (! grep .)"
 fi

@@ -83,6 +83,15 @@ def scoped_model(folder):
     save(f"{folder}/scoped.onnx", "scoped", nodes, [tensor("x", 2, 8)], [tensor("y", 2, 32)], constants)
 
 
+def deep_model(folder):
+    """More layers than one level of the page shows."""
+    nodes = []
+    for i in range(160):
+        for op in "Tanh", "Sigmoid":
+            nodes.append(helper.make_node(op, [f"t{len(nodes)}"], [f"t{len(nodes) + 1}"], name=f"/encoder/layer.{i}/attention/self/{op}"))
+    save(f"{folder}/deep.onnx", "deep", nodes, [tensor("t0", 2, 8)], [tensor(f"t{len(nodes)}", 2, 8)], [])
+
+
 def repeated_model(folder):
     """Twelve equal blocks without scopes, each with a skip edge."""
     nodes, last = [], "x"
@@ -247,13 +256,33 @@ def check_groups(page, folder):
     check(len(groups) >= 11 and len(set(groups)) == 1 and groups[0].split()[-1] == "Add", "equal blocks are groups that end at the skip edge", groups)
 
 
+def check_deep(page, folder):
+    make_page(folder, "deep.onnx", [], "deep.html")
+    check_looks(page, folder, "deep.html")
+    show(page, folder, "deep.html")
+    titles = page.js("scene.boxes.filter(b => b.item.kind === 'group').map(b => b.item.title)")
+    check(titles == ["layer.0 to layer.49", "layer.50 to layer.99", "layer.100 to layer.149", "layer.150 to layer.159"], "ranges of layers", titles)
+
+
+def check_symbolic_sizes(page, folder):
+    """Sums of sizes are added, and sizes are in order, with symbols too."""
+    make_page(folder, "loop.onnx", [], "symbols.html")
+    show(page, folder, "symbols.html")
+    for a, b, want in (("256*N", "256*N", "512*N"), ("N", "N*M", "N + N*M"), ("8*N + 64", "N", "9*N + 64"), (0, "4*N", "4*N"), ("min(N, 4)", "N", "min(N, 4) + N"),
+                       ("8*a.b*c", 4, "8*a.b*c + 4"), ("N", "1", "N + 1")):
+        got = page.js(f"both({json.dumps(a)}, {json.dumps(b)})")
+        check(got == want, f"the sum of {a} and {b}", got)
+    ordered = page.js("['2*N*M', '1024*N', 0, 'max(N, 2)', '256*N', 700, '256*N + 64'].sort((a, b) => magnitude(a) - magnitude(b))")
+    check(ordered == [0, 700, "256*N", "256*N + 64", "1024*N", "2*N*M", "max(N, 2)"], "the order of sizes", ordered)
+
+
 def check_long_sizes(page, folder):
     """Of long sizes, what they depend on; the whole text is a tooltip."""
     report = make_page(folder, os.path.join(ROOT, "test", "cli", "long_sizes.onnxtxt"), ["--threads=1"], "long.html")
     check_looks(page, folder, "long.html")
     bytes_text = report["memory"]["workspace_bytes"]
     title = page.js("[id('memory-title').textContent, id('memory-title').title]")
-    check(title == ["Workspace: f(N)", bytes_text], "long sizes of the workspace", title)
+    check(title == ["Workspace: f(N) bytes", bytes_text], "long sizes of the workspace", title)
     cells = page.js("[...document.querySelectorAll('#places td.symbolic')].map(c => [c.textContent, c.title])")
     check(["f(N)", report["memory"]["places"][-1]["offset"]] in cells, "long offsets", cells)
 
@@ -385,8 +414,9 @@ def main():
         scoped_model(folder)
         repeated_model(folder)
         nested_model(folder)
+        deep_model(folder)
         tangled_model(folder, 1500)
-        for test in (check_hostile, check_loop, check_groups, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
+        for test in (check_hostile, check_loop, check_groups, check_deep, check_symbolic_sizes, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")

@@ -39,7 +39,7 @@ class Tensor:
         self.array, self.device = array, device
 
     def __dlpack__(self, **keywords):
-        return dlpack.to_dlpack(self.array)
+        return dlpack.to_dlpack(self.array, **keywords)
 
     def __dlpack_device__(self):
         return self.device
@@ -472,6 +472,53 @@ class DLPack(unittest.TestCase):
             session.run(None, {"x": Tensor(X.astype(float)), "z": X})
         with self.assertRaisesRegex(ort.InvalidArgument, "input 'x' .* lies on cuda:1; copy it to the CPU first"):
             session.run(None, {"x": Tensor(X, (2, 1)), "z": X})
+
+    def test_protocol_before_version_1(self):
+        class Old(Tensor):
+            def __dlpack__(self, stream=None):
+                return dlpack.to_dlpack(self.array)
+
+        x = X.copy()
+        self.assertTrue(np.shares_memory(dlpack.from_dlpack(Old(x), "x"), x))
+        with self.assertRaisesRegex(ort.InvalidArgument, "x: the array is read-only"):
+            dlpack.from_dlpack(Old(np.broadcast_to(x, (2, 2, 4))), "x")
+
+    def test_read_only_memory(self):
+        x = X.copy()
+        x.flags.writeable = False
+        y = dlpack.from_dlpack(Tensor(x), "x")
+        self.assertEqual((np.shares_memory(x, y), y.flags.writeable), (True, False))
+        out = np.zeros((2, 3), np.float32)
+        out.flags.writeable = False
+        with self.assertRaisesRegex(ort.InvalidArgument, "output 'y' .* is read-only"):
+            ort.InferenceSession(path_of("mlp.onnx")).run_into({"y": Tensor(out)}, {"x": Tensor(x)})
+
+    def test_arguments_of_exports(self):
+        x = X.copy()
+        value = ort.OrtValue.ortvalue_from_numpy(x)
+        for copy in None, False, True:
+            for version in None, (0, 8), (1, 1):
+                capsule = value.__dlpack__(max_version=version, copy=copy, dl_device=(1, 0))
+                self.assertEqual(np.shares_memory(dlpack.from_dlpack(capsule, "x"), value.numpy()), not copy)
+        with self.assertRaisesRegex(BufferError, "lies on the CPU"):
+            value.__dlpack__(dl_device=(2, 0))
+
+    def test_capsules(self):
+        x = X.copy()
+        capsule = dlpack.to_dlpack(x)
+        self.assertTrue(np.shares_memory(ort.OrtValue.from_dlpack(capsule).numpy(), x))
+        with self.assertRaisesRegex(ort.InvalidArgument, "the DLPack capsule was used before"):
+            ort.OrtValue.from_dlpack(capsule)
+        with self.assertRaisesRegex(ort.InvalidArgument, "there is no DLPack capsule, but list"):
+            ort.OrtValue.from_dlpack([1.0])
+
+    def test_devices_without_a_number(self):
+        class Meta(Tensor):
+            def __dlpack_device__(self):
+                raise ValueError("Unknown device type meta for Dlpack")
+
+        with self.assertRaisesRegex(ort.InvalidArgument, "input 'x' .*: Unknown device type meta"):
+            ort.InferenceSession(path_of("mlp.onnx")).run(None, {"x": Meta(X)})
 
     def test_every_type(self):
         for dtype in (np.int8, np.uint16, np.int64, np.float16, np.float64, np.bool_, np.complex64, ml_dtypes.bfloat16,

@@ -83,7 +83,7 @@ def run_file(onnxc, path, update):
     blocks, failed = parse(path), 0
     with tempfile.TemporaryDirectory() as folder:
         for name in os.listdir(HERE):
-            if not name.endswith((".test", ".py")):
+            if not name.endswith(".test") and name != "models.py":
                 shutil.copy(os.path.join(HERE, name), folder)
         for block in blocks:
             comments, command, out, err, code = block

@@ -1,6 +1,6 @@
 """Runs the examples of the documentation, so that they stay true.
 
-usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md, all when none is given
+usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md, all when none is given; then links of other pages, too
 
 What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits (there and under its path):
 
@@ -26,6 +26,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ANY = "[...]"
+OTHERS = ("*.md", "bindings/*/*.md", "packaging/**/*.md", "samples/*/*.md")  # of these, links only
 TABLE = re.compile(r"^(<!-- printed by: (.+) -->\n)(.*?)(^<!-- end -->)$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -166,12 +167,15 @@ def main():
     onnxc, docs = args[0], os.path.join(ROOT, "docs")
     operators = os.path.join(docs, "operators.md")
     pages = args[1:] or sorted(glob.glob(os.path.join(docs, "*.md")) + glob.glob(os.path.join(ROOT, "README.md")))
+    others = [] if args[1:] else sorted({p for form in OTHERS for p in glob.glob(os.path.join(ROOT, form), recursive=True)} - set(pages))
     passed = failed = 0
-    for path in pages:
+    for path in pages + others:
         broken = list(broken_links(path))
         passed, failed = passed + (not broken), failed + bool(broken)
         if broken:
             print(f"FAIL {os.path.relpath(path, ROOT)}: links that lead nowhere: {', '.join(broken)}")
+        if path in others:
+            continue
         if path == operators:
             good = check_operators(onnxc, path, update)
             passed, failed = passed + good, failed + (not good)

@@ -106,6 +106,14 @@ def sample(results):
             results.check(got == digit, f"a drawn {digit} in a browser", f"read as {got!r}")
             page.js(clear)
             results.check(page.js(answer) == "", "the page is cleared", page.js(answer))
+        for width, dark in (1400, False), (500, True), (320, False):
+            page.open(f"http://127.0.0.1:{server.server_port}/index.html", width=width, dark=dark)
+            draw(page, one)
+            paper = page.js("[paper.clientWidth, paper.clientHeight]")
+            results.check(paper == [256, 256], f"ink is under the pointer, {width} px", paper)
+            colour = page.js("getComputedStyle(document.body).color")
+            results.check(colour == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)"), "the text has the colour of the theme", colour)
+            results.check(page.js("document.documentElement.scrollWidth <= innerWidth"), f"the page fits, {width} px")
         own = [u for u in page.requests if not u.startswith(f"http://127.0.0.1:{server.server_port}/")]
         results.check(not page.console and not own, "the page is silent and alone", page.console + own)
     server.shutdown()

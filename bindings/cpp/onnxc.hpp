@@ -20,6 +20,9 @@
 // constructors.
 #ifndef ONNXC_HPP
 #define ONNXC_HPP
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 201703L
+#error "onnxc.hpp needs C++17: -std=c++17 or later"
+#endif
 #include <onnxc.h>
 
 #include <array>

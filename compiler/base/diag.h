@@ -38,6 +38,7 @@ void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (o
     X(WARN_LOOP_CONDITION, "loop-condition")                                                                 \
     X(WARN_RANDOM_SAMPLES, "random-samples")                                                                 \
     X(WARN_RUNTIME_SYMBOLS, "runtime-symbols")                                                               \
+    X(WARN_SLOWER, "slower")                                                                                 \
     X(WARN_UNKNOWN_OPTION, "unknown-warning-option")
 typedef enum warning {
 #define X(id, name) id,

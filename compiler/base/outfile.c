@@ -32,11 +32,15 @@ static void clean_up(void *user) {
     o->temporary = NULL;
 }
 
-// Unique across processes and the files of one process.
+// Unique across processes and the files of one process. A long name is cut: file systems allow 255 bytes.
 static int create_temporary(outfile *o, mode_t mode) {
+    const char *base = base_name(o->path);
+    size_t kept = strnlen(base, 255 - 48);
+    while (base[kept] && (base[kept] & 0xC0) == 0x80) kept--; // not within a character of UTF-8
+    const char *stem = arena_strndup(o->arena, o->path, (size_t)(base - o->path) + kept);
     for (int i = 0; i < 1000; i++) {
         const char *name =
-            arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", o->path, (long)getpid(), (unsigned long)o, i);
+            arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", stem, (long)getpid(), (unsigned long)o, i);
         leftovers_lock(o->leftovers);
         int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), problem = errno;
         if (fd >= 0) leftovers_add(o->leftovers, name);

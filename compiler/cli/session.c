@@ -5,6 +5,7 @@
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/cli/command.h"
+#include "compiler/cli/terminal.h"
 #include "compiler/tune/tune.h"
 #include "ir/graph/op.h"
 #include <errno.h>
@@ -31,20 +32,21 @@ static const option info_table[] = {
 static const option no_options[] = {{NULL}};
 
 // ---------------------------------------------------------------- information
+static const char about_commands[] =
+    "\nOther commands: onnxc run, test, bench, inspect, debug, diff, quantize; see 'onnxc COMMAND --help'.\n"
+    "MODEL is an .onnx file, a model as text or '-' for standard input; @FILE reads more options from "
+    "FILE.\n";
+static const char about_options[] =
+    "\nAll options of the compiler are accepted as well; see 'onnxc --help'.\n";
+
 static const char *help_text(arena *a, const verb *v) {
     text t = {.arena = a};
-    text_printf(&t, "usage: %s\n\n%s\n", v->usage, v->summary);
-    if (v->table) option_help(&t, v->table);
-    if (v == &verb_compile) {
-        text_add(&t, "\nOther commands: onnxc run, test, bench, inspect, debug, diff, quantize; see 'onnxc "
-                     "COMMAND --help'.\n"
-                     "MODEL is an .onnx file, a model as text or '-' for standard input; @FILE reads more "
-                     "options from FILE.\n");
-        option_help(&t, compile_options);
-    } else {
-        text_add(&t, "\nAll options of the compiler are accepted as well; see 'onnxc --help'.\n");
-    }
-    option_help(&t, info_table);
+    int columns = terminal_columns(1);
+    help_paragraph(a, &t, arena_printf(a, "usage: %s\n\n%s\n", v->usage, v->summary), columns);
+    if (v->table) option_help(&t, v->table, columns);
+    help_paragraph(a, &t, v == &verb_compile ? about_commands : about_options, columns);
+    if (v == &verb_compile) option_help(&t, compile_options, columns);
+    option_help(&t, info_table, columns);
     return text_str(&t);
 }
 
@@ -209,20 +211,23 @@ static void print_time(void *user, const char *pass, const char *s) {
     fputs(s, stderr);
 }
 
-// On a terminal, a line for compilations longer than a second: "[======      ]  52 % codegen, 85 kernels, 12 s left".
+// On a terminal, a line for compilations longer than a second: "[======      ]  52 % codegen, 85 kernels, 12 s left". It is cut to
+// the terminal's width: a line that wraps could not be replaced by the next.
 static void show_progress(void *user, const char *pass, double share, int kernels) {
-    enum { WIDTH = 24 };
+    enum { WIDTH = 24, LINE = 128 };
     session *s = user;
     double spent = clock_now() - s->started;
-    char bar[WIDTH + 1], count[32] = "", left[32] = "";
+    char bar[WIDTH + 1], count[32] = "", left[32] = "", line[LINE];
     if (spent < 1 || !message_terminal()) return;
     for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
     bar[WIDTH] = 0;
     if (kernels) snprintf(count, sizeof count, ", %d kernels", kernels);
     if (share > 0.3 && share < 1)
         snprintf(left, sizeof left, ", %.0f s left", spent * (1 - share) / share + 0.5);
+    snprintf(line, sizeof line, "[%s] %3.0f %% %s%s%s", bar, 100 * share, pass, count, left);
+    int columns = terminal_columns(2), length = columns > 0 && columns < LINE ? columns - 1 : LINE;
     // One call, since several threads may be here.
-    fprintf(stderr, "\r\x1b[K[%s] %3.0f %% %s%s%s", bar, 100 * share, pass, count, left);
+    fprintf(stderr, "\r\x1b[K%.*s", length, line);
     fflush(stderr);
     s->progress_shown = true;
 }

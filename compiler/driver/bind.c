@@ -26,8 +26,14 @@ static void substitute_type(binder *b, type *t) {
     if (t->item) substitute_type(b, t->item);
 }
 
+// Where types were inferred before (pipeline_hooks), checks of sizes are there already.
 static void substitute(binder *b) {
-    for (int j = 0; j < b->module->values.n; j++) substitute_type(b, &b->module->values.at[j]->type);
+    module *m = b->module;
+    for (int j = 0; j < m->values.n; j++) substitute_type(b, &m->values.at[j]->type);
+    for (int j = 0; j < m->checks.n; j++) {
+        dim_check *c = &m->checks.at[j];
+        c->a = dim_substitute(c->a, replacement, b), c->b = dim_substitute(c->b, replacement, b);
+    }
 }
 
 static bool reads_maps_only(const node *n) {
@@ -121,8 +127,8 @@ static void bind_ranks(binder *b, value *v, const char *option, const char *most
     if (*most && (!parse_int64(most, 0, &n) || n > RANKS_MOST))
         diag_error(b->diag, NULL, "--shape %s: '%s' is not a rank up to %d", option, most, RANKS_MOST);
     else if (v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN)
-        diag_error(b->diag, NULL, "--shape %s: input '%s' is %s", option, v->name,
-                   type_text(b->arena, &v->type));
+        diag_error(b->diag, NULL, "--shape %s: '*' is for inputs without a rank, but input '%s' is %s",
+                   option, v->name, type_text(b->arena, &v->type));
     else branch_on_rank(v, (int)n);
 }
 
@@ -147,7 +153,8 @@ static void bind_shape(binder *b, const map *inputs, const char *s) {
         return;
     }
     if (v->type.kind != TYPE_TENSOR || n > MAX_RANK || (v->type.rank != RANK_UNKNOWN && v->type.rank != n))
-        diag_error(b->diag, NULL, "--shape %s: input '%s' is %s", s, name, type_text(b->arena, &v->type));
+        diag_error(b->diag, NULL, "--shape %s: %d size%s, but input '%s' is %s", s, n, n == 1 ? "" : "s",
+                   name, type_text(b->arena, &v->type));
     else if (v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
     else
         for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);

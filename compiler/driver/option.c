@@ -9,7 +9,7 @@
 
 // Limits of option files: nesting, total number, and size of one.
 enum { FILES_DEEP = 10, FILES_MOST = 1000, FILE_MOST = 1 << 24 };
-enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100, HELP_WIDTH_LEAST = 60 };
 
 // ---------------------------------------------------------------- words
 string_list split_words(arena *a, const char *s, char separator) {
@@ -274,24 +274,36 @@ void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const st
 }
 
 // ---------------------------------------------------------------- help
-static void add_names(text *t, const option *o) {
+// Returns the start of the line in which the names end: choices are broken where a terminal would break them anywhere.
+static size_t add_names(text *t, const option *o, size_t width) {
+    enum { INDENT = 6 };
+    size_t start = t->n;
     text_add(t, "  ");
     if (o->alias) text_printf(t, "%s, ", o->alias);
     text_add(t, o->name);
-    if (!o->value) return;
+    if (!o->value) return start;
     bool close = value_optional(o) || o->kind == OPT_WHOLE || is_letter(o->name);
-    text_printf(t, "%s%s", close ? "" : " ", o->value);
+    if (!close) text_add(t, " ");
+    for (const char *s = o->value; *s;) {
+        size_t n = strcspn(s, "|");
+        n += s[n] != 0;
+        if (t->n - start + n > width && t->n - start > INDENT) {
+            text_add(t, "\n");
+            start = t->n;
+            text_printf(t, "%*s", INDENT, "");
+        }
+        text_addn(t, s, n);
+        s += n;
+    }
+    return start;
 }
 
-// Adds the words of s from the help column on, wrapped at the width.
-static void add_wrapped(text *t, size_t start, const char *s) {
-    size_t column = t->n - start;
-    if (column + 2 > HELP_COLUMN) text_add(t, "\n"), column = 0;
-    for (; column < HELP_COLUMN; column++) text_add(t, " ");
+// Adds the words of s, from a column of the line on. Further lines begin at the indent.
+static void add_words(text *t, const char *s, size_t column, size_t indent, size_t width) {
     while (*s) {
         size_t n = strcspn(s, " ");
-        if (column + n > HELP_WIDTH && column > HELP_COLUMN)
-            t->s[--t->n] = 0, text_printf(t, "\n%*s", HELP_COLUMN, ""), column = HELP_COLUMN;
+        if (column + n > width && column > indent)
+            t->s[--t->n] = 0, text_printf(t, "\n%*s", (int)indent, ""), column = indent;
         text_addn(t, s, n);
         column += n;
         s += n;
@@ -302,12 +314,33 @@ static void add_wrapped(text *t, size_t start, const char *s) {
     text_add(t, "\n");
 }
 
-void option_help(text *out, const option *table) {
+static void add_help(text *t, size_t start, const char *s, size_t width) {
+    size_t column = t->n - start;
+    if (column + 2 > HELP_COLUMN) text_add(t, "\n"), column = 0;
+    for (; column < HELP_COLUMN; column++) text_add(t, " ");
+    add_words(t, s, column, HELP_COLUMN, width);
+}
+
+static size_t help_width(int columns) {
+    return !columns || columns > HELP_WIDTH ? HELP_WIDTH
+           : columns < HELP_WIDTH_LEAST     ? HELP_WIDTH_LEAST
+                                            : (size_t)columns;
+}
+
+void help_paragraph(arena *a, text *out, const char *s, int columns) {
+    for (const char *end; *s; s = *end ? end + 1 : end) {
+        end = s + strcspn(s, "\n");
+        add_words(out, arena_strndup(a, s, (size_t)(end - s)), 0, 0,
+                  columns ? help_width(columns) : SIZE_MAX);
+    }
+}
+
+void option_help(text *out, const option *table, int columns) {
     const char *group = NULL;
+    size_t width = help_width(columns);
     for (const option *o = table; o->name; o++) {
         if (!group || strcmp(group, o->group) != 0) text_printf(out, "\n%s:\n", group = o->group);
-        size_t start = out->n;
-        add_names(out, o);
-        add_wrapped(out, start, o->help);
+        size_t start = add_names(out, o, columns ? width : SIZE_MAX);
+        add_help(out, start, o->help, width);
     }
 }

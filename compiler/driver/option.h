@@ -42,7 +42,9 @@ void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const st
                   string_list *positional);
 // What an option of C compilers or other tools is here; NULL: unknown.
 const char *option_elsewhere(const char *name);
-void option_help(text *out, const option *table);
+// columns: of a terminal, to which lines are fitted; 0: none
+void option_help(text *out, const option *table, int columns);
+void help_paragraph(arena *a, text *out, const char *s, int columns);
 // "a|b|c" as words.
 string_list split_words(arena *a, const char *s, char separator);
 // Parses all of s as a number of at least lo; false: it is not one.

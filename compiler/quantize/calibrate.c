@@ -278,7 +278,7 @@ static runnable *compile_for_samples(const plan *p, calibration *c) {
 }
 
 void calibrate(plan *p, see_hook *see, void *user) {
-    double start = clock_now();
+    double start = clock_now(), work = clock_thread();
     calibration c = {.plan = p, .histograms = needs_histograms(p), .see = see, .user = user};
     for (int i = 0; i < p->nvalues; i++)
         if (p->values[i].observed) VEC_PUSH(p->arena, &c.observed, i);
@@ -301,4 +301,5 @@ void calibrate(plan *p, see_hook *see, void *user) {
     samples_each(s, p->own->samples ? p->own->samples : INT64_MAX, run_sample, &c);
     if (p->nsamples == 0) diag_fatal(p->diag, NULL, "--data: '%s' has no samples", p->own->data);
     p->seconds[0] += clock_now() - start;
+    p->calibration_work += clock_thread() - work;
 }

@@ -110,6 +110,7 @@ struct plan {
     int pairs;                           // of products, that could be equalised
     double equal_noise[2], equal_signal; // of the outputs, without and with it
     double seconds[4];                   // calibration, quantisation, search, measuring
+    double calibration_work;             // CPU seconds of this thread, whatever else the machine does
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured
@@ -193,9 +194,10 @@ loss measure_loss(plan *p, runnable *r, int most, const tensor *extra);
 void compare_values_of(plan *p); // signal and noise of every value that the report shows
 
 // measure.c
-double multiplications(const node *n);              // of a product, as far as sizes are known
-void measure_gains(plan *p);                        // seconds that each node saves
-double time_of_run(plan *p, arena *a, runnable *r); // of the first held sample
+double multiplications(const node *n); // of a product, as far as sizes are known
+void measure_gains(plan *p);           // seconds that each node saves
+void measure_times(plan *p);           // of a run with the first held sample
+bool soon_measured(const plan *p);     // a small model with samples, of which this costs little
 // search.c
 void check_goals(const plan *p); // of --max-loss
 void search_mixture(plan *p);
@@ -215,4 +217,7 @@ void insert_qdq(plan *p);
 node *new_node(graph *g, node *before, const char *op, const char *name, int nin, value *const *in);
 value *new_output(node *n, const char *name);
 constant *floats(arena *a, int rank, const int64_t *dims);
+
+// report.c
+const char *seconds_text(arena *a, double seconds);
 #endif

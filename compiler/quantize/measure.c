@@ -1,6 +1,6 @@
 // What quantisation gains. In: a plan. Out: for each node, the seconds by which it is faster; the time of a run before and
-// after. Kernels of both models run with a clock between them, on this machine; for another target, a node counts by its
-// multiplications.
+// after. For nodes, kernels of both models run with a clock between them, on this machine; for another target, a node counts by
+// its multiplications. Short runs are timed without the clock, too, whose cost counts in them.
 #include "compiler/base/clock.h"
 #include "compiler/quantize/impl.h"
 #include "ir/kernel/program.h"
@@ -9,22 +9,19 @@
 
 static void edit_float(void *user, module *m) { prepare_again(user, m); }
 
+static prepared_call *prepare_first(plan *p, arena *a, runnable *r) {
+    const char *message = NULL;
+    return runnable_prepare(r, a, p->held.at[0].in, &message);
+}
+
 static double run_timed(plan *p, arena *a, runnable *r, kernel_timer *t) {
     enum { RUNS = 12, WARM_UP = 2 };
     const double most = 2; // seconds
-    const char *message = NULL;
-    prepared_call *call = runnable_prepare(r, a, p->held.at[0].in, &message);
+    prepared_call *call = prepare_first(p, a, r);
     double best = INFINITY, end = clock_now() + most;
-    for (int i = 0; call && i < RUNS + WARM_UP && (i < 3 || clock_now() < end); i++) {
-        double seconds = kernel_timer_run(t, call);
-        if (seconds < best) best = seconds;
-    }
+    for (int i = 0; call && i < RUNS + WARM_UP && (i < 3 || clock_now() < end); i++)
+        best = fmin(best, kernel_timer_run(t, call));
     return best;
-}
-
-double time_of_run(plan *p, arena *a, runnable *r) {
-    kernel_timer none = kernel_timer_new(a, 0);
-    return run_timed(p, a, r, &none);
 }
 
 // The time of a kernel belongs to the products that it computes, or else to all of its nodes.
@@ -96,4 +93,57 @@ void measure_gains(plan *p) {
         if (before[id] > 0) p->nodes[id].gain = before[id] - after[id];
     }
     p->seconds[3] += clock_now() - start;
+}
+
+// ---------------------------------------------------------------- the time of a run
+static double time_runs(prepared_call *call, int64_t runs) {
+    double start = clock_now();
+    for (int64_t i = 0; i < runs; i++) {
+        prepared_release(call);
+        prepared_run(call);
+    }
+    return (clock_now() - start) / (double)runs;
+}
+
+// The fastest of alternating rounds, each of many runs if these are short.
+static void time_both(plan *p, prepared_call *const calls[2]) {
+    enum { ROUNDS = 100 };
+    const double round = 2e-4, most = 2; // seconds
+    double once = time_runs(calls[0], 3), best[2] = {INFINITY, INFINITY}, end = clock_now() + most;
+    int64_t runs = once < round ? (int64_t)(round / (once > 1e-8 ? once : 1e-8)) : 1;
+    for (int i = 0; i < ROUNDS && (i < 3 || clock_now() < end); i++)
+        for (int side = 0; side < 2; side++) best[side] = fmin(best[side], time_runs(calls[side], runs));
+    p->time_before = best[0], p->time_after = best[1];
+}
+
+void measure_times(plan *p) {
+    void (*const edits[2])(void *, module *) = {edit_float, edit_quantised};
+    prepared_call *calls[2];
+    hold_samples(p);
+    if (p->own->cross || !p->held.n) return;
+    arena *a = arena_within(p->arena);
+    for (int side = 0; side < 2; side++) {
+        pipeline_hooks hooks = {.user = p, .edit = edits[side], .input = p->in->import.input};
+        runnable *r = runnable_new(pipeline_new(a, p->diag, p->in->options, &hooks), &p->in->source, NULL);
+        calls[side] = prepare_first(p, a, r);
+    }
+    if (calls[0] && calls[1]) time_both(p, calls);
+    arena_destroy(a);
+}
+
+static int64_t weight_bytes(const module *m) {
+    int64_t n = 0;
+    for (int i = 0; i < m->values.n; i++) {
+        const constant *c = m->values.at[i]->constant;
+        n += c ? dtype_size(c->elem, c->count) : 0;
+    }
+    return n;
+}
+
+bool soon_measured(const plan *p) {
+    const int most_nodes = 300;
+    const int64_t most_bytes = 4 << 20;
+    const double most_work = 0.5; // seconds of calibration
+    return p->nsamples && p->nnodes <= most_nodes && weight_bytes(p->module) <= most_bytes &&
+           p->calibration_work < most_work;
 }

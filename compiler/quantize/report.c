@@ -7,8 +7,9 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- texts
-static const char *time_text(arena *a, double seconds) {
-    if (fabs(seconds) < 0.05e-6) seconds = 0; // not "-0.0"
+const char *seconds_text(arena *a, double seconds) {
+    if (fabs(seconds) < 0.5e-9) seconds = 0; // not "-0"
+    if (fabs(seconds) < 1e-6) return arena_printf(a, "%.0f ns", 1e9 * seconds);
     if (fabs(seconds) < 1e-3) return arena_printf(a, "%.1f us", 1e6 * seconds);
     return fabs(seconds) < 1 ? arena_printf(a, "%.2f ms", 1e3 * seconds) : arena_printf(a, "%.2f s", seconds);
 }
@@ -83,7 +84,7 @@ static const char *range_text(arena *a, const row *r) {
     return arena_printf(a, "%.4g..%.4g", lo, hi);
 }
 static const char *gain_text(arena *a, const row *r) {
-    return isnan(r->q->gain) ? "" : time_text(a, r->q->gain);
+    return isnan(r->q->gain) ? "" : seconds_text(a, r->q->gain);
 }
 
 // ---------------------------------------------------------------- summary
@@ -136,9 +137,9 @@ const char *quantize_summary(arena *a, const plan *p) {
                     decibel_text(a, p->bias_signal, p->bias_noise[false]),
                     decibel_text(a, p->bias_signal, p->bias_noise[true]));
     if (p->loss) add_loss(&t, p);
-    if (p->time_before > 0)
-        text_printf(&t, "time of a run: %s (before: %s)\n", time_text(a, p->time_after),
-                    time_text(a, p->time_before));
+    if (p->loss && p->time_before > 0)
+        text_printf(&t, "time of a run: %s (before: %s)\n", seconds_text(a, p->time_after),
+                    seconds_text(a, p->time_before));
     return text_str(&t);
 }
 

@@ -261,7 +261,6 @@ static bool model_suffices(search *s) {
     if (yes) {
         p->loss = ARENA_NEW(p->arena, loss);
         *p->loss = l;
-        if (p->time_after > 0) p->time_after = time_of_run(p, a, r);
     }
     arena_destroy(a);
     return yes;

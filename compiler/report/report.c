@@ -112,12 +112,19 @@ report_facts report_collect(pipeline *p) {
     return f;
 }
 
+static void add_axis(text *t, const axis *x) {
+    const char *mark = x->kind == AXIS_REDUCE ? "+" : x->kind == AXIS_SCAN ? ">" : "";
+    text_printf(t, "%s%s%s=%s", t->n ? " " : "", mark, x->name, dim_brief(t->arena, x->extent));
+}
+
+// The axes that all stages share, then those of each stage: "i=4 j=8 | k=2".
 static const char *axes_text(arena *a, const kernel *k) {
     text t = {.arena = a};
-    for (int i = 0; i < k->axes.n; i++) {
-        const axis *x = &k->axes.at[i];
-        const char *mark = x->kind == AXIS_REDUCE ? "+" : x->kind == AXIS_SCAN ? ">" : "";
-        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_brief(a, x->extent));
+    for (int i = 0; i < k->nouter; i++) add_axis(&t, &k->axes.at[i]);
+    for (int i = 0; i < k->stages.n; i++) {
+        const stage *s = k->stages.at[i];
+        if (i && s->axes.n) text_add(&t, " |");
+        for (int j = 0; j < s->axes.n; j++) add_axis(&t, &k->axes.at[s->axes.at[j]]);
     }
     return text_str(&t);
 }

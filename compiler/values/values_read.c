@@ -22,9 +22,13 @@ static void fit_dims(diag *d, const port *p, const char *path, int64_t count, in
     }
     bool fits = p->rank >= 0 && !over && nopen <= 1 && (nopen ? known && count % known == 0 : count == known);
     if (nopen > 1) diag_hint(d, "--dim and --shape bind open sizes");
+    const char *elements = count == 1 ? "element" : "elements";
+    if (!fits && p->rank >= 0 && !nopen && !over)
+        diag_fatal(d, NULL, "'%s' has %lld %s, but input '%s' (%s) has %lld", path, (long long)count,
+                   elements, p->name, port_text(d->arena, p), (long long)known);
     if (!fits)
-        diag_fatal(d, NULL, "'%s' has %lld elements, which do not determine the sizes of input '%s' (%s)",
-                   path, (long long)count, p->name, port_text(d->arena, p));
+        diag_fatal(d, NULL, "'%s' has %lld %s, which do not determine the sizes of input '%s' (%s)", path,
+                   (long long)count, elements, p->name, port_text(d->arena, p));
     if (open >= 0) dims[open] = count / known;
 }
 

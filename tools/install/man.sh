@@ -11,10 +11,10 @@ others=$(for v in $(sh "$here/words.sh" "$onnxc" verbs); do [ "$v" = "$verb" ] |
     function plain(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); sub(/^[.\x27]/, "\\\\\\&&", s); return s }
     NR == 1 { usage = substr($0, 8); next }
     NR == 3 {
-        said = $0; sub(/\. .*/, "", said); sub(/[.:]$/, "", said)
+        said = $0; sub(/[.:] .*/, "", said); sub(/[.:]$/, "", said)
         printf ".TH \"%s\" 1 \"\" \"onnxc %s\" \"User Commands\"\n.SH NAME\n%s \\- %s\n", toupper(name), version, plain(name),
             plain(tolower(substr(said, 1, 1)) substr(said, 2))
-        printf ".SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n%s\n", plain(usage), plain($0); next
+        printf ".SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n%s\n", plain(usage), plain($0); paragraph = 0; next
     }
     /^[A-Z].*:$/ { if (!options++) print ".SH OPTIONS"; printf ".SS %s\n", substr($0, 1, length($0) - 1); next }
     /^  -/ {
@@ -23,7 +23,8 @@ others=$(for v in $(sh "$here/words.sh" "$onnxc" verbs); do [ "$v" = "$verb" ] |
         if (at) print plain(substr(line, at + RLENGTH)); next
     }
     /^ / { sub(/^ +/, ""); print plain($0); next }
-    NF { print ".PP"; print plain($0) }'
+    !NF { paragraph = 1; next }
+    { if (paragraph) print ".PP"; paragraph = 0; print plain($0) }'
 awk -v verb="$verb" '
     function plain(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); return s }
     /^#/ { next }

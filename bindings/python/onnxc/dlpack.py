@@ -1,14 +1,16 @@
-"""DLPack: arrays of other libraries without copies. In: objects with __dlpack__, arrays of numpy. Out: the one as the other.
+"""DLPack: arrays of other libraries without copies. In: objects with __dlpack__ or their capsules, arrays of numpy. Out: the one as
+the other.
 
-numpy itself has no types for bfloat16 and 8-bit floats, so both directions read and write the structs of dlpack.h here.
+numpy itself has no types for bfloat16 and 8-bit floats, so both directions read and write the structs of dlpack.h here: those of
+version 1, which tell that memory is read-only, and those before it.
 """
 from __future__ import annotations
 
 import ctypes
 import math
 import weakref
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
-from typing import Any, Dict, Optional, Tuple
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +28,20 @@ class DLTensor(Structure):
 
 
 class DLManagedTensor(Structure):
-    pass
+    _fields_ = [("tensor", DLTensor), ("manager", c_void_p), ("deleter", c_void_p)]
 
 
+class DLManagedTensorVersioned(Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+                ("tensor", DLTensor)]
+
+
+Managed = Union[DLManagedTensor, DLManagedTensorVersioned]
+READ_ONLY, IS_COPY = 1, 2
 DELETER = CFUNCTYPE(None, c_void_p)
-DLManagedTensor._fields_ = [("tensor", DLTensor), ("manager", c_void_p), ("deleter", c_void_p)]
-
-# The name of a capsule must outlive it.
-NAME, USED = ctypes.c_char_p(b"dltensor"), ctypes.c_char_p(b"used_dltensor")
+# By the name of the capsule, which must outlive it.
+NAME, VERSIONED = ctypes.c_char_p(b"dltensor"), ctypes.c_char_p(b"dltensor_versioned")
+USED, USED_VERSIONED = ctypes.c_char_p(b"used_dltensor"), ctypes.c_char_p(b"used_dltensor_versioned")
 DESTRUCTOR = CFUNCTYPE(None, c_void_p)
 _api = ctypes.pythonapi
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, ctypes.c_char_p, DESTRUCTOR)(("PyCapsule_New", _api))
@@ -70,28 +78,56 @@ def _type_code(dtype: np.dtype[Any]) -> Tuple[int, int]:
     return CODES[dtype.kind], 8 * dtype.itemsize
 
 
-def from_dlpack(value: Any, what: str) -> NDArray[Any]:
-    """The array of an object with __dlpack__, which shares its memory."""
-    device, number = value.__dlpack_device__()
+def _check_device(device: int, number: int, what: str) -> None:
     if device not in (CPU, CUDA_HOST):
         name = DEVICES.get(int(device), f"device type {int(device)}")
         raise InvalidArgument(f"{what} lies on {name}:{number}; copy it to the CPU first")
+
+
+def _exported_by(value: Any) -> Any:
     try:
-        capsule = value.__dlpack__()
-    except (BufferError, RuntimeError) as error:
+        return value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # from before version 1
+        return value.__dlpack__()
+
+
+def _capsule(value: Any, what: str) -> Any:
+    """Of an object with __dlpack__; a capsule is one already."""
+    if not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        device = value.__dlpack_device__()
+        capsule = _exported_by(value) if device[0] in (CPU, CUDA_HOST) else None
+    except (AttributeError, BufferError, RuntimeError, ValueError) as error:
         raise InvalidArgument(f"{what}: {error}") from error
-    if not _is_valid(id(capsule), NAME):
-        raise InvalidArgument(f"{what}: __dlpack__ does not return a DLPack capsule")
-    address = _pointer(id(capsule), NAME)
-    managed = DLManagedTensor.from_address(address)
+    _check_device(device[0], device[1], what)
+    return capsule
+
+
+def from_dlpack(value: Any, what: str) -> NDArray[Any]:
+    """The array of an object with __dlpack__, or of a capsule, which shares its memory."""
+    capsule = _capsule(value, what)
+    versioned = bool(_is_valid(id(capsule), VERSIONED))
+    name = VERSIONED if versioned else NAME
+    if not versioned and not _is_valid(id(capsule), NAME):
+        taken = _is_valid(id(capsule), USED) or _is_valid(id(capsule), USED_VERSIONED)
+        problem = "the DLPack capsule was used before" if taken else f"there is no DLPack capsule, but {type(capsule).__name__}"
+        raise InvalidArgument(f"{what}: {problem}")
+    address = _pointer(id(capsule), name)
+    managed = (DLManagedTensorVersioned if versioned else DLManagedTensor).from_address(address)
+    if isinstance(managed, DLManagedTensorVersioned) and managed.major > 1:
+        raise InvalidArgument(f"{what} has DLPack version {managed.major}.{managed.minor}, which is not supported")
+    _check_device(managed.tensor.device_type, managed.tensor.device_id, what)
     dtype = _dtype(managed.tensor.code, managed.tensor.bits) if managed.tensor.lanes == 1 else None
     if dtype is None:
         raise InvalidArgument(f"{what} has DLPack type {managed.tensor.code} of {managed.tensor.bits} bits, which is not supported")
-    _set_name(id(capsule), USED)
-    return _view(managed, address, dtype)
+    _set_name(id(capsule), USED_VERSIONED if versioned else USED)
+    array = _view(managed, address, dtype)
+    array.flags.writeable = not (isinstance(managed, DLManagedTensorVersioned) and managed.flags & READ_ONLY)
+    return array
 
 
-def _view(managed: DLManagedTensor, address: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _view(managed: Managed, address: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Calls the deleter at the end of the array."""
     t = managed.tensor
     shape = tuple(t.shape[i] for i in range(t.ndim))
@@ -120,20 +156,34 @@ def _delete(address: int) -> None:
 
 
 def _destroy(capsule: int) -> None:
-    if _is_valid(capsule, NAME):  # nobody has taken it
-        _exported.pop(_pointer(capsule, NAME), None)
+    for name in (NAME, VERSIONED):
+        if _is_valid(capsule, name):  # nobody has taken it
+            _exported.pop(_pointer(capsule, name), None)
 
 
 _deleter, _destructor = DELETER(_delete), DESTRUCTOR(_destroy)
 
 
-def to_dlpack(array: NDArray[Any]) -> Any:
-    """A capsule with the array's memory."""
+def to_dlpack(array: NDArray[Any], max_version: Optional[Tuple[int, int]] = None, dl_device: Optional[Tuple[int, int]] = None,
+              copy: Optional[bool] = None) -> Any:
+    """A capsule with the array's memory; the arguments are those of __dlpack__."""
+    if dl_device is not None and tuple(dl_device) != (CPU, 0):
+        raise BufferError(f"the array lies on the CPU, not on DLPack device {tuple(dl_device)}")
+    versioned = max_version is not None and max_version[0] >= 1
     code, bits = _type_code(array.dtype)
+    array = array.copy() if copy else array
+    if not array.flags.writeable and not versioned:
+        raise BufferError("the array is read-only, which DLPack cannot tell before version 1; pass a copy")
     size = max(array.dtype.itemsize, 1)
+    if any(s % size for s in array.strides):
+        raise BufferError("the array has strides that are no multiple of an element; pass a copy")
     shape, strides = (c_int64 * max(array.ndim, 1))(*array.shape), (c_int64 * max(array.ndim, 1))(*(s // size for s in array.strides))
-    managed = DLManagedTensor(DLTensor(array.ctypes.data, CPU, 0, array.ndim, code, bits, 1, shape, strides, 0), None,
-                              ctypes.cast(_deleter, c_void_p))
+    tensor = DLTensor(array.ctypes.data, CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
+    deleter = ctypes.cast(_deleter, c_void_p)
+    flags = (0 if array.flags.writeable else READ_ONLY) | (IS_COPY if copy else 0)
+    managed: Managed = DLManagedTensor(tensor, None, deleter)
+    if versioned:
+        managed = DLManagedTensorVersioned(1, 0, None, deleter, flags, tensor)
     address = ctypes.addressof(managed)
     _exported[address] = managed, shape, strides, array
-    return _new(address, NAME, _destructor)
+    return _new(address, VERSIONED if versioned else NAME, _destructor)

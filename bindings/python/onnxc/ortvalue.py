@@ -111,7 +111,7 @@ class OrtValue:
 
     @staticmethod
     def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
-        """Shares the memory of an object with __dlpack__."""
+        """Shares the memory of an object with __dlpack__, or of its capsule."""
         array = dlpack.from_dlpack(data, "the array")
         return OrtValue(array.view(np.bool_) if is_bool_tensor and array.dtype == np.uint8 else array)
 
@@ -178,8 +178,9 @@ class OrtValue:
             raise InvalidArgument(f"the tensor is {array.dtype}{list(array.shape)}, but the array is {np_arr.dtype}{list(np_arr.shape)}")
         array[...] = np_arr
 
-    def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:
-        return dlpack.to_dlpack(self._tensor())
+    def __dlpack__(self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None,
+                   dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
+        return dlpack.to_dlpack(self._tensor(), max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return dlpack.CPU, 0

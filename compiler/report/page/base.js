@@ -24,9 +24,25 @@ function brief(s) {
   const names = (s.match(/"(\\.|[^"\\])*"|[?$]?[A-Za-z_][\w.]*|\$\d+/g) || []).filter(w => !w.startsWith("$") && !FUNCTIONS.includes(w));
   return `f(${[...new Set(names)].join(", ")})`;
 }
+// The factors of each product of symbols in a sum, "256*N + 64"; null: another form.
+function factors(s) {
+  const all = new Map();
+  for (const term of s.split(" + ")) {
+    const [, factor, symbols] = /^(\d*)\*?((?:[A-Za-z_][\w.]*(?:\*(?=[A-Za-z_])|$))*)$/.exec(term) || [];
+    if (!factor && !symbols) return null;
+    all.set(symbols, (all.get(symbols) || 0) + (factor ? Number(factor) : 1));
+  }
+  return all;
+}
+// Orders sizes with and without symbols: as if all symbols were large and equal.
+function magnitude(v) {
+  if (typeof v !== "string") return v;
+  const all = factors(v);
+  return all ? [...all].reduce((sum, [symbols, k]) => sum + k * Math.pow(1009, symbols ? symbols.split("*").length : 0), 0) : Infinity;
+}
 function units(v, names, step) {
   if (v === null || v === undefined) return "";
-  if (typeof v !== "number") return brief(v);
+  if (typeof v !== "number") return brief(v).replaceAll("*", "·");
   let u = 0;
   for (; Math.abs(v) >= step * 10 && u < names.length - 1; u++) v /= step;
   const digits = !Number.isInteger(v) && Math.abs(v) < 100 ? v.toFixed(1) : Math.round(v).toLocaleString("en");
@@ -48,7 +64,9 @@ function time(s) {
 function both(a, b) {
   if (typeof a === "number" && typeof b === "number") return a + b;
   if (a === null || b === null) return null;
-  return !a ? b : !b ? a : a + " + " + b;
+  if (!a || !b) return a || b;
+  const sum = a + " + " + b, all = factors(sum);
+  return all ? [...all].map(([symbols, k]) => [k, symbols].filter(f => f && (f !== 1 || !symbols)).join("*")).join(" + ") : sum;
 }
 const share = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "";
 

@@ -154,6 +154,12 @@ function inOrder(items, producer) {
   }
   return done.length === items.length ? done : items;
 }
+// The first and the last scope, without what both end with: "layer.0 to layer.49".
+function rangeTitle(first, last) {
+  const a = first.split("/"), b = last.split("/");
+  while (a.length > 1 && b.length > 1 && a.at(-1) === b.at(-1)) a.pop(), b.pop();
+  return `${a.join("/")} to ${b.join("/")}`;
+}
 function groupParts(items, producer) {
   const inner = inOrder(items.filter(i => i.kind !== "port"), producer), ports = items.filter(i => i.kind === "port");
   const size = Math.max(PART, Math.ceil(inner.length / PART)), n = Math.ceil(inner.length / size);
@@ -161,7 +167,7 @@ function groupParts(items, producer) {
   return ports.concat(Array.from({length: n}, (_, i) => {
     const some = inner.slice(i * size, (i + 1) * size), first = some[0], last = some[some.length - 1];
     const named = first.kind === "group" && last.kind === "group" && !first.repeat && some.length > 1;
-    return makeGroup(named ? `${first.title} to ${last.title}` : `part ${i + 1} of ${n}`, some, {part: true});
+    return makeGroup(named ? rangeTitle(first.title, last.title) : `part ${i + 1} of ${n}`, some, {part: true});
   }));
 }
 

@@ -6,7 +6,9 @@ function sortable(tableId, columns, all, makeRow, sortBy, down) {
   const body = el("tbody", {});
   let limit = SHOWN, at = sortBy, way = down;
   const compare = (a, b) => {
-    const x = columns[at].value(a), y = columns[at].value(b), xn = typeof x === "number", yn = typeof y === "number";
+    const order = columns[at].name ? v => v : magnitude;
+    const x = order(columns[at].value(a)), y = order(columns[at].value(b)), xn = typeof x === "number", yn = typeof y === "number";
+    if (x === y) return 0;
     return (xn && yn ? x - y : xn ? 1 : yn ? -1 : String(x ?? "").localeCompare(String(y ?? ""))) * way;
   };
   const more = el("button", {type: "button", onclick: () => { limit = Infinity; fillBody(); }});
@@ -73,12 +75,12 @@ function rooflineSection(wide) {
 function memorySection(wide) {
   const m = part.memory;
   if (!m) return null;
-  const facts = [`${bytes(m.unshared_bytes)} if no memory were shared`], f = data.footprint;
+  const facts = [`${bytes(m.unshared_bytes)}${typeof m.unshared_bytes === "string" ? " bytes" : ""} if no memory were shared`], f = data.footprint;
   if (f) facts.push(`flash: ${bytes(f.flash_bytes)}, of it ${bytes(f.code_bytes)} of code and ${bytes(f.constant_bytes)} of constants`,
     ...(f.stack_bytes ? [`stack: ${bytes(f.stack_bytes)}`] : []));
   const columns = [{title: "offset", value: p => p.offset, text: v => v.toLocaleString("en")}, {title: "bytes", value: p => p.bytes, text: v => v.toLocaleString("en")},
     {title: "first step", value: p => p.first_step}, {title: "last step", value: p => p.last_step}, {title: "holds", name: true, value: p => (p.name || p.kernel) + (p.kind === "scratch" ? " (scratch)" : "")}];
-  return el("section", {id: "memory-section", "aria-labelledby": "memory-title"}, el("h2", {id: "memory-title", title: m.workspace_bytes}, `Workspace: ${bytes(m.workspace_bytes)}`),
+  return el("section", {id: "memory-section", "aria-labelledby": "memory-title"}, el("h2", {id: "memory-title", title: m.workspace_bytes}, `Workspace: ${bytes(m.workspace_bytes)}${typeof m.workspace_bytes === "string" ? " bytes" : ""}`),
     m.places.length || f ? el("p", {}, facts.join("; ")) : "", ...(isFixed(m) ? [memoryLegend(m), memoryChart(m, wide)] : []),
     ...(m.places.length ? sortable("places", columns, m.places, (p, cells) => el("tr", {}, ...cells), 0, 1) : []));
 }
