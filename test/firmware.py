@@ -138,6 +138,30 @@ def convolutions(path):
 
 MODELS = (products, rows, layers, grouped, convolutions)
 
+# Layers of odd shapes in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
+SIDES = {"pads": [1, 1, 1, 1]}
+THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {})}
+
+
+def single(path, image, shape, attributes):
+    """One layer and its ReLU."""
+    n = Network(image, (1, 1))
+    n.output(n.layer("x", *shape, relu=True, **attributes), TensorProto.INT8)
+    n.save(path)
+
+
+def check_third(results, onnxc, name, path):
+    """Instructions, and code that is not much larger."""
+    single(path, *THIRDS[name])
+    counts, flash, most = {}, {}, 0
+    for cpu in ("cortex-m4", "cortex-m55"):
+        counts[cpu], _, apart = measured(Arguments(onnxc, "-O2"), path, cpu)
+        flash[cpu] = inspected(Arguments(onnxc, "-O2"), path, cpu)["footprint"]["flash_bytes"]
+        most = max(most, apart)
+    m4, m55 = counts.values()
+    good = 3 * m55 <= m4 and flash["cortex-m55"] < 1.5 * flash["cortex-m4"] and most <= 1
+    results.check(good, f"{name} on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4; bytes: {flash}; off by up to {most}")
+
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
@@ -243,6 +267,7 @@ def main():
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
+        parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         attention(os.path.join(folder, "attention.onnx"))

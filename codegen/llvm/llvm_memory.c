@@ -304,8 +304,55 @@ static LLVMValueRef load_strided(emit *e, const ins *x) {
     return loaded;
 }
 
+// ---- Helium: lanes are as wide as their offsets from one address, and may be wider than the elements
+// Offsets in bytes of lanes `first` to first + n, from *base on; NULL: not known to fit so many bits.
+static LLVMValueRef constant_offsets(emit *e, const ins *x, int first, int n, lkind lane,
+                                     LLVMValueRef *base) {
+    progression at;
+    int bytes = kind_bytes(e, x->type.kind);
+    if (!find_progression(e, x->args[1], &at) || !at.step || !LLVMIsAConstantInt(at.step)) return NULL;
+    int64_t step = LLVMConstIntGetSExtValue(at.step), last = step * bytes * (n - 1);
+    if (step < 0 || last >= (int64_t)1 << kind_bits(e, lane)) return NULL;
+    LLVMValueRef offset[64], start = LLVMBuildIntCast2(e->b, at.first, index_type(e), 1, "");
+    for (int j = 0; j < n; j++) offset[j] = LLVMConstInt(e->kinds[lane], (uint64_t)(step * bytes * j), 0);
+    start = LLVMBuildAdd(e->b, start, index_const(e, step * first), "");
+    *base = LLVMBuildGEP2(e->b, e->kinds[x->type.kind], *base, &start, 1, "");
+    return LLVMConstVector(offset, (unsigned)n);
+}
+
+// Lanes first to first + n.
+static LLVMValueRef gather_wide_lanes(emit *e, const ins *x, int first, int n) {
+    lkind k = x->type.kind, lane = n <= 4 ? LK_I32 : n == 8 ? LK_I16 : LK_I8;
+    LLVMValueRef base = value_of(e, x->args[0]), at = NULL;
+    bool fits = n <= 16 && kind_bits(e, k) <= kind_bits(e, lane);
+    if (fits) at = constant_offsets(e, x, first, n, lane, &base);
+    if (n > 4 && !at)
+        return joined(e, gather_wide_lanes(e, x, first, n / 2),
+                      gather_wide_lanes(e, x, first + n / 2, n / 2));
+    int shift = at ? 0 : kind_bits(e, k) / 16; // a logarithm
+    if (!at) {
+        at = value_of(e, x->args[1]);
+        if (n < x->type.lanes) at = some_lanes(e, at, first, n);
+        at = LLVMBuildIntCast2(e->b, at, type_of(e, lt(lane, n)), 1, "");
+    }
+    LLVMTypeRef wide = type_of(e, lt(lane, n)), types[3] = {wide, LLVMTypeOf(base), wide};
+    LLVMValueRef args[5] = {base, at, const_int(e, lt(LK_I32, 1), kind_bits(e, k)),
+                            const_int(e, lt(LK_I32, 1), shift), const_int(e, lt(LK_I32, 1), 1)};
+    LLVMValueRef v = call_intrinsic(e, "llvm.arm.mve.vldr.gather.offset", types, 3, args, 5);
+    if (lkind_is_float(k)) return LLVMBuildBitCast(e->b, v, type_of(e, lt(k, n)), "");
+    return LLVMBuildTrunc(e->b, v, type_of(e, lt(k, n)), "");
+}
+
+static bool has_wide_gather(const emit *e, const ins *x) {
+    lkind k = x->type.kind;
+    int lanes = x->type.lanes, bits = k == LK_I1 ? 64 : kind_bits(e, k);
+    return e->t->dot_across && lanes >= 4 && !(lanes & (lanes - 1)) &&
+           (lkind_is_float(k) ? bits == 32 : bits <= 32);
+}
+
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    if (has_wide_gather(e, x)) return gather_wide_lanes(e, x, 0, x->type.lanes);
     LLVMValueRef strided = load_strided(e, x);
     if (strided) return strided;
     if (has_gather(e, x)) return gather_lanes(e, x, 0, x->type.lanes);

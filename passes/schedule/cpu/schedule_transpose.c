@@ -14,7 +14,8 @@
 #include "passes/memory/memory_plan.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, LEAST_LANES = 4, LEAST_BITS = 64 };
+// The distances of bytes in Helium's loads have 8 bits for 16 lanes, and 16 bits for 8.
+enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64 };
 
 // ---------------------------------------------------------------- recognition
 static bool is_read(const expr *x) { return x->op == X_READ; }
@@ -78,6 +79,7 @@ static void choose_lanes(transpose *t) {
     bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
     if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
     if (!strided && most > MOST_LANES) most = MOST_LANES;
+    if (e->t->dot_across && most > HELIUM_LANES) most = HELIUM_LANES;
     t->lanes = 0;
     for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= LEAST_BITS; lanes /= 2) {
         int rows = strided ? 1 : lanes;
