@@ -213,6 +213,9 @@ static void interchange(nest *n) {
 // AVX2 has masked loads and stores of 32 and 64 bits only.
 static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) < 32; }
 bool nest_masks(const nest *n) {
+    const dim *extent = n->vaxis < 0 ? NULL : n->e->extent[n->vaxis];
+    bool one = extent && dim_is_const(extent) && dim_value(extent) % n->lanes == 1;
+    if (n->e->t->dot_across) return !one; // a scalar costs less
     if (n->e->t->avx512 || !n->e->t->masked) return n->e->t->avx512;
     for (int j = 0; j < n->s->writes.n; j++)
         if (dtype_bits(n->s->writes.at[j].to->dtype) < 32) return false;

@@ -81,7 +81,8 @@ static void choose_lanes(transpose *t) {
     if (!strided && most > MOST_LANES) most = MOST_LANES;
     if (e->t->dot_across && most > HELIUM_LANES) most = HELIUM_LANES;
     t->lanes = 0;
-    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= LEAST_BITS; lanes /= 2) {
+    int least = e->t->dot_across ? LEAST_LANES * bits : LEAST_BITS; // Helium's lanes may be wider than bytes
+    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= least; lanes /= 2) {
         int rows = strided ? 1 : lanes;
         double steps = strided ? 2 : 2 + log2(lanes);
         double cost = tile_waste(e, t->u, rows, twice) * tile_waste(e, t->v, lanes, twice) * steps / lanes;
