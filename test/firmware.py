@@ -140,7 +140,10 @@ MODELS = (products, rows, layers, grouped, convolutions)
 
 # Layers of odd shapes in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
 SIDES = {"pads": [1, 1, 1, 1]}
-THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {})}
+THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
+          "one channel for four": ((1, 8, 12, 12), (32, 1, 3, 3), {"group": 8, **SIDES}),
+          "groups of two": ((1, 16, 12, 12), (16, 2, 3, 3), {"group": 8, **SIDES}),
+          "groups of four": ((1, 16, 12, 12), (16, 4, 3, 3), {"group": 4, **SIDES})}
 
 
 def single(path, image, shape, attributes):

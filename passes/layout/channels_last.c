@@ -31,7 +31,7 @@ static void find_depthwise(const kernel *k, const target *t, const expr *image, 
             expr *groups;
             int digit = index_digit(k, index_in_part(w->index[o]), &groups);
             if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
-            bool several = groups == i && digit != i->axis && !t->vector_bits;
+            bool several = groups == i && digit != i->axis && (!t->vector_bits || t->dot_across);
             if (several || (digit == i->axis && !groups)) f->channel = j, f->out_channel = o;
         }
 }

@@ -531,6 +531,11 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
+    int lanes = short_rows_axis(a->t, c), last = lanes < 0 ? -1 : dim_of_axis(b, c->b->index, lanes, true);
+    if (last >= 0 && !b->layout && !b->view_of) {
+        kernel_swap_reads(k, b, packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, last)));
+        return;
+    }
     int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
     dtype sum = c->s->states.at[0].dtype;
     bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c);

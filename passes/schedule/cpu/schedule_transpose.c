@@ -52,16 +52,6 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
-// Whether the result may share the memory of an operand (memory_plan.c): then no element may be written
-// twice.
-static bool may_be_in_place(const kernel *k, const buffer *to) {
-    buffer **all;
-    int n = kernel_buffers(k, &all);
-    for (int j = 0; j < n; j++)
-        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
-    return false;
-}
-
 // The overhead of tiles with so many lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
@@ -201,7 +191,8 @@ static scope open_tiles(transpose *t, int axis, int size, ins **start) {
     ins *extent = emit_dim(e, e->extent[axis]), *begin, *end;
     piece_range(e, axis, size, &begin, &end);
     scope loop = scope_axis(e, axis, begin, end, size, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
+    bool whole = extent->op == L_CONST && extent->i % size == 0;
+    *start = whole ? loop.head : lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
     return loop;
 }
 
