@@ -56,7 +56,7 @@ class Network:
     def quantised(self, value, scale, zero, kind="int8"):
         return self.node("QuantizeLinear", [value, self.constant(np.float32(scale)), self.constant(np.array(zero, kind))])
 
-    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", **attributes):
+    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", to="int8", **attributes):
         """Dequantised image and weights, Conv with bias, quantised again; weights of uint8 have zero points."""
         scales = self.rng.uniform(0.002, 0.01, shape[0]).astype(np.float32)
         w = self.node("DequantizeLinear", [self.constant(self.weights(kind, *shape)), self.constant(scales),
@@ -64,7 +64,8 @@ class Network:
         bias = self.constant(self.rng.uniform(-2, 2, shape[0]).astype(np.float32))
         v = self.node("Conv", [self.dequantised(source, 0.05, zero), w, bias], **attributes)
         v = self.node("Relu", [v]) if relu else v
-        return self.quantised(v, out, -128 if relu else zero)
+        least = -128 if to == "int8" else 0
+        return self.quantised(v, out, least if relu else zero, to)
 
     def save(self, path, opset=13):
         inputs = [helper.make_tensor_value_info(n, TYPES[self.kinds[n]], s) for n, s in self.shapes.items()
@@ -167,6 +168,28 @@ def single(path, image, shape, attributes):
     n = Network(image, (1, 1))
     n.output(n.layer("x", *shape, relu=True, **attributes), TensorProto.INT8)
     n.save(path)
+
+
+def check_one_channel(results, onnxc, path):
+    """A convolution to one channel reads its image channels-last, too."""
+    single(path, (1, 16, 12, 12), (1, 16, 3, 3), SIDES)
+    count, differ, _ = measured(Arguments(onnxc, "-O2"), path, "cortex-m4")
+    results.check(count < 100 and differ <= 1, "one channel on a Cortex-M4", f"{count} thousand instructions for 20,736 products, {differ} elements differ")
+
+
+def check_unsigned(results, onnxc, path):
+    """Layers between unsigned bytes take as long as between signed ones on a Cortex-M55."""
+    counts = {}
+    for kind in ("uint8", "int8"):
+        n = Network((1, 16, 12, 10), (1, 1))
+        v = n.quantised(n.dequantised("x", 0.05, 3), 0.05, 0 if kind == "int8" else 128, kind)
+        for channels in (16, 32):
+            n.kinds[v] = kind
+            v = n.layer(v, 32, channels, 3, 3, zero=-128 if kind == "int8" else 0, relu=True, pads=[1, 1, 1, 1], to=kind)
+        n.output(v, TYPES[kind])
+        n.save(path)
+        counts[kind], *_ = measured(Arguments(onnxc, "-O2"), path, "cortex-m55")
+    results.check(counts["uint8"] < 1.2 * counts["int8"], "unsigned bytes on a Cortex-M55", f"thousand instructions: {counts}")
 
 
 def check_third(results, onnxc, name, path):
@@ -287,6 +310,8 @@ def main():
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
+        check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
+        check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         attention(os.path.join(folder, "attention.onnx"))

@@ -209,6 +209,10 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     if (!known) return f->channel >= 0 && f->out_channel >= 0 && counts_alone(&c, image->index[f->channel]);
     if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
+    if (f->out_channel < 0 && t->freestanding && is_window(k, image, f->channel)) {
+        f->out = NULL; // it has one channel
+        return f->channel >= 0;
+    }
     // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;
     return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image, f->channel));
