@@ -170,6 +170,23 @@ def single(path, image, shape, attributes):
     n.save(path)
 
 
+def sorted_rows(path):
+    """TopK, which calls the runtime library."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 10])]
+    outputs = [helper.make_tensor_value_info("v", TensorProto.FLOAT, [3, 4]), helper.make_tensor_value_info("i", TensorProto.INT64, [3, 4])]
+    graph = helper.make_graph([helper.make_node("TopK", ["x", "k"], ["v", "i"])], "top", inputs, outputs, [numpy_helper.from_array(np.array([4]), "k")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def check_runtime(results, onnxc, folder):
+    """Functions of the runtime library in an object for a bare machine."""
+    _, flags, _ = bench.CPUS["cortex-m4"]
+    bench.run("make", "-s", "-C", bench.ROOT, "runtime", f"B={folder}", f"CC=arm-none-eabi-gcc {flags}", "AR=arm-none-eabi-ar")
+    sorted_rows(os.path.join(folder, "sorted.onnx"))
+    _, differ, most = measured(Arguments(onnxc, f"-O2 --runtime={folder}/libonnxc-rt.a"), os.path.join(folder, "sorted.onnx"), "cortex-m4")
+    results.check(differ == 0, "TopK on a Cortex-M4", f"{differ} elements differ, by up to {most}")
+
+
 def check_one_channel(results, onnxc, path):
     """A convolution to one channel reads its image channels-last, too."""
     single(path, (1, 16, 12, 12), (1, 16, 3, 3), SIDES)
@@ -310,6 +327,7 @@ def main():
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
+        check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
