@@ -67,11 +67,11 @@ class Network:
         least = -128 if to == "int8" else 0
         return self.quantised(v, out, least if relu else zero, to)
 
-    def save(self, path, opset=13):
+    def save(self, path, opset=13, ir_version=8):
         inputs = [helper.make_tensor_value_info(n, TYPES[self.kinds[n]], s) for n, s in self.shapes.items()
                   if any(n in node.input for node in self.nodes)]
         graph = helper.make_graph(self.nodes, "g", inputs, self.outputs, self.constants)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version), path)
 
 
 def products(path):
@@ -192,6 +192,21 @@ def check_one_channel(results, onnxc, path):
     single(path, (1, 16, 12, 12), (1, 16, 3, 3), SIDES)
     count, differ, _ = measured(Arguments(onnxc, "-O2"), path, "cortex-m4")
     results.check(count < 100 and differ <= 1, "one channel on a Cortex-M4", f"{count} thousand instructions for 20,736 products, {differ} elements differ")
+
+
+def check_small_weights(results, onnxc, path, cpu):
+    """A convolution with weights of 4 bits takes about as long as one with bytes: they are taken apart once for all positions."""
+    counts = {}
+    for bits, kind in ((4, TensorProto.INT4), (8, TensorProto.INT8)):
+        n = Network((1, 16, 12, 10), (1, 1))
+        n.constants.append(helper.make_tensor("w", kind, (24, 16, 1, 1), n.rng.integers(-7, 8, 24 * 16).tolist()))
+        n.constants.append(helper.make_tensor("z", kind, (), [0]))
+        w = n.node("DequantizeLinear", ["w", n.constant(np.float32(0.03)), "z"])
+        n.output(n.quantised(n.node("Conv", [n.dequantised("x", 0.05, 3), w]), 0.3, -5), TensorProto.INT8)
+        n.save(path, 21, 10)
+        counts[bits], differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(differ <= 2 and most <= 1, f"weights of {bits} bits on a {cpu}", f"{differ} elements differ, by up to {most}")
+    results.check(counts[4] < 1.3 * counts[8], f"weights of 4 bits beside bytes on a {cpu}", f"thousand instructions: {counts}")
 
 
 def check_unsigned(results, onnxc, path):
@@ -329,6 +344,8 @@ def main():
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
+        for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
+            check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))

@@ -403,7 +403,8 @@ static bool is_everywhere(const expr *e, int64_t v) {
 static void centre_weights(quantise *q, kernel *k, const match *m) {
     for (int j = 0; j < 2; j++) {
         const buffer *b = m->f[j].read->buffer;
-        bool centred = b->role == BUF_CONST && b->dtype == DT_U8 && m->f[j].zero && is_everywhere(m->f[j].zero, 128);
+        bool centred =
+            b->role == BUF_CONST && b->dtype == DT_U8 && m->f[j].zero && is_everywhere(m->f[j].zero, 128);
         if (centred) flip_constant(q, k, b);
     }
 }
