@@ -26,8 +26,8 @@ typedef struct assign {
     map sources;      // buffer id -> the buffer of the runtime value that fills its halo
     map filled;       // (kernel id, buffer id) -> that buffer, if its halo is filled before that kernel
     bool unpacks;     // constants of less than 8 bits may take memory as bytes
-    buffer *small,
-        *unpacked; // a constant of less than 8 bits of the kernel that is packed, and its bytes, or NULL
+    buffer *small;    // such a constant of the kernel whose operands are packed, or NULL
+    buffer *unpacked; // its bytes
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
