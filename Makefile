@@ -16,6 +16,8 @@
 #                                              the runtime for another machine
 # make runtime B=build/wasm CC="clang-19 --target=wasm32-wasi -nostdlibinc -isystem /usr/include/wasm32-wasi" AR=llvm-ar-19
 #                                              the runtime for WebAssembly (docs/wasm.md)
+# make runtime B=build/cortex-m4 CC="arm-none-eabi-gcc -mcpu=cortex-m4 ..." AR=arm-none-eabi-ar
+#                                              its functions for a bare machine (docs/firmware.md)
 MODE    ?= release
 B       ?= build/$(MODE)
 VERSION := $(shell cat VERSION)
@@ -38,7 +40,9 @@ LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(a
 MACHINE := $(shell $(CC) -dumpmachine)
 # WebAssembly has no threads, libraries to open or GPUs.
 RT_NOT_WASM := $(wildcard runtime-lite/cuda/*.c runtime-lite/system/system_thread.c $(foreach name,cpus glibc_loader glibc_threads shared_library threads,runtime-lite/core/$(name).c))
-RT_C   := $(filter-out $(if $(filter wasm32-%,$(MACHINE)),$(RT_NOT_WASM)),$(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c))
+# Bare machines have only what models call.
+BARE   := $(filter %-none-eabi %-none-eabihf %-elf,$(MACHINE))
+RT_C   := $(filter-out $(if $(filter wasm32-%,$(MACHINE)),$(RT_NOT_WASM)),$(wildcard $(if $(BARE),,runtime-lite/*/*.c) runtime-lite/lib/*.c runtime-lite/*/*/*.c))
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o \
           $(B)/operators_notes.o $(B)/javascript_loader.o
@@ -51,11 +55,11 @@ UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
 LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
 # What emitted code links with must not need the sanitizers.
-$(B)/runtime-lite/lib/%.o: FLAGS_release := -O3 -DNDEBUG
+$(B)/runtime-lite/lib/%.o: FLAGS_release := $(if $(BARE),-Os,-O3) -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
 # A program is marked as safe for CET or BTI where all of its objects are, as emitted ones are.
-$(RT_O): override CFLAGS += $(if $(filter wasm32-%,$(MACHINE)),-fno-pic -mbulk-memory -mnontrapping-fptoint) $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
+$(RT_O): override CFLAGS += $(if $(BARE),-fno-pic -ffunction-sections) $(if $(filter wasm32-%,$(MACHINE)),-fno-pic -mbulk-memory -mnontrapping-fptoint) $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 # Projects build it themselves, with warnings of theirs.
 $(RT_O): WARN := -Wall -Wextra -Werror
 

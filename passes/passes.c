@@ -13,7 +13,7 @@
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
-static bool is_byte(const buffer *b) { return b->dtype == DT_I8 || b->dtype == DT_U8; }
+static bool is_byte(const buffer *b) { return dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8; }
 
 // Guards at the edges of images vanish with the layout.
 static bool multiplies_bytes(const program *p) {
@@ -43,7 +43,7 @@ void pass_halos(pass_context *c) {
 }
 void pass_spread_rows(pass_context *c) { spread_rows(c->program, c->target); }
 void pass_panels(pass_context *c) {
-    if (wants_layouts(c)) pack_panels(c->program, c->target);
+    if (wants_layouts(c)) pack_panels(c->program, c->target, !c->max_workspace);
 }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
 void pass_order(pass_context *c) { c->changed |= order_kernels(c->program, c->target); }

@@ -57,6 +57,7 @@ void pass_byte_maxima(pass_context *c);  // maxima of dequantised bytes become m
 void pass_fold_scales(pass_context *c);  // products of constants of channels
 void pass_tables(pass_context *c);       // functions of one byte become lookup tables
 void pass_integer_sums(pass_context *c); // of bytes as floats
+void pass_float_tables(pass_context *c); // ... also cheap ones of floats, without floating point
 void pass_fixed_point(pass_context *c);  // requantisation in few instructions, on microcontrollers
 
 void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS

@@ -71,6 +71,8 @@ LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
 LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c
 LLVMValueRef emit_memory(emit *e, const ins *x); // llvm_memory.c
+// v as this type if Helium loaded its lanes one by one, as wide signed ones; else NULL.
+LLVMValueRef gathered_lanes(emit *e, LLVMValueRef v, ltype type);
 LLVMValueRef emit_dot(emit *e, const ins *x);
 // A sum with a product of 16 bits, NULL: it has another form, or no instruction.
 LLVMValueRef emit_widened_product(emit *e, const ins *x); // llvm_dot.c

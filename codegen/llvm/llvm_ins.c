@@ -185,6 +185,8 @@ static LLVMValueRef emit_compare(emit *e, const ins *x) {
 }
 
 static LLVMValueRef emit_cast(emit *e, const ins *x, LLVMOpcode op) {
+    LLVMValueRef wide = op == LLVMSExt ? gathered_lanes(e, arg(e, x, 0), x->type) : NULL;
+    if (wide) return wide;
     return LLVMBuildCast(e->b, op, arg(e, x, 0), type_of(e, x->type), "");
 }
 

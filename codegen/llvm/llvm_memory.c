@@ -304,8 +304,67 @@ static LLVMValueRef load_strided(emit *e, const ins *x) {
     return loaded;
 }
 
+static const char gather_name[] = "llvm.arm.mve.vldr.gather.offset",
+                  scatter_name[] = "llvm.arm.mve.vstr.scatter.offset";
+
+// ---- Helium: lanes are as wide as their offsets from one address, and may be wider than the elements
+// Offsets in bytes of lanes `first` to first + n, from *base on; NULL: not known to fit so many bits.
+static LLVMValueRef constant_offsets(emit *e, const ins *x, lkind k, int first, int n, lkind lane,
+                                     LLVMValueRef *base) {
+    progression at;
+    int bytes = kind_bytes(e, k);
+    if (!find_progression(e, x->args[1], &at) || !at.step || !LLVMIsAConstantInt(at.step)) return NULL;
+    int64_t step = LLVMConstIntGetSExtValue(at.step), last = step * bytes * (n - 1);
+    if (step < 0 || last >= (int64_t)1 << kind_bits(e, lane)) return NULL;
+    LLVMValueRef offset[64], start = LLVMBuildIntCast2(e->b, at.first, index_type(e), 1, "");
+    for (int j = 0; j < n; j++) offset[j] = LLVMConstInt(e->kinds[lane], (uint64_t)(step * bytes * j), 0);
+    start = LLVMBuildAdd(e->b, start, index_const(e, step * first), "");
+    *base = LLVMBuildGEP2(e->b, e->kinds[k], *base, &start, 1, "");
+    return LLVMConstVector(offset, (unsigned)n);
+}
+
+// Lanes first to first + n.
+static LLVMValueRef gather_wide_lanes(emit *e, const ins *x, int first, int n) {
+    lkind k = x->type.kind, lane = n <= 4 ? LK_I32 : n == 8 ? LK_I16 : LK_I8;
+    LLVMValueRef base = value_of(e, x->args[0]), at = NULL;
+    bool fits = n <= 16 && kind_bits(e, k) <= kind_bits(e, lane);
+    if (fits) at = constant_offsets(e, x, k, first, n, lane, &base);
+    if (n > 4 && !at)
+        return joined(e, gather_wide_lanes(e, x, first, n / 2),
+                      gather_wide_lanes(e, x, first + n / 2, n / 2));
+    int shift = at ? 0 : kind_bits(e, k) / 16; // a logarithm
+    if (!at) {
+        at = value_of(e, x->args[1]);
+        if (n < x->type.lanes) at = some_lanes(e, at, first, n);
+        at = LLVMBuildIntCast2(e->b, at, type_of(e, lt(lane, n)), 1, "");
+    }
+    LLVMTypeRef wide = type_of(e, lt(lane, n)), types[3] = {wide, LLVMTypeOf(base), wide};
+    LLVMValueRef args[5] = {base, at, const_int(e, lt(LK_I32, 1), kind_bits(e, k)),
+                            const_int(e, lt(LK_I32, 1), shift),
+                            const_int(e, lt(LK_I32, 1), kind_bits(e, k) == kind_bits(e, lane))};
+    LLVMValueRef v = call_intrinsic(e, gather_name, types, 3, args, 5);
+    if (lkind_is_float(k)) return LLVMBuildBitCast(e->b, v, type_of(e, lt(k, n)), "");
+    return LLVMBuildTrunc(e->b, v, type_of(e, lt(k, n)), "");
+}
+
+LLVMValueRef gathered_lanes(emit *e, LLVMValueRef v, ltype type) {
+    if (!LLVMIsATruncInst(v)) return NULL;
+    LLVMValueRef wide = LLVMGetOperand(v, 0), from = LLVMIsACallInst(wide) ? LLVMGetCalledValue(wide) : NULL;
+    unsigned gather = LLVMLookupIntrinsicID(gather_name, sizeof gather_name - 1);
+    if (!from || LLVMGetIntrinsicID(from) != gather) return NULL;
+    return LLVMBuildIntCast2(e->b, wide, type_of(e, type), 1, "");
+}
+
+static bool fits_wide_lanes(const emit *e, ltype t) {
+    lkind k = t.kind;
+    int lanes = t.lanes, bits = k == LK_I1 ? 64 : kind_bits(e, k);
+    return e->t->dot_across && lanes >= 4 && !(lanes & (lanes - 1)) &&
+           (lkind_is_float(k) ? bits == 32 : bits <= 32);
+}
+
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    if (fits_wide_lanes(e, x->type)) return gather_wide_lanes(e, x, 0, x->type.lanes);
     LLVMValueRef strided = load_strided(e, x);
     if (strided) return strided;
     if (has_gather(e, x)) return gather_lanes(e, x, 0, x->type.lanes);
@@ -317,10 +376,29 @@ static LLVMValueRef emit_gather(emit *e, const ins *x) {
     return v;
 }
 
+// Four lanes of 32 bits, of which the lowest are stored.
+static LLVMValueRef scatter_wide_lanes(emit *e, const ins *x, LLVMValueRef value) {
+    lkind k = x->args[2]->type.kind;
+    ltype words = lt(LK_I32, 4);
+    int bits = kind_bits(e, k);
+    LLVMValueRef base = value_of(e, x->args[0]), at = constant_offsets(e, x, k, 0, 4, LK_I32, &base);
+    int shift = at ? 0 : bits / 16; // a logarithm
+    if (!at) at = LLVMBuildIntCast2(e->b, value_of(e, x->args[1]), type_of(e, words), 1, "");
+    if (lkind_is_float(k)) value = LLVMBuildBitCast(e->b, value, type_of(e, words), "");
+    else if (LLVMIsATruncInst(value) && LLVMTypeOf(LLVMGetOperand(value, 0)) == type_of(e, words))
+        value = LLVMGetOperand(value, 0);
+    else value = LLVMBuildIntCast2(e->b, value, type_of(e, words), 0, "");
+    LLVMTypeRef types[3] = {LLVMTypeOf(base), type_of(e, words), type_of(e, words)};
+    LLVMValueRef args[5] = {base, at, value, const_int(e, lt(LK_I32, 1), bits),
+                            const_int(e, lt(LK_I32, 1), shift)};
+    return call_intrinsic(e, scatter_name, types, 3, args, 5);
+}
+
 static LLVMValueRef emit_scatter(emit *e, const ins *x) {
     const ins *v = x->args[2];
     LLVMValueRef value = value_of(e, v);
     if (v->type.lanes == 1) return store_at(e, element_address(e, x, v->type.kind), value, v->type, 0);
+    if (v->type.lanes == 4 && fits_wide_lanes(e, v->type)) return scatter_wide_lanes(e, x, value);
     for (int i = 0; i < v->type.lanes; i++)
         store_at(e, lane_address(e, x, v->type.kind, i), lane(e, value, i), lt(v->type.kind, 1), 0);
     return NULL;

@@ -153,6 +153,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->vector_bits = has[FP] && (has[NEON] || has[MVE]) ? 128 : 0;
     t->vector_regs = !t->vector_bits ? 0 : has[NEON] ? 16 : 8;
     t->masked = t->dot_across = t->vector_bits && !has[NEON];
+    t->arch.strided_loads = t->arch.dot_signed = t->dot_across;
     t->scalar_floats = t->vector_bits && t->fp == FP_STRICT;
     t->round_to_int = has[FP] && (!t->vector_bits || !has[NEON]); // vcvtr, vcvtn
     t->dsp = has[DSP];

@@ -50,6 +50,7 @@ const pass passes[] = {
     {"integer-sums", "quantise", pass_integer_sums, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
     {"fixed-point", NULL, pass_fixed_point, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"float-tables", NULL, pass_float_tables, NULL, GOAL_PROGRAM, 1, ON_CPU},
 
     {"cblas", "algorithm", pass_cblas, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"winograd", "algorithm", pass_winograd, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},

@@ -31,7 +31,7 @@ static void find_depthwise(const kernel *k, const target *t, const expr *image, 
             expr *groups;
             int digit = index_digit(k, index_in_part(w->index[o]), &groups);
             if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
-            bool several = groups == i && digit != i->axis && !t->vector_bits;
+            bool several = groups == i && digit != i->axis && (!t->vector_bits || t->dot_across);
             if (several || (digit == i->axis && !groups)) f->channel = j, f->out_channel = o;
         }
 }
@@ -209,6 +209,10 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     if (!known) return f->channel >= 0 && f->out_channel >= 0 && counts_alone(&c, image->index[f->channel]);
     if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
+    if (f->out_channel < 0 && t->freestanding && is_window(k, image, f->channel)) {
+        f->out = NULL; // it has one channel
+        return f->channel >= 0;
+    }
     // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;
     return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image, f->channel));

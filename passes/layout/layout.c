@@ -25,6 +25,9 @@ typedef struct assign {
     map copies;       // input's buffer id -> its channels-last copy
     map sources;      // buffer id -> the buffer of the runtime value that fills its halo
     map filled;       // (kernel id, buffer id) -> that buffer, if its halo is filled before that kernel
+    bool unpacks;     // constants of less than 8 bits may take memory as bytes
+    buffer *small;    // such a constant of the kernel whose operands are packed, or NULL
+    buffer *unpacked; // its bytes
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -531,6 +534,11 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
+    int lanes = short_rows_axis(a->t, c), last = lanes < 0 ? -1 : dim_of_axis(b, c->b->index, lanes, true);
+    if (last >= 0 && !b->layout && !b->view_of) {
+        kernel_swap_reads(k, b, packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, last)));
+        return;
+    }
     int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
     dtype sum = c->s->states.at[0].dtype;
     bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c);
@@ -550,8 +558,8 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     } else {
         to = clone_buffer(a->p, r, s, b, "panels", l);
         if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
-        kernel *pack =
-            copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
+        buffer *from = b == a->unpacked ? a->small : c->b->buffer;
+        kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, from, to);
         insert_kernel(a->p, r, step_index(r, s), pack);
     }
     if (b->role == BUF_CONST && dtype_is_int(b->dtype) && c->s->states.at[0].dtype == DT_F32)
@@ -622,14 +630,52 @@ static void split_groups(assign *a, contraction *c) {
     }
 }
 
+// ---- small integers
+// Integers of less than 8 bits that bare machines multiply with many rows: bytes of a temporary, which costs less than taking them
+// apart for each row. It has no more bytes than the other operand or the result.
+static bool is_worth_unpacking(const assign *a, const contraction *c) {
+    enum { LEAST_ROWS = 16 };
+    const buffer *b = c->b->buffer;
+    bool small = b->role == BUF_CONST && !b->view_of && !b->layout && dtype_is_int(b->dtype) &&
+                 dtype_bits(b->dtype) < 8;
+    if (!small || !a->t->freestanding || a->t->arch.is_text || a->t->size_level > 1 || c->n < 0) return false;
+    if (c->s->states.at[0].dtype != DT_I32 || !dtype_is_int(c->a->dtype) || rows_of(c)->min < LEAST_ROWS)
+        return false;
+    const dim *bytes = buffer_count(b), *image = buffer_count(c->a->buffer), *out = buffer_count(c->w->to);
+    return bytes->max <= image->min || bytes->max <= out->min;
+}
+
+static void unpack_small(assign *a, contraction *c) {
+    a->unpacked = a->small = NULL;
+    if (!a->unpacks || !is_worth_unpacking(a, c)) return;
+    kernel *k = (kernel *)c->k;
+    a->small = c->b->buffer;
+    a->unpacked =
+        program_temp(a->p, arena_printf(a->p->arena, "%s.bytes", a->small->name),
+                     dtype_is_signed(a->small->dtype) ? DT_I8 : DT_U8, a->small->rank, a->small->dims);
+    a->unpacked->region = c->a->buffer->region;
+    kernel_swap_reads(k, a->small, a->unpacked);
+    contraction_find(k, c);
+}
+
+// Unless it is packed otherwise already.
+static void write_unpacked(assign *a, region *r, const step *s) {
+    if (!a->unpacked || !kernel_reads(s->kernel, a->unpacked)) return;
+    insert_kernel(a->p, r, step_index(r, s),
+                  copy_kernel(a->p, arena_printf(a->p->arena, "unpack_%s", a->small->name), s->kernel->loc,
+                              a->small, a->unpacked));
+}
+
 static void pack_operands(assign *a, region *r, const step *s) {
     const kernel *k = s->kernel;
     contraction c;
     if (s->kind != STEP_KERNEL || calls_cblas(k)) return;
     if (contraction_find(s->kernel, &c)) {
         split_groups(a, &c);
+        unpack_small(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
         pack_operand(a, r, s, &c, true);
+        write_unpacked(a, r, s);
         return;
     }
     for (int j = 0; j < k->stages.n; j++)
@@ -680,9 +726,9 @@ void make_halos(program *p, const target *t) {
     arena_destroy(scratch);
 }
 
-void pack_panels(program *p, const target *t) {
+void pack_panels(program *p, const target *t, bool unpacks) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .t = t, .packed.arena = scratch};
+    assign a = {.p = p, .t = t, .packed.arena = scratch, .unpacks = unpacks};
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
     read_tables_in_panels(p);

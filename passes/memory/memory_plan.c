@@ -105,6 +105,14 @@ bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {
     return writes_once(k) && k->stages.at[0]->writes.at[0].to == to && reads_like_write(k, buffer_root(from));
 }
 
+bool may_be_in_place(const kernel *k, const buffer *to) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    for (int j = 0; j < n; j++)
+        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
+    return false;
+}
+
 static void try_in_place(planner *n, const kernel *k, int at) {
     buffer **all, *to = writes_once(k) ? k->stages.at[0]->writes.at[0].to : NULL;
     interval *out = to && !to->view_of && dtype_bits(to->dtype) >= 8 ? n->of[to->id] : NULL;

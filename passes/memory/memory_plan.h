@@ -59,6 +59,8 @@ void place_states(program *p);
 bool order_kernels(program *p, const target *t);
 // Whether k may write `to` in the memory of `from`: it reads each element only where it writes the same one.
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to);
+// Whether the result may so share the memory of any operand: then no element may be written twice.
+bool may_be_in_place(const kernel *k, const buffer *to);
 // Inserts a STEP_FREE after the last use of every heap buffer. Freeing a buffer that was moved has no effect.
 void insert_frees(program *p);
 #endif

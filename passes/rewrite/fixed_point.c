@@ -339,17 +339,13 @@ static expr *rewrite_node(void *user, expr *x) {
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }
 
-static expr *rewrite_sum(void *user, expr *x) { return sum_in_integers(user, x); }
-
 // Operands of a sum may be sums.
-static expr *rewrite_sums(kernel *k, expr *x) {
-    enum { DEPTH = 4 };
-    for (int j = 0; j < DEPTH; j++) {
-        expr *now = expr_rewrite(k, x, rewrite_sum, k);
-        if (now == x) break;
-        x = now;
-    }
-    return x;
+static expr *rewrite_sum(void *user, expr *x) {
+    const rewriting *r = user;
+    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
+    x = x_cast(r->k, expr_rewrite(r->k, x->arg[0], rewrite_sum, user), x->dtype, x->saturate);
+    expr *y = sum_in_integers(r->k, x, !r->t->f32);
+    return y ? y : x;
 }
 
 static void rewrite_kernel(kernel *k, const uses *u, const target *t) {
@@ -360,7 +356,7 @@ static void rewrite_kernel(kernel *k, const uses *u, const target *t) {
         for (int w = 0; w < s->writes.n; w++) {
             expr **value = &s->writes.at[w].value;
             *value = expr_rewrite(k, *value, limit_node, k);
-            if (!t->vector_bits) *value = rewrite_sums(k, *value);
+            if (!t->vector_bits) *value = expr_rewrite(k, *value, rewrite_sum, &r);
             *value = expr_rewrite(k, *value, rewrite_node, &r);
         }
     }

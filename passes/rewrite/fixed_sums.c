@@ -1,13 +1,16 @@
-// Sums of two quantised tensors in integers. In: a byte that is computed in f32 from two bytes and constants, such as
-// the quantised sum of a residual connection. Out:
+// Sums and products of two quantised tensors in integers. In: a byte that is computed in f32 from two bytes and constants, such as
+// the quantised sum of a residual connection, or product with a gate. Out:
 //
 //   int8(rint(max(float(a - za) * sa + float(b - zb) * sb, 0) / d) + z)
 //       = int8(min(max((a * A + b * B + C) >> p, least), most))
+//   int8(rint(float(a - za) * sa * (float(b - zb) * sb) / d) + z)
+//       = int8(min(max((a * (b * D + A) + b * B + C) >> p, least), most))
 //
 // All 65,536 pairs are evaluated by ir/kernel/eval.c, in f32 as ONNX defines it. For A and B near the exact factors, each
 // pair bounds C. Most A and B leave none, because roundings to integers and those of f32 move different pairs across a
 // step; only those pairs near a step decide, so many A and B can be tried. The constants that are found are compared
-// with all pairs.
+// with all pairs. On targets without floating point, where no constants give all bytes, pairs near a step are left to f32: few in a
+// hundred.
 #include "passes/rewrite/fixed_sums.h"
 #include "ir/kernel/eval.h"
 #include <math.h>
@@ -18,8 +21,8 @@ enum { BYTES = 256, TERMS = 40, TRIED = 33, SHIFT_MOST = 24, OPERANDS = 2 };
 typedef struct term {
     const expr *x;
     int arg[OPERANDS];
-    double factor[OPERANDS], constant; // about: factor[0] * a + factor[1] * b + constant
-    cell *value;                       // for one a and all b
+    double factor[OPERANDS], both, constant; // about: both * a * b + factor[0] * a + factor[1] * b + constant
+    cell *value;                             // for one a and all b
 } term;
 
 typedef struct pair_sum {
@@ -27,16 +30,17 @@ typedef struct pair_sum {
     const expr *leaf[OPERANDS];
     int leaves, n;
     term terms[TERMS];
-    int least[OPERANDS];      // of the 256 bytes of a leaf
-    int64_t factor[OPERANDS]; // A and B
-    int64_t added, lo, hi;    // C, and the clamp
-    int shift;                // p
-    int16_t *result;          // by a and b
+    int least[OPERANDS];            // of the 256 bytes of a leaf
+    int64_t factor[OPERANDS], both; // A, B and D
+    int64_t added, lo, hi;          // C, and the clamp
+    int shift;                      // p
+    int64_t band;                   // of sums around a step whose bytes may differ; 0: nowhere
+    int16_t *result;                // by a and b
 } pair_sum;
 
 // ---------------------------------------------------------------- finding
 static bool is_byte(const expr *x) { return x->dtype == DT_I8 || x->dtype == DT_U8; }
-static bool is_constant(const term *n) { return n->factor[0] == 0 && n->factor[1] == 0; }
+static bool is_constant(const term *n) { return n->factor[0] == 0 && n->factor[1] == 0 && n->both == 0; }
 
 static int push(pair_sum *s, term n) {
     if (s->n == TERMS) return -1;
@@ -61,26 +65,38 @@ static int push_leaf(pair_sum *s, const expr *x) {
 static bool scale_line(term *n, const term *by, bool divides) {
     double v = divides ? 1 / by->constant : by->constant;
     for (int j = 0; j < OPERANDS; j++) n->factor[j] *= v;
-    n->constant *= v;
+    n->both *= v, n->constant *= v;
     return is_constant(by) && isfinite(v);
 }
 
-// The plane near the result of an operation. False: there is none.
+// Of a function of one leaf with one of the other.
+static bool multiply_lines(term *n, const term *a, const term *b) {
+    for (int j = 0; j < OPERANDS; j++) {
+        if (a->factor[j] != 0 && b->factor[j] != 0) return false;
+        n->factor[j] = a->constant * b->factor[j] + a->factor[j] * b->constant;
+    }
+    n->both = a->factor[0] * b->factor[1] + a->factor[1] * b->factor[0];
+    n->constant = a->constant * b->constant;
+    return a->both == 0 && b->both == 0;
+}
+
+// The surface near the result of an operation. False: there is none.
 static bool set_line(term *n, const term *a, const term *b) {
     expr_op op = n->x->op;
     if ((op == X_MUL && is_constant(a)) || ((op == X_MIN || op == X_MAX) && is_constant(a))) {
         const term *t = a;
         a = b, b = t;
     }
+    if (op == X_MUL && !is_constant(b)) return multiply_lines(n, a, b);
     for (int j = 0; j < OPERANDS; j++) n->factor[j] = a->factor[j];
-    n->constant = a->constant;
+    n->both = a->both, n->constant = a->constant;
     if (op == X_CAST || op == X_RINT) return true;
     if (op == X_MIN || op == X_MAX) return is_constant(b);
     if (op == X_MUL || op == X_DIV) return scale_line(n, b, op == X_DIV);
     if (op != X_ADD && op != X_SUB) return false;
     double sign = op == X_ADD ? 1 : -1;
     for (int j = 0; j < OPERANDS; j++) n->factor[j] += sign * b->factor[j];
-    n->constant += sign * b->constant;
+    n->both += sign * b->both, n->constant += sign * b->constant;
     return true;
 }
 
@@ -140,19 +156,24 @@ static void evaluate(pair_sum *s) {
 
 // ---------------------------------------------------------------- constants
 static int64_t sum_at(const pair_sum *s, int pair) {
-    return (s->least[0] + pair / BYTES) * s->factor[0] + (s->least[1] + pair % BYTES) * s->factor[1];
+    int64_t a = s->least[0] + pair / BYTES, b = s->least[1] + pair % BYTES;
+    return a * (b * s->both + s->factor[0]) + b * s->factor[1];
+}
+
+static double surface_at(const pair_sum *s, int pair) {
+    const term *all = &s->terms[s->n - 1];
+    double a = s->least[0] + pair / BYTES, b = s->least[1] + pair % BYTES;
+    return a * (b * all->both + all->factor[0]) + b * all->factor[1] + all->constant;
 }
 
 typedef VEC(int) pairs;
 
 // Pairs whose exact sums are so near a step that A and B may move them across it.
 static pairs near_steps(const pair_sum *s) {
-    const term *all = &s->terms[s->n - 1];
     double near = ldexp(2 * TRIED * BYTES, -s->shift);
     pairs found = {0};
     for (int j = 0; j < BYTES * BYTES; j++) {
-        double v = (s->least[0] + j / BYTES) * all->factor[0] + (s->least[1] + j % BYTES) * all->factor[1] +
-                   all->constant + 0.5;
+        double v = surface_at(s, j) + 0.5;
         if (fabs(v - rint(v)) <= near) VEC_PUSH(s->scratch, &found, j);
     }
     return found;
@@ -173,11 +194,21 @@ static bool find_added(pair_sum *s, const pairs *some) {
     return lo <= hi;
 }
 
-static bool gives_all(const pair_sum *s) {
+static bool gives(const pair_sum *s, int64_t sum, int pair) {
+    int64_t v = sum >> s->shift;
+    return (v < s->lo ? s->lo : v > s->hi ? s->hi : v) == s->result[pair];
+}
+
+// Whether the integer form gives all bytes, but for pairs in the band, which is made so wide if `widens`.
+static bool gives_all(pair_sum *s, bool widens) {
+    int64_t step = (int64_t)1 << s->shift;
     for (int j = 0; j < BYTES * BYTES; j++) {
-        int64_t sum = sum_at(s, j) + s->added, v = sum >> s->shift;
+        int64_t sum = sum_at(s, j) + s->added, low = sum & (step - 1),
+                far = low < step - low ? low : step - low;
         if (sum < INT32_MIN || sum > INT32_MAX) return false;
-        if ((v < s->lo ? s->lo : v > s->hi ? s->hi : v) != s->result[j]) return false;
+        if (gives(s, sum, j)) continue;
+        if (!widens) return false;
+        if (far >= s->band) s->band = far + 1;
     }
     return true;
 }
@@ -186,8 +217,11 @@ static int nth_step(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; } // 0, 1, -1,
 
 // The largest shift for which sums have 32 bits.
 static bool choose_shift(pair_sum *s) {
-    const term *all = &s->terms[s->n - 1];
-    double most = fabs(all->constant) + 1 + BYTES * (fabs(all->factor[0]) + fabs(all->factor[1]));
+    double most = 0;
+    for (int j = 0; j < OPERANDS * OPERANDS; j++) { // it is largest in a corner
+        int pair = (j / OPERANDS * BYTES + j % OPERANDS) * (BYTES - 1);
+        most = fmax(most, fabs(surface_at(s, pair)) + 1);
+    }
     if (!(most < 0x1p16)) return false;
     s->shift = 30 - ilogb(most) < SHIFT_MOST ? 30 - ilogb(most) : SHIFT_MOST;
     return true;
@@ -201,9 +235,37 @@ static bool find_factors(pair_sum *s) {
         for (int j = 0; j < TRIED; j++) {
             s->factor[0] = (int64_t)rint(ldexp(all->factor[0], s->shift)) + nth_step(i);
             s->factor[1] = (int64_t)rint(ldexp(all->factor[1], s->shift)) + nth_step(j);
-            if (find_added(s, &some) && gives_all(s)) return true;
+            if (find_added(s, &some) && gives_all(s, false)) return true;
         }
     return false;
+}
+
+// A multiple of D for a factor that is a multiple of `both`, as of zero points: rounded alone, it would not fit D, which is rounded.
+static int64_t factor_beside(const pair_sum *s, double factor, double both) {
+    double zero = both != 0 ? factor / both : 0.5;
+    bool whole = fabs(zero) <= BYTES && fabs(zero - rint(zero)) < 0x1p-12;
+    return whole ? (int64_t)rint(zero) * s->both : (int64_t)rint(ldexp(factor, s->shift));
+}
+
+// Share of the pairs that may be left to f32.
+static bool few_in_band(const pair_sum *s) {
+    enum { SHARE = 4 };
+    int64_t step = (int64_t)1 << s->shift;
+    int near = 0;
+    if (4 * s->band >= step) return false;
+    for (int j = 0; j < BYTES * BYTES; j++)
+        near += ((sum_at(s, j) + s->added + s->band) & (step - 1)) < 2 * s->band;
+    return near * SHARE <= BYTES * BYTES;
+}
+
+static bool find_band(pair_sum *s) {
+    const term *all = &s->terms[s->n - 1];
+    if (s->lo == s->hi || !choose_shift(s)) return false;
+    s->both = (int64_t)rint(ldexp(all->both, s->shift));
+    for (int j = 0; j < OPERANDS; j++) s->factor[j] = factor_beside(s, all->factor[j], all->both);
+    double exact = 0.5 + surface_at(s, 0);
+    s->added = (int64_t)rint(ldexp(exact, s->shift)) - sum_at(s, 0), s->band = 0;
+    return gives_all(s, true) && few_in_band(s);
 }
 
 // ---------------------------------------------------------------- rewriting
@@ -218,24 +280,30 @@ static void widen_clamp(pair_sum *s, dtype t) {
     if (high) s->hi = dtype_int_max(t);
 }
 
-static expr *build(const pair_sum *s, kernel *k, dtype t) {
-    expr *y = x_int(k, DT_I32, s->added);
-    for (int j = 0; j < OPERANDS; j++) {
-        expr *byte = x_cast(k, (expr *)s->leaf[j], DT_I32, true);
-        y = x_add(k, y, x_mul(k, byte, x_int(k, DT_I32, s->factor[j])));
-    }
+static expr *build(const pair_sum *s, kernel *k, expr *x) {
+    expr *byte[OPERANDS], *y = x_int(k, DT_I32, s->added), *b = x_int(k, DT_I32, s->factor[0]);
+    for (int j = 0; j < OPERANDS; j++) byte[j] = x_cast(k, (expr *)s->leaf[j], DT_I32, true);
+    if (s->both) b = x_add(k, x_mul(k, byte[1], x_int(k, DT_I32, s->both)), b);
+    y = x_add(k, y, x_mul(k, byte[0], b));
+    y = x_add(k, y, x_mul(k, byte[1], x_int(k, DT_I32, s->factor[1])));
+    expr *sum = y, *last = x_int(k, DT_I32, ((int64_t)1 << s->shift) - 1);
     y = x_bin(k, X_SHR, y, x_int(k, DT_I32, s->shift));
     y = x_bin(k, X_MAX, y, x_int(k, DT_I32, s->lo));
-    return x_cast(k, x_bin(k, X_MIN, y, x_int(k, DT_I32, s->hi)), t, true);
+    y = x_cast(k, x_bin(k, X_MIN, y, x_int(k, DT_I32, s->hi)), x->dtype, true);
+    if (!s->band) return y;
+    expr *near = x_bin(k, X_AND, x_add(k, sum, x_int(k, DT_I32, s->band)), last);
+    return x_select(k, x_lt(k, near, x_int(k, DT_I32, 2 * s->band)), x, y);
 }
 
-expr *sum_in_integers(kernel *k, const expr *x) {
+expr *sum_in_integers(kernel *k, expr *x, bool bands) {
     if (x->op != X_CAST || !is_byte(x) || x->arg[0]->dtype != DT_F32) return NULL;
     pair_sum s = {.scratch = arena_new()};
     expr *y = NULL;
     if (find_terms(&s, x, true) >= 0 && s.leaves == OPERANDS) {
+        bool product = s.terms[s.n - 1].both != 0;
         evaluate(&s);
-        if (find_factors(&s)) widen_clamp(&s, x->dtype), y = build(&s, k, x->dtype);
+        if ((!product && find_factors(&s)) || (bands && find_band(&s)))
+            widen_clamp(&s, x->dtype), y = build(&s, k, x);
     }
     arena_destroy(s.scratch);
     return y;

@@ -389,10 +389,34 @@ static void prefer_signed(quantise *q, kernel *k, const buffer *b) {
     else if (b->dtype == DT_U8) flip_constant(q, k, b);
 }
 
+static bool is_everywhere(const expr *e, int64_t v) {
+    while (e->op == X_CAST) e = e->arg[0];
+    if (e->op == X_CONST) return e->i == v;
+    if (e->op != X_READ || e->buffer->role != BUF_CONST || !dtype_is_int(e->buffer->dtype)) return false;
+    const constant *c = e->buffer->data;
+    for (int64_t j = 0; j < c->count; j++)
+        if (constant_int(c, j) != v) return false;
+    return true;
+}
+
+// Weights whose zero point is then 0, so that no sums of the other operand are needed.
+static void centre_weights(quantise *q, kernel *k, const match *m) {
+    for (int j = 0; j < 2; j++) {
+        const buffer *b = m->f[j].read->buffer;
+        bool centred =
+            b->role == BUF_CONST && b->dtype == DT_U8 && m->f[j].zero && is_everywhere(m->f[j].zero, 128);
+        if (centred) flip_constant(q, k, b);
+    }
+}
+
 static void choose_signs(quantise *q, kernel *k) {
     match m;
     if (!find_match(q, k, &m)) return;
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
+    if (q->t->freestanding && !q->t->vector_bits) {
+        centre_weights(q, k, &m);
+        return;
+    }
     if (q->t->arch.dot_signed) {
         prefer_signed(q, k, a);
         prefer_signed(q, k, b);

@@ -1,13 +1,16 @@
 // Lookup tables. In: kernels. Out: kernels in which written values that are functions of a single byte are
 // reads of constants of 256 elements, if computing them costs more. The interpreter computes the elements.
-// Runs after quantisation, which leaves chains of requantisations between bytes.
+// Runs after quantisation, which leaves chains of requantisations between bytes; for targets without floating point again
+// after most of them became integers, with what is left of floats.
 #include "ir/kernel/eval.h"
+#include "ir/target.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
 #include <string.h>
 
-// A lookup costs about as much as LEAST_COST operations: vectors gather the elements one by one.
-enum { BYTES = 256, LEAST_COST = 16 };
+// A lookup costs about as much as LEAST_COST operations where vectors gather the elements one by one; scalar code is faster, but
+// the table takes flash.
+enum { BYTES = 256, LEAST_COST = 16, LEAST_SCALAR_COST = 8 };
 
 typedef struct look {
     bool constant;
@@ -20,6 +23,8 @@ typedef struct tables {
     look *looks; // by id of the original expressions
     int nlooks;
     map *made; // hash of the elements -> buffer
+    const target *t;
+    bool floats; // only functions that need floating point, whatever they cost
 } tables;
 
 // ---------------------------------------------------------------- finding
@@ -50,10 +55,24 @@ static int cost_from(const expr *source, const expr *e, bool *seen) {
     return sum;
 }
 
+// Whether floats are computed between the source and e.
+static bool needs_floats(const expr *source, const expr *e, bool *seen) {
+    if (e == source || seen[e->id]) return false;
+    seen[e->id] = true;
+    bool found = dtype_is_float(e->dtype);
+    for (int j = 0; j < expr_arity(e->op) && !found; j++) found = needs_floats(source, e->arg[j], seen);
+    return found;
+}
+
+// Bare machines whose loads of one element are fast, and whose flash is scarce.
+static bool is_scalar_core(const target *t) { return t->freestanding && !t->vector_bits && !t->arch.is_text; }
+
 static bool worthwhile(const tables *t, const expr *source, const expr *e) {
     if (!source || source == e) return false;
+    bool cheap = is_scalar_core(t->t) && t->t->f32 && !t->t->size_level;
     bool *seen = ARENA_ARRAY(t->scratch, bool, t->nlooks);
-    return cost_from(source, e, seen) >= LEAST_COST;
+    if (t->floats) return !dtype_is_float(e->dtype) && needs_floats(source, e, seen);
+    return cost_from(source, e, seen) >= (cheap ? LEAST_SCALAR_COST : LEAST_COST);
 }
 
 // ---------------------------------------------------------------- elements
@@ -78,9 +97,9 @@ static const cell *evaluate(evaluation *v, const expr *e) {
     return v->cells[e->id] = out;
 }
 
-// Gathers need elements of at least 32 bits.
-static dtype stored_type(const expr *e) {
-    if (dtype_bits(e->dtype) >= 32) return e->dtype;
+// Gathers need elements of at least 32 bits, but for those of Helium.
+static dtype stored_type(const target *t, const expr *e) {
+    if (dtype_bits(e->dtype) >= 32 || (is_byte(e) && (is_scalar_core(t) || t->dot_across))) return e->dtype;
     return dtype_is_float(e->dtype) ? DT_F32 : DT_I32;
 }
 
@@ -89,7 +108,7 @@ static buffer *table_of(tables *t, const expr *source, const expr *e) {
     const cell *cells = evaluate(&v, e);
     program *p = t->k->program;
     int64_t dims[1] = {BYTES};
-    constant *c = constant_new(p->arena, stored_type(e), 1, dims);
+    constant *c = constant_new(p->arena, stored_type(t->t, e), 1, dims);
     for (int j = 0; j < BYTES; j++) eval_store(c->elem, (void *)c->data, j, cells[j]);
     size_t size = (size_t)dtype_size(c->elem, BYTES);
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &c->elem, sizeof c->elem), c->data, size);
@@ -112,8 +131,8 @@ static expr *read_table(void *user, expr *e) {
     return x_cast(k, x_read(k, b, &index), e->dtype, true);
 }
 
-static void tabulate_kernel(kernel *k, map *made) {
-    tables t = {.k = k, .scratch = arena_new(), .nlooks = k->exprs.n, .made = made};
+static void tabulate_kernel(kernel *k, tables t) {
+    t.k = k, t.scratch = arena_new(), t.nlooks = k->exprs.n;
     t.looks = ARENA_ARRAY(t.scratch, look, t.nlooks + 1);
     write_list writes = kernel_write_list(k);
     for (int j = 0; j < writes.n; j++) {
@@ -125,10 +144,17 @@ static void tabulate_kernel(kernel *k, map *made) {
     arena_destroy(t.scratch);
 }
 
-void pass_tables(pass_context *c) {
+static void tabulate(pass_context *c, bool floats) {
     program *p = c->program;
     arena *scratch = arena_new();
     map made = {.arena = scratch};
-    for (int j = 0; j < p->kernels.n; j++) tabulate_kernel(p->kernels.at[j], &made);
+    for (int j = 0; j < p->kernels.n; j++)
+        tabulate_kernel(p->kernels.at[j], (tables){.made = &made, .t = c->target, .floats = floats});
     arena_destroy(scratch);
+}
+
+void pass_tables(pass_context *c) { tabulate(c, false); }
+
+void pass_float_tables(pass_context *c) {
+    if (is_scalar_core(c->target) && !c->target->f32) tabulate(c, true);
 }

@@ -9,12 +9,14 @@
 #include "passes/schedule/common/schedule.h"
 #include "ir/kernel/kernel_cost.h"
 #include "ir/loops/convert.h"
+#include "passes/memory/memory_plan.h"
 #include "passes/schedule/common/emit.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/contract_bytes.h"
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/schedule/cpu/schedule_interleave.h"
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_tiles.h"
@@ -56,7 +58,7 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (!c) v->uniform++;
     else if (expr_is_int(c, 0)) v->uniform++;
     else if (expr_is_int(c, 1)) v->unit++;
-    else if (!access_stride(a, v->axis)) v->gather++;
+    else if (!v->e->t->dot_across && !access_stride(a, v->axis)) v->gather++;
 }
 static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     if (x->op == X_READ) {
@@ -120,8 +122,8 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
 static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
-    return !n->by_row && !n->s->states.n && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET &&
-           value_work(n->e->scratch, w->value) >= MUCH_WORK;
+    bool cheap = n->e->t->dot_across || (!n->s->states.n && value_work(n->e->scratch, w->value) >= MUCH_WORK);
+    return !n->by_row && cheap && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET;
 }
 
 static bool writes_allow(nest *n, int axis, bool *scatters) {
@@ -213,13 +215,27 @@ static void interchange(nest *n) {
 // AVX2 has masked loads and stores of 32 and 64 bits only.
 static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) < 32; }
 bool nest_masks(const nest *n) {
+    const dim *extent = n->vaxis < 0 ? NULL : n->e->extent[n->vaxis];
+    bool one = extent && dim_is_const(extent) && dim_value(extent) % n->lanes == 1;
+    if (n->e->t->dot_across) return !one; // a scalar costs less
     if (n->e->t->avx512 || !n->e->t->masked) return n->e->t->avx512;
     for (int j = 0; j < n->s->writes.n; j++)
         if (dtype_bits(n->s->writes.at[j].to->dtype) < 32) return false;
     return !stage_any(n->s, reads_narrow);
 }
 
-static void choose_vector(nest *n) {
+// Whether vectors may write elements twice: scatters have no masks.
+static bool may_overlap(const nest *n) {
+    const dim *extent = n->e->extent[n->vaxis];
+    if (!n->e->t->dot_across || !dim_is_const(extent) || dim_value(extent) < n->lanes) return false;
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const write *w = &n->s->writes.at[j];
+        if (w->when != WRITE_END || may_be_in_place(n->e->k, w->to)) return false;
+    }
+    return true;
+}
+
+static void choose_vector(nest *n, int lanes) {
     n->vaxis = -1, n->lanes = 1;
     if (!n->e->t->vector_bits) {
         interchange(n);
@@ -227,6 +243,7 @@ static void choose_vector(nest *n) {
     }
     consider_axes(n, -1);
     if (n->e->choices->axis) consider_axes(n, n->e->choices->axis - 1);
+    if (lanes >= 0) consider_axes(n, lanes);
     if (n->vaxis < 0) return;
     if (n->reduce_vector) {
         move_last(n->inner, n->ninner, n->vaxis);
@@ -237,6 +254,7 @@ static void choose_vector(nest *n) {
     bool scatters = false;
     if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
     n->masked = nest_masks(n) && !scatters;
+    n->overlaps = scatters && may_overlap(n);
     if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
 }
 
@@ -589,7 +607,14 @@ static void vector_axis(nest *n) {
         close_partial_vector(e, part);
     }
     e->whole_steps = false;
-    if (!tail || n->masked) return;
+    if (tail && n->overlaps) {
+        scope last = scope_open(e);
+        e->counter[n->vaxis] = idx_subk(b, extent, n->lanes);
+        any_point(n);
+        scope_close(e, last);
+        e->counter[n->vaxis] = NULL;
+    }
+    if (!tail || n->masked || n->overlaps) return;
     emitter_stage(e, n->s, n->vaxis, 1, false);
     loop = open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
     any_point(n);
@@ -703,7 +728,7 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
     return t.always;
 }
 
-void nest_stage(emitter *e, const stage *s, bool alone) {
+void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
     interleave planes;
@@ -712,7 +737,7 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
         return;
     }
     if (transposed(n, alone, &otherwise)) return;
-    choose_vector(n);
+    choose_vector(n, lanes);
     window_choose(n);
     if (alone && !otherwise) choose_tasks(n);
     scope mark = scope_open(e);
@@ -749,6 +774,8 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     bool attends = attention_find(k, t, &a);
     contraction c;
     bool contracts = contraction_find(k, &c);
+    int lanes = contracts ? short_rows_axis(t, &c) : -1;
+    contracts &= lanes < 0;
     int64_t partial = contracts ? contraction_scratch(t, &c) + widened_bytes(t, &c) + digit_bytes(t, &c) : 0;
     tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
@@ -765,7 +792,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
         code->schedule = "tiled contraction";
     else if (attends)
         rows_choose_tasks(e), schedule_attention(e, &a, scratch), code->schedule = "online attention";
-    else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true);
+    else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true, lanes);
     else schedule_rows(e);
     emitter_finish(e);
     return code;

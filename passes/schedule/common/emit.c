@@ -473,7 +473,7 @@ ins *load_access(emitter *e, access *a, bool vector) {
     if (repeats_in_lanes(e, a)) return load_repeated(e, a);
     if (may_be_run(e, a)) return load_run(e, a);
     if (unit_stride(e, a)) return load_neighbours(e, a);
-    ins *strided = emit_strided(e, a);
+    ins *strided = e->t->dot_across ? NULL : emit_strided(e, a); // there, one instruction gathers
     return strided ? strided : load_gathered(e, a);
 }
 

@@ -13,6 +13,7 @@ typedef struct nest {
     bool reduce_vector;
     int sums;       // of a reduction along the vector axis: states side by side
     bool masked;    // the tail of the vector axis is masked, else scalar
+    bool overlaps;  // ... or a whole vector, which writes some elements again
     bool by_row;    // the vector axis is an outer axis of the kernel, whose loop is open
     bool piecewise; // blocked summation
     ins **vars;     // of states
@@ -26,8 +27,8 @@ typedef struct nest {
 nest *nest_new(emitter *e, const stage *s, bool alone);
 // The loops and their bodies; the vector axis is chosen already.
 void nest_loops(nest *n);
-// The whole stage: chooses its vector axis and its loops.
-void nest_stage(emitter *e, const stage *s, bool alone);
+// The whole stage: chooses its vector axis, which is `lanes` if that is not -1, and its loops.
+void nest_stage(emitter *e, const stage *s, bool alone, int lanes);
 // The predicted benefit of vectorising the axis; 0: illegal. *lanes is set if legal.
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes);
 // Whether different positions may be in different tasks: they share no byte and combine no element.

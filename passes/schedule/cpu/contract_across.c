@@ -155,29 +155,80 @@ static ins *rest_of_held(across *x, int64_t i) {
     return left < x->width ? lb_idx(&x->t.e->b, left) : NULL;
 }
 
+// The innermost axes along which A is in one piece: the first of them, and their positions.
+static int first_of_piece(const across *x, int64_t *positions) {
+    const tiling *t = &x->t;
+    int j = t->k.n - 1;
+    for (*positions = dim_value(t->e->extent[x->axis]); j > 0; j--) {
+        int axis = t->k.at[j - 1];
+        if (!expr_is_int(t->a->coef[axis], *positions) && !dim_is(t->e->extent[axis], 1)) break;
+        *positions *= dim_value(t->e->extent[axis]);
+    }
+    return j;
+}
+
+// A word, a half or a byte.
+static int64_t scalar_bytes(int64_t n) { return n >= 4 ? 4 : n >= 2 ? 2 : 1; }
+
+// Copies that are masked take about as long as three of them.
+static bool copies_by_scalars(int64_t n) {
+    enum { MOST_SCALARS = 2 };
+    int scalars = 0;
+    for (; n > 0; n -= scalar_bytes(n)) scalars++;
+    return scalars <= MOST_SCALARS;
+}
+
+static void copy_bytes(across *x, ins *window, ins *to, ins *from, ins *at, int64_t n) {
+    static const lkind of_bytes[] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32};
+    lbuild *b = &x->t.e->b;
+    bool scalars = copies_by_scalars(n);
+    if (n >= x->width) {
+        lb_store(b, window, to, load_bytes(x, from, at, NULL), 1);
+    } else if (scalars) {
+        ltype type = lt(of_bytes[scalar_bytes(n)], 1);
+        ins *p = lb_offset(b, from, at, 1), *q = lb_offset(b, window, to, 1), *zero = lb_idx(b, 0);
+        lb_store(b, q, zero, lb_load(b, type, p, zero, 1), 1);
+    } else {
+        ins *left = lb_idx(b, n);
+        lb_storen(b, window, to, load_bytes(x, from, at, left), left);
+    }
+    int64_t done = n >= x->width ? x->width : scalars ? scalar_bytes(n) : n;
+    if (n > done) copy_bytes(x, window, idx_addk(b, to, done), from, idx_addk(b, at, done), n - done);
+}
+
+static void copy_pieces(across *x, ins *window, ins *at, int depth);
+
 // To `window`, at the index `at` in units of the axes from `depth` on.
-static void copy_rows(across *x, ins *window, ins *at, int depth) {
+static void copy_piece(across *x, ins *window, ins *at, int depth, ins *position) {
+    tiling *t = &x->t;
+    scope one = scope_open(t->e);
+    t->e->counter[t->k.at[depth]] = position;
+    at = idx_mulk(&t->e->b, at, dim_value(t->e->extent[t->k.at[depth]]));
+    copy_pieces(x, window, lb_add(&t->e->b, at, position), depth + 1);
+    scope_close(t->e, one);
+    t->e->counter[t->k.at[depth]] = NULL;
+}
+
+static void copy_pieces(across *x, ins *window, ins *at, int depth) {
+    enum { UNROLLED_ROWS = 4 };
     tiling *t = &x->t;
     emitter *e = t->e;
     lbuild *b = &e->b;
-    int axis = t->k.at[depth];
-    int64_t extent = dim_value(e->extent[axis]);
-    at = idx_mulk(b, at, extent);
-    if (depth < t->k.n - 1) {
-        scope loop = scope_axis(e, axis, lb_idx(b, 0), lb_idx(b, extent), 1, LOOP_SERIAL);
-        copy_rows(x, window, lb_add(b, at, loop.head), depth + 1);
+    int64_t positions;
+    if (depth < first_of_piece(x, &positions)) {
+        int64_t extent = dim_value(e->extent[t->k.at[depth]]);
+        bool unrolls = extent <= UNROLLED_ROWS && !e->t->size_level;
+        for (int64_t i = 0; i < extent && unrolls; i++) copy_piece(x, window, at, depth, lb_idx(b, i));
+        if (unrolls) return;
+        scope loop = scope_axis(e, t->k.at[depth], lb_idx(b, 0), lb_idx(b, extent), 1, LOOP_SERIAL);
+        copy_piece(x, window, at, depth, loop.head);
         scope_close(e, loop);
         return;
     }
-    e->counter[axis] = lb_idx(b, 0);
-    ins *from = pointer_of(e, t->c->a->buffer), *first = emit_index(e, t->a->offset);
-    for (int64_t k = 0; k < extent; k += x->width) {
-        ins *n = extent - k < x->width ? lb_idx(b, extent - k) : NULL, *to = idx_addk(b, at, k);
-        ins *row = load_bytes(x, from, idx_addk(b, first, k), n);
-        if (n) lb_storen(b, window, to, row, n);
-        else lb_store(b, window, to, row, 1);
-    }
-    e->counter[axis] = NULL;
+    for (int j = depth; j < t->k.n; j++) e->counter[t->k.at[j]] = lb_idx(b, 0);
+    copy_bytes(x, window, idx_mulk(b, at, positions), pointer_of(e, t->c->a->buffer),
+               emit_index(e, t->a->offset), positions);
+    for (int j = depth; j < t->k.n; j++) e->counter[t->k.at[j]] = NULL;
 }
 
 static void at_first_k(across *x) {
@@ -196,7 +247,7 @@ static void hold_vectors(across *x) {
     ins *from = pointer_of(e, x->t.c->a->buffer), *at = lb_idx(b, 0);
     if (x->held > dim_value(e->extent[x->axis])) {
         from = lb_local(b, LK_I8, n * x->width, x->width, false);
-        copy_rows(x, from, at, 0);
+        copy_pieces(x, from, at, 0);
     } else {
         at_first_k(x);
         at = emit_index(e, x->t.a->offset);

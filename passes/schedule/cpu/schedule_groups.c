@@ -114,6 +114,39 @@ int across_axis(const target *t, const contraction *c) {
     return neighbour_axis(c);
 }
 
+static int64_t positions(const contraction *c, int axis) {
+    const dim *extent = c->k->axes.at[axis].extent;
+    return dim_is_const(extent) ? dim_value(extent) : 0;
+}
+
+// The only axis that both operands have in common; -1: none, or several.
+static int axis_of_groups(const contraction *c) {
+    int found = -1;
+    for (int j = 0; j < c->batch.n; j++) {
+        if (positions(c, c->batch.at[j]) == 1) continue;
+        if (found >= 0) return -1;
+        found = c->batch.at[j];
+    }
+    return found;
+}
+
+static double filled_lanes(int64_t n, int lanes) {
+    return (double)n / (double)((n + lanes - 1) / lanes * lanes);
+}
+
+int short_rows_axis(const target *t, const contraction *c) {
+    enum { SHORT_ROW = 2 };
+    int groups = axis_of_groups(c), lanes = target_lanes(t, 32), last = innermost(c->a->buffer);
+    if (!t->dot_across || !are_bytes(c) || c->b->buffer->role != BUF_CONST || c->n < 0 || c->other_n.n ||
+        groups < 0 || last < 0 || !expr_uses_axis(c->a->index[last], groups))
+        return -1;
+    int row = neighbour_axis(c);
+    if (row >= 0 && (!positions(c, row) || positions(c, row) > SHORT_ROW)) return -1;
+    int64_t few = positions(c, c->n), many = positions(c, groups);
+    int axis = few >= lanes && filled_lanes(few, lanes) >= filled_lanes(many, lanes) ? c->n : groups;
+    return positions(c, axis) >= lanes ? axis : -1;
+}
+
 group_unit unit_of(const target *t, const contraction *c, int packed) {
     int elements = group_elements(c);
     if (packed > elements && (elements == 4 ? t->i8mm : t->bf16mm)) return UNIT_BLOCKS;

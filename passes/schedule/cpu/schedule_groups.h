@@ -30,6 +30,9 @@ int pair_axis(const contraction *c);
 int grouped_operand(const contraction *c, int *k);
 // The reduce axis along which the rows of bytes are multiplied in vectors (contract_across.c); -1: none.
 int across_axis(const target *t, const contraction *c);
+// Where such rows would be too short: the axis whose positions are lanes instead, which counts the columns of a group, or the
+// groups; -1: they are not.
+int short_rows_axis(const target *t, const contraction *c);
 // Emits the contraction so (contract_across.c); false, and nothing emitted: it has no such axis.
 bool schedule_across(emitter *e, const contraction *c);
 group_unit unit_of(const target *t, const contraction *c, int packed);

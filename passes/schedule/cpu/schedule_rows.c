@@ -101,7 +101,7 @@ static row_vectors choose_axis(emitter *e) {
 static void one_of_stages(emitter *e, stage *s) {
     contraction c;
     if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c, NULL)) return;
-    nest_stage(e, s, false);
+    nest_stage(e, s, false, -1);
 }
 
 static void stages(const row_vectors *r, int lanes) {

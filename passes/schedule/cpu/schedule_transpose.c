@@ -14,7 +14,8 @@
 #include "passes/memory/memory_plan.h"
 #include <math.h>
 
-enum { MOST_LANES = 16, LEAST_LANES = 4, LEAST_BITS = 64 };
+// The distances of bytes in Helium's loads have 8 bits for 16 lanes, and 16 bits for 8.
+enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64 };
 
 // ---------------------------------------------------------------- recognition
 static bool is_read(const expr *x) { return x->op == X_READ; }
@@ -51,16 +52,6 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
-// Whether the result may share the memory of an operand (memory_plan.c): then no element may be written
-// twice.
-static bool may_be_in_place(const kernel *k, const buffer *to) {
-    buffer **all;
-    int n = kernel_buffers(k, &all);
-    for (int j = 0; j < n; j++)
-        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
-    return false;
-}
-
 // The overhead of tiles with so many lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
@@ -78,8 +69,10 @@ static void choose_lanes(transpose *t) {
     bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
     if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
     if (!strided && most > MOST_LANES) most = MOST_LANES;
+    if (e->t->dot_across && most > HELIUM_LANES) most = HELIUM_LANES;
     t->lanes = 0;
-    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= LEAST_BITS; lanes /= 2) {
+    int least = e->t->dot_across ? LEAST_LANES * bits : LEAST_BITS; // Helium's lanes may be wider than bytes
+    for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= least; lanes /= 2) {
         int rows = strided ? 1 : lanes;
         double steps = strided ? 2 : 2 + log2(lanes);
         double cost = tile_waste(e, t->u, rows, twice) * tile_waste(e, t->v, lanes, twice) * steps / lanes;
@@ -198,7 +191,8 @@ static scope open_tiles(transpose *t, int axis, int size, ins **start) {
     ins *extent = emit_dim(e, e->extent[axis]), *begin, *end;
     piece_range(e, axis, size, &begin, &end);
     scope loop = scope_axis(e, axis, begin, end, size, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
+    bool whole = extent->op == L_CONST && extent->i % size == 0;
+    *start = whole ? loop.head : lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
     return loop;
 }
 
