@@ -4,6 +4,12 @@ SHARED = {"vocab_size": VOCABULARY, "hidden_size": 128, "intermediate_size": 256
           "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 GROUPED = {**SHARED, "num_key_value_heads": 2}
 WINDOW = 24
+SLIDING = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+SCALED = {"embedding_multiplier": 6.0, "attention_multiplier": 0.1, "residual_multiplier": 0.5, "logits_scaling": 4.0}
+CONVOLUTIONS = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3}
+STRETCHED = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+             "original_max_position_embeddings": 32}
 
 
 def modes_of(name):
@@ -24,5 +30,21 @@ FAMILIES = {
                                                      eos_token_id=2)),
     "opt": lambda t: t.OPTForCausalLM(t.OPTConfig(vocab_size=VOCABULARY, hidden_size=128, ffn_dim=256, num_hidden_layers=2,
                                                   num_attention_heads=4, max_position_embeddings=128, word_embed_proj_dim=128)),
+    "bloom": lambda t: t.BloomForCausalLM(t.BloomConfig(vocab_size=VOCABULARY, hidden_size=128, n_layer=2, n_head=4)),
+    "mpt": lambda t: t.MptForCausalLM(t.MptConfig(vocab_size=VOCABULARY, d_model=128, n_layers=2, n_heads=4, max_seq_len=128)),
+    "stablelm": lambda t: t.StableLmForCausalLM(t.StableLmConfig(**GROUPED, qk_layernorm=True)),
+    "starcoder2": lambda t: t.Starcoder2ForCausalLM(t.Starcoder2Config(**GROUPED, sliding_window=WINDOW)),
+    "olmo2": lambda t: t.Olmo2ForCausalLM(t.Olmo2Config(**GROUPED)),
+    "cohere2": lambda t: t.Cohere2ForCausalLM(t.Cohere2Config(**GROUPED, **SLIDING)),
+    "exaone4": lambda t: t.Exaone4ForCausalLM(t.Exaone4Config(**GROUPED, **SLIDING)),
+    "llama3": lambda t: t.LlamaForCausalLM(t.LlamaConfig(**GROUPED, rope_parameters=STRETCHED)),
+    "granite": lambda t: t.GraniteForCausalLM(t.GraniteConfig(**GROUPED, **SCALED)),
+    "hunyuan": lambda t: t.HunYuanDenseV1ForCausalLM(t.HunYuanDenseV1Config(**GROUPED, head_dim=32)),
+    "ernie": lambda t: t.Ernie4_5ForCausalLM(t.Ernie4_5Config(**GROUPED, head_dim=32)),
+    "nemotron": lambda t: t.NemotronForCausalLM(t.NemotronConfig(**GROUPED, partial_rotary_factor=0.5)),
+    "gptoss": lambda t: t.GptOssForCausalLM(t.GptOssConfig(**{**GROUPED, "intermediate_size": 128}, **SLIDING, head_dim=32, num_local_experts=4,
+                                                           num_experts_per_tok=2)),
+    "lfm2": lambda t: t.Lfm2ForCausalLM(t.Lfm2Config(**GROUPED, **CONVOLUTIONS, block_multiple_of=64)),
+    "lfm2moe": lambda t: t.Lfm2MoeForCausalLM(t.Lfm2MoeConfig(**GROUPED, **CONVOLUTIONS, **EXPERTS, num_dense_layers=1)),
     "neox": lambda t: t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SHARED)),
 }

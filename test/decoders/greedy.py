@@ -27,6 +27,11 @@ SLIDING = "past_sliding_length"  # of a cache that is a ring
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
+def new_cache(name):
+    """The output that a cache comes back in. Caches of convolutions are past.LAYER.conv."""
+    return name.replace("past_key_values", "present").replace("past.", "present.")
+
+
 class Search:
     """One engine with caches of its own."""
 
@@ -57,7 +62,7 @@ class Search:
         outputs = dict(zip(self.outputs, self.session.run(None, feed)))
         self.seconds += time.perf_counter() - begin
         self.position += len(tokens)
-        self.caches = {n: outputs[n.replace("past_key_values", "present")] for n in self.caches}
+        self.caches = {n: outputs[new_cache(n)] for n in self.caches}
         return outputs["logits"][0, -1].astype(np.float64)
 
 
@@ -71,7 +76,7 @@ def grows(model):
 def states_of(model):
     """The options that keep caches in place; the builder's files need to hear that there are no more tokens than rows."""
     inputs = {i.name: [d.dim_param for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
-    states = [f"--state={name.replace('past_key_values', 'present')}={name}" for name in inputs if name.startswith("past")]
+    states = [f"--state={new_cache(name)}={name}" for name in inputs if name.startswith("past")]
     rows = {dims[2] for name, dims in inputs.items() if name.startswith("past")} - {""}
     if grows(model):
         return [*states, *(f"--dim={n}=0:{CAPACITY}" for n in rows)]
