@@ -63,7 +63,7 @@ static bool is_distance(const expr *x) { return !expr_is_int(x, 0) && !expr_is_i
 
 // Whether a long inner loop reads a vector at each step, a stride apart: down the columns of a matrix.
 static bool reads_columns(const nest *n) {
-    enum { LONG = 32 };
+    enum { LONG = 8 };
     if (!n->ninner || !n->s->states.n || n->e->extent[n->inner[n->ninner - 1]]->max < LONG) return false;
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
     bool any = false;
