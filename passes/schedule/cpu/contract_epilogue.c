@@ -54,9 +54,16 @@ bool writes_once(const tiling *t) {
     return t->k_begin || t->heavy || epilogue_reads_rows(t->e->scratch, t->c);
 }
 
+ins *is_row(const tiling *t, const tile *x, int r) {
+    lbuild *b = &t->e->b;
+    return x->left && r >= x->sure ? lb_cmp(b, L_SLT, lb_idx(b, r), x->left) : NULL;
+}
+
 ins *is_row_left(const tiling *t, const tile *x, int r) {
     lbuild *b = &t->e->b;
-    return x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL;
+    ins *first = x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL,
+        *last = is_row(t, x, r);
+    return first && last ? lb_bin(b, L_AND, first, last) : first ? first : last;
 }
 
 static void finish(tiling *t, const tile *x, ins **acc) {
@@ -170,6 +177,7 @@ static void finish_stored(tiling *t, const tile *x, ins **acc) {
                      .width = lb_idx(b, width),
                      .whole = lb_idx(b, x->last ? width - t->lanes : width),
                      .left = x->last ? x->last : lb_idx(b, 0)};
+    if (x->left) s.rows = lb_bin(b, L_SMIN, s.rows, x->left);
     if (x->done) {
         s.at = lb_offset(b, at, lb_mul(b, x->done, s.width), dtype_bits(t->c->s->states.at[0].dtype) / 8);
         s.m0 = lb_add(b, s.m0, x->done);
