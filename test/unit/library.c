@@ -80,6 +80,27 @@ static void nms_edges(void **state) {
     assert_int_equal(total, 0);
 }
 
+// Few of many boxes leave a heap in the order in which all are sorted, equal scores by index.
+static void nms_of_few_is_a_part_of_all(void **state) {
+    enum { N = 400, FEW = 9 };
+    static float boxes[4 * N], scores[N], iou = 0.3f;
+    static int64_t all[3 * N], few[3 * FEW], scratch[4 * N];
+    int64_t total;
+    (void)state;
+    for (int j = 0; j < N; j++) {
+        float x = (float)(j * 37 % 101), y = (float)(j * 61 % 89), size = (float)(5 + j % 20);
+        memcpy(boxes + 4 * j, (float[]){x, y, x + size, y + size}, 4 * sizeof *boxes);
+        scores[j] = (float)(j * 53 % 17);
+    }
+    void *data[] = {all, &total, scratch, boxes, scores, &iou, NULL};
+    onnxc_lib_nms(NULL, data, (int64_t[]){1, 1, N, N, 0});
+    assert_in_range(total, FEW, N - 1);
+    data[0] = few;
+    onnxc_lib_nms(NULL, data, (int64_t[]){1, 1, N, FEW, 0});
+    assert_int_equal(total, FEW);
+    assert_memory_equal(few, all, sizeof few);
+}
+
 // Sequences never change: two that grow from the same one do not see each other's items.
 static int64_t grown(void **made, int64_t sequence, int64_t number) {
     int64_t item, out;
@@ -229,6 +250,7 @@ int main(void) {
         cmocka_unit_test(topk_selects_as_it_sorts),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
+        cmocka_unit_test(nms_of_few_is_a_part_of_all),
         cmocka_unit_test(sequences_do_not_change),
         cmocka_unit_test(maps_are_put_in_order),
         cmocka_unit_test(wrong_maps_are_refused),
