@@ -8,7 +8,7 @@
 // after the headers that it needs
 #include <cmocka.h>
 
-enum { F32 = 1, I64 = 7, MOST = 512 };
+enum { F32 = 1, I32 = 6, I64 = 7, F64 = 11, MOST = 512 };
 
 static void topk(const float *x, int64_t n, int64_t k, int largest, int64_t *indices) {
     float values[MOST];
@@ -45,6 +45,30 @@ static void topk_selects_as_it_sorts(void **state) {
                 topk(x, MOST, k, largest, some);
                 assert_memory_equal(some, all, (size_t)k * sizeof *some);
             }
+        }
+}
+
+// Elements of any type and distance are selected as the first of them in order.
+static void topk_selects_from_columns(void **state) {
+    enum { N = 150, COLUMNS = 3, ALL = N * COLUMNS, FEW = 7 };
+    static const int64_t types[] = {F32, F64, I32, I64};
+    static float f[ALL];
+    static double d[ALL];
+    static int32_t w[ALL];
+    static int64_t l[ALL], whole[ALL], few[COLUMNS * FEW], scratch[4 * N];
+    void *const x[] = {f, d, w, l};
+    (void)state;
+    for (int j = 0; j < ALL; j++) {
+        int64_t v = j * 7919 % 101 - 50;
+        f[j] = j % 31 ? (float)v : NAN, d[j] = j % 29 ? (double)v : NAN, w[j] = (int32_t)v, l[j] = v;
+    }
+    for (int t = 0; t < 4; t++)
+        for (int largest = 0; largest < 2; largest++) {
+            onnxc_lib_topk(NULL, (void *[]){NULL, whole, scratch, x[t]},
+                           (int64_t[]){types[t], 1, N, COLUMNS, N, largest});
+            onnxc_lib_topk(NULL, (void *[]){NULL, few, scratch, x[t]},
+                           (int64_t[]){types[t], 1, N, COLUMNS, FEW, largest});
+            assert_memory_equal(few, whole, sizeof few);
         }
 }
 
@@ -248,6 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
+        cmocka_unit_test(topk_selects_from_columns),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
         cmocka_unit_test(nms_of_few_is_a_part_of_all),
