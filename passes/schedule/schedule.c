@@ -160,7 +160,7 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
 
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
-    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
+    if (e->extent[axis]->max < 2) return 0;
     bool scatters = false;
     if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
     vector_cost v = vector_cost_of(n, axis, reduce);

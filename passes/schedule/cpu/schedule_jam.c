@@ -25,11 +25,20 @@ static bool is_repeated(const nest *n, expr *x) {
     return false;
 }
 
+// Positions that are found by data, or in floats; others are clamped at most.
+static bool is_found(const work *w, expr *position) {
+    expr_list all = expr_nodes(w->n->e->scratch, position);
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->op == X_READ || all.at[j]->op == X_CAST) return true;
+    return false;
+}
+
 static void add_work(work *w, expr *x) {
     if (expr_uses_axis(x, w->n->vaxis) && x->dtype != DT_I64) w->vector += cost_of(x);
     else if (is_repeated(w->n, x)) w->scalar += cost_of(x);
     const access *a = x->op == X_READ ? entry_of(w->n->e, x)->read : NULL;
-    if (a && !a->affine && a->coef[w->n->vaxis] && expr_uses_axis(a->offset, w->n->vaxis)) w->indirect = true;
+    if (a && !a->affine && a->coef[w->n->vaxis] && expr_uses_axis(a->offset, w->n->vaxis))
+        w->indirect |= is_found(w, a->offset);
 }
 
 static bool is_plain(dtype t) {
