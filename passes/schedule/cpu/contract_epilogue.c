@@ -1,5 +1,5 @@
 // The epilogue of a contraction, unrolled for each vector of a tile or, if it is long, in a loop over the
-// tile on the stack.
+// tile on the stack; and sums that wait for the next block of K instead.
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -66,6 +66,51 @@ ins *is_row_left(const tiling *t, const tile *x, int r) {
     return first && last ? lb_bin(b, L_AND, first, last) : first ? first : last;
 }
 
+// ---------------------------------------------------------------- sums over blocks of K
+ins *partial_place(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const block_plan *p = &t->block;
+    ins *row = lb_idx(b, 0);
+    if (p->nested) {
+        ins *outer = lb_sub(b, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
+        row = lb_mul(b, outer, lb_sub(b, t->m_end, t->m_begin));
+    }
+    for (int j = p->m_at; j < t->m.n; j++) {
+        ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
+        if (j == p->m_at) at = lb_sub(b, at, t->m_begin);
+        else row = lb_mul(b, row, emit_dim(e, e->extent[t->m.at[j]]));
+        row = lb_add(b, row, at);
+    }
+    ins *panel = idx_mulk(b, lb_sub(b, x->n0, t->chunk), p->m_step * p->m_inner);
+    return lb_add(b, panel, idx_mulk(b, row, (int64_t)x->vectors * t->lanes));
+}
+
+void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *more = lb_if(b, t->further);
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row(t, x, r));
+        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++) {
+            ins *place = idx_addk(b, at, (int64_t)j * t->lanes);
+            lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
+        }
+        scope_close(t->e, some);
+    }
+    lb_end(b, more);
+}
+
+void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row_left(t, x, r));
+        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++)
+            lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+        scope_close(t->e, some);
+    }
+}
+
+// ---------------------------------------------------------------- results
 static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < x->rows; r++) {

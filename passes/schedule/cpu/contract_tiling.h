@@ -213,6 +213,10 @@ bool writes_once(const tiling *t);
 // Whether there is a row r of the tile, and whether it is to be written; NULL: it is.
 ins *is_row(const tiling *t, const tile *x, int r);
 ins *is_row_left(const tiling *t, const tile *x, int r);
+// Where the tile's sums over previous blocks of K are; loads and stores them.
+ins *partial_place(tiling *t, const tile *x);
+void load_partial(tiling *t, const tile *x, ins **acc, ins *at);
+void store_partial(tiling *t, const tile *x, ins **acc, ins *at);
 // Writes f(acc) for the rows of the tile that are left.
 void write_tile(tiling *t, const tile *x, ins **acc);
 #endif
