@@ -190,10 +190,11 @@ static double exp_bottom(const mctx *m) { return by_width(m, -144.2, -1333.7); }
 
 // Results below e^least are 0: an instruction that computes a denormal number, or 0 because it rounds to that, takes
 // hundreds of cycles, and weights of a softmax often are that small. Otherwise the bits of apply_scale: both round once.
+// The polynomial is replaced rather than x or the result, as the last multiply-add takes the mask. NaN stays by n.
 static ins *scaled_exp(const mctx *m, ins *x, double least) {
-    ins *small = less(m, x, mf(m, least)), *zero = mf(m, 0);
-    reduced d = exp_reduce(m, pick(m, small, zero, x), false);
-    return pick(m, small, zero, lb_bin(m->b, L_SCALE, exp_poly(m, d.r), d.n));
+    reduced d = exp_reduce(m, x, false);
+    ins *large = lb_cmp(m->b, L_SLE, mf(m, least), x);
+    return lb_bin(m->b, L_SCALE, pick(m, large, exp_poly(m, d.r), mf(m, 0)), d.n);
 }
 
 static bool scales(const mctx *m) {

@@ -9,8 +9,8 @@
 //                                                              for j < w: s max= columns[x * S + j * D]
 //                                                              y[p, x] = f(s)
 //
-// The array has the columns of all rows of a small image: a vector that spans two stores is not forwarded, and would wait for
-// both if these were the last.
+// The array has the columns of all rows of a small image, or of a few rows if sizes are open: a vector that spans two stores is
+// not forwarded, and would wait for both if these were the last.
 //
 // Guards that keep the columns within the image become the bounds of three ranges of c, so that vectors need no guard
 // where there are many columns.
@@ -22,14 +22,17 @@
 #include "passes/passes.h"
 #include <string.h>
 
-enum { ROW_BYTES = 256 << 10, MOST_STEP = 4, MOST_AXES = 60 };
+enum { ROW_BYTES = 256 << 10, MOST_STEP = 4, MOST_AXES = 60, BLOCK_ROWS = 4 };
 
 typedef struct row_windows {
     kernel *k;
     const kernel *old;
     const stage *s;
     int x, j;            // axes: positions along the row, elements of the window along it
-    int row;             // axis of rows whose columns are all in the array, -1: one row is
+    int row;             // axis of rows of which several have their columns in the array, -1: one row has
+    dim *rows;           // as many of them
+    bool blocks;         // these are a block; otherwise all
+    expr *block;         // its number, NULL before it is known
     int64_t step, apart; // S, D: columns from one of them to the next
     bool guarded;        // whether conditions use the column
     dim *columns;
@@ -144,15 +147,23 @@ static bool find(row_windows *r, const target *t) {
     return is_worthwhile(r);
 }
 
-// The innermost axis of rows, if the columns of all of them stay in L1.
-static int axis_of_rows(const row_windows *r) {
+static int innermost_rows(const row_windows *r) {
     int row = -1;
     for (int a = 0; a < r->k->axes.n; a++)
         if (r->k->axes.at[a].kind == AXIS_PARALLEL && a != r->x) row = a;
-    if (row < 0 || !dim_is_const(r->columns)) return -1;
-    dim *all = dim_mul(r->columns, r->k->axes.at[row].extent);
+    return row;
+}
+
+// The array has all rows if their columns stay in L1, one if they do not, and a block of them if that is not known.
+static void choose_rows(row_windows *r) {
+    int row = innermost_rows(r);
+    r->row = -1;
+    if (row < 0) return;
+    dim *rows = r->k->axes.at[row].extent, *all = dim_mul(r->columns, rows);
     int bytes = dtype_bits(r->s->states.at[0].dtype) / 8;
-    return dim_is_const(all) && dim_value(all) <= L1_BYTES / 2 / bytes ? row : -1;
+    if (dim_is_const(all) && dim_value(all) > L1_BYTES / 2 / bytes) return;
+    r->row = row, r->blocks = !dim_is_const(all);
+    r->rows = r->blocks ? dim_const(rows->table, BLOCK_ROWS) : rows;
 }
 
 // ---------------------------------------------------------------- ranges of columns
@@ -222,11 +233,18 @@ static cloning *begin_clone(row_windows *r, arena *scratch, expr *const *outer) 
     return g;
 }
 
-// An axis of the stage for the row; NULL: the rows are outside.
+// An axis of the stage for the row in the array; NULL: the rows are outside. Rows of the last block past those of the image are
+// its last one again.
 static expr *own_row(row_windows *r, cloning *g, stage *s) {
     if (r->row < 0) return NULL;
+    kernel *k = r->k;
     const axis *row = &r->old->axes.at[r->row];
-    return g->axis[r->row] = stage_own_axis(r->k, s, AXIS_PARALLEL, row->name, row->extent);
+    expr *own = g->axis[r->row] = stage_own_axis(k, s, AXIS_PARALLEL, row->name, r->rows);
+    if (r->block) {
+        expr *at = x_add(k, x_mul(k, r->block, x_dim(k, r->rows)), own);
+        g->axis[r->row] = x_bin(k, X_MIN, at, x_dim(k, dim_addk(row->extent, -1)));
+    }
+    return own;
 }
 
 // The columns from begin on: a reduction over all axes of the window but one.
@@ -278,7 +296,7 @@ static void build(row_windows *r) {
     expr *outer[MOST_AXES] = {0};
     arena *scratch = arena_new();
     bounds b = bounds_of(r, scratch);
-    r->row = axis_of_rows(r);
+    choose_rows(r);
     r->old = kernel_begin(k);
     memset(&k->axes, 0, sizeof k->axes);
     for (int a = 0; a < r->old->axes.n; a++) {
@@ -286,8 +304,12 @@ static void build(row_windows *r) {
         if (from->kind == AXIS_PARALLEL && a != r->x && a != r->row)
             outer[a] = x_axis(k, kernel_axis(k, AXIS_PARALLEL, from->name, from->extent));
     }
+    if (r->blocks) {
+        const axis *row = &r->old->axes.at[r->row];
+        r->block = x_axis(k, kernel_axis(k, AXIS_PARALLEL, row->name, dim_ceildiv(row->extent, r->rows)));
+    }
     k->nouter = k->axes.n;
-    dim *dims[] = {r->row < 0 ? r->columns : r->old->axes.at[r->row].extent, r->columns};
+    dim *dims[] = {r->row < 0 ? r->columns : r->rows, r->columns};
     r->kept = kernel_local(k, "columns", r->s->states.at[0].dtype, r->row < 0 ? 1 : 2, dims);
     dim *none = dim_const(r->columns->table, 0);
     columns_stage(r, outer, none, b.begin, (knowledge){&b, -1, 0});

@@ -162,7 +162,7 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
 
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
-    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
+    if (e->extent[axis]->max < 2) return 0;
     bool scatters = false;
     if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
     vector_cost v = vector_cost_of(n, axis, reduce);
@@ -477,13 +477,22 @@ static ins *state_inside(nest *n, const state *st, ins *inside, ins *old) {
     return emit_reduce(e, st->op, st->dtype, old, lb_select(b, inside, emit_vector(e, st->step), neutral));
 }
 
+// Which lanes are below n, compared as integers as wide as the values that they are of: then one mask does for these and for
+// their loads.
+static ins *first_lanes(lbuild *b, ins *n, int lanes, lkind value) {
+    static const lkind by_bytes[9] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32, [8] = LK_I64};
+    ltype number = lt(lanes > INT8_MAX ? LK_I16 : by_bytes[lkind_bytes(value)], lanes);
+    if (lkind_bits((lkind)n->type.kind) < lkind_bits((lkind)number.kind)) number.kind = n->type.kind;
+    if (n->type.kind != number.kind) n = lb_conv(b, L_ITRUNC, (lkind)number.kind, n);
+    return lb_cmp(b, L_SLT, lb_iota(b, number), lb_splat(b, n, lanes));
+}
+
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *next[64];
     scope part = open_partial_vector(e, n->vaxis, begin, end);
-    ltype index = lt(lindex_kind(e->t), n->lanes);
-    ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
+    ins *inside = first_lanes(b, e->active, n->lanes, compute_kind(n->s->states.at[0].dtype));
     for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
     for (int j = 0; j < n->s->states.n; j++)
         next[j] = state_inside(n, &n->s->states.at[j], inside, e->state[j]);

@@ -31,15 +31,47 @@ static int nms_overlaps(nms_box a, nms_box b, float threshold) {
     return both / (one + other - both) > threshold;
 }
 
-// Candidates by descending score.
-static int64_t nms_candidates(const float *scores, int64_t n, const float *threshold, lib_pair *pairs) {
+// The first candidate of a heap is its root: the lowest key, or among equal keys the lowest index.
+static int nms_before(const lib_pair *a, const lib_pair *b) {
+    return a->key < b->key || (a->key == b->key && a->index < b->index);
+}
+
+static void nms_sink(lib_pair *heap, int64_t n, int64_t at) {
+    lib_pair x = heap[at];
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && nms_before(&heap[child + 1], &heap[child])) child++;
+        if (!nms_before(&heap[child], &x)) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = x;
+}
+
+static int64_t nms_pop(lib_pair *heap, int64_t n) {
+    int64_t first = heap[0].index;
+    heap[0] = heap[n - 1];
+    nms_sink(heap, n - 1, 0);
+    return first;
+}
+
+// Of many candidates few are visited, in general: these leave a heap one by one.
+enum { NMS_MANY = 4 };
+static int nms_is_heap(int64_t count, int64_t most) { return most < count / NMS_MANY; }
+
+// Candidates by descending score, or as a heap.
+static int64_t nms_candidates(const float *scores, int64_t n, const float *threshold, int64_t most,
+                              lib_pair *pairs) {
     int64_t i, count = 0;
     for (i = 0; i < n; i++) {
         if (threshold && !(scores[i] > *threshold)) continue;
         pairs[count].key = ~lib_key(DT_F32, scores, i), pairs[count].index = i;
         count++;
     }
-    lib_sort(pairs, pairs + n, count);
+    if (!nms_is_heap(count, most)) lib_sort(pairs, pairs + n, count);
+    else
+        for (i = count / 2 - 1; i >= 0; i--) nms_sink(pairs, count, i);
     return count;
 }
 
@@ -53,6 +85,8 @@ typedef struct nms_strip {
 } nms_strip;
 typedef struct nms_strips {
     float left, scale, *y0, *x0, *y1, *x1;
+    int used; // strips with boxes
+    unsigned char order[NMS_STRIPS];
     nms_strip all[NMS_STRIPS];
 } nms_strips;
 
@@ -67,7 +101,7 @@ static void nms_prepare(nms_strips *s, const float *boxes, int centred, const li
     int64_t i, first = 0;
     float right = 0;
     s->y0 = room, s->x0 = room + count, s->y1 = room + 2 * count, s->x1 = room + 3 * count;
-    s->left = 0;
+    s->left = 0, s->used = 0;
     for (i = 0; i < count; i++) {
         nms_box b = nms_corners(boxes + 4 * pairs[i].index, centred);
         if (i == 0 || b.x0 < s->left) s->left = b.x0;
@@ -86,7 +120,7 @@ static void nms_prepare(nms_strips *s, const float *boxes, int centred, const li
 static void nms_keep(nms_strips *s, nms_box b) {
     nms_strip *t = nms_strip_of(s, b);
     int64_t at = t->first + t->count;
-    if (!t->count++) t->bounds = b;
+    if (!t->count++) t->bounds = b, s->order[s->used++] = (unsigned char)(t - s->all);
     if (b.y0 < t->bounds.y0) t->bounds.y0 = b.y0;
     if (b.x0 < t->bounds.x0) t->bounds.x0 = b.x0;
     if (b.y1 > t->bounds.y1) t->bounds.y1 = b.y1;
@@ -112,27 +146,29 @@ static int nms_strip_overlaps(const nms_strips *s, const nms_strip *t, nms_box b
 
 static int nms_any_overlaps(const nms_strips *s, nms_box b, float threshold) {
     int i;
-    for (i = 0; i < NMS_STRIPS; i++) {
-        const nms_strip *t = &s->all[i];
-        if (t->count && t->bounds.y0 < b.y1 && b.y0 < t->bounds.y1 && t->bounds.x0 < b.x1 &&
-            b.x0 < t->bounds.x1 && nms_strip_overlaps(s, t, b, threshold))
+    for (i = 0; i < s->used; i++) {
+        const nms_strip *t = &s->all[s->order[i]];
+        if (t->bounds.y0 < b.y1 && b.y0 < t->bounds.y1 && t->bounds.x0 < b.x1 && b.x0 < t->bounds.x1 &&
+            nms_strip_overlaps(s, t, b, threshold))
             return 1;
     }
     return 0;
 }
 
-// Moves the selected boxes of a class to the front of pairs and returns their number. room: 4 n floats.
+// Writes the selected boxes of a class to out[2], out[5] ... and returns their number. room: 4 n floats.
 static int64_t nms_select(const float *boxes, int centred, float threshold, lib_pair *pairs, int64_t count,
-                          int64_t most, float *room) {
+                          int64_t most, float *room, int64_t *out) {
     int64_t i, kept = 0;
+    int heap = nms_is_heap(count, most);
     nms_strips s;
     nms_prepare(&s, boxes, centred, pairs, count, room);
     for (i = 0; i < count && kept < most; i++) {
-        nms_box b = nms_corners(boxes + 4 * pairs[i].index, centred);
+        int64_t box = heap ? nms_pop(pairs, count - i) : pairs[i].index;
+        nms_box b = nms_corners(boxes + 4 * box, centred);
         int solid = (b.y1 - b.y0) * (b.x1 - b.x0) > 0;
         if (solid && nms_any_overlaps(&s, b, threshold)) continue;
         if (solid) nms_keep(&s, b);
-        pairs[kept++] = pairs[i];
+        out[3 * kept++ + 2] = box;
     }
     return kept;
 }
@@ -147,11 +183,10 @@ ONNXC_LIB int onnxc_lib_nms(void **call, void *const *data, const int64_t *numbe
         for (c = 0; c < classes; c++) {
             const float *boxes = (const float *)data[3] + b * n * 4;
             const float *scores = (const float *)data[4] + (b * classes + c) * n;
-            kept = nms_candidates(scores, n, (const float *)data[6], pairs);
-            kept =
-                nms_select(boxes, numbers[4] != 0, iou ? *iou : 0, pairs, kept, most, (float *)(pairs + n));
-            for (i = 0; i < kept; i++, total++)
-                out[3 * total] = b, out[3 * total + 1] = c, out[3 * total + 2] = pairs[i].index;
+            kept = nms_candidates(scores, n, (const float *)data[6], most, pairs);
+            kept = nms_select(boxes, numbers[4] != 0, iou ? *iou : 0, pairs, kept, most, (float *)(pairs + n),
+                              out + 3 * total);
+            for (i = 0; i < kept; i++, total++) out[3 * total] = b, out[3 * total + 1] = c;
         }
     *(int64_t *)data[1] = total;
     return 0;

@@ -4,7 +4,7 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
-enum { TOPK_BLOCK = 16 };
+enum { TOPK_BLOCK = 32 };
 
 // The root of the heap is the worst candidate: the lowest key, or among equal keys the highest index.
 static int topk_worse(const lib_pair *a, const lib_pair *b) {
@@ -24,55 +24,55 @@ static void topk_sink(lib_pair *heap, int64_t k, int64_t at) {
     heap[at] = x;
 }
 
-// Whether an element of a block is not ordered behind another one, as its keys would tell after more work.
-#define TOPK_HAS_BETTER(name, type)                                                                          \
-    static int name(const char *block, const char *other, int largest) {                                     \
-        type x[TOPK_BLOCK], y;                                                                               \
-        int j, better = 0;                                                                                   \
-        memcpy(x, block, sizeof x);                                                                          \
-        memcpy(&y, other, sizeof y);                                                                         \
-        if (largest)                                                                                         \
-            for (j = 0; j < TOPK_BLOCK; j++) better |= !(x[j] <= y);                                         \
-        else                                                                                                 \
-            for (j = 0; j < TOPK_BLOCK; j++) better |= !(x[j] >= y);                                         \
-        return better;                                                                                       \
+// The first element from i on that is not ordered behind element `other`, as keys would tell after more work; n if there
+// is none. Blocks of elements of 32 bits are compared in vectors.
+#define TOPK_NEXT(name, type)                                                                                \
+    static int64_t name(const char *at, int64_t stride, int64_t i, int64_t n, int64_t other, int largest) {  \
+        const type *x = (const type *)(const void *)at, y = x[other * stride];                               \
+        for (; sizeof y == 4 && stride == 1 && n - i >= TOPK_BLOCK; i += TOPK_BLOCK) {                       \
+            int j, found = 0;                                                                                \
+            if (largest)                                                                                     \
+                for (j = 0; j < TOPK_BLOCK; j++) found |= !(x[i + j] <= y);                                  \
+            else                                                                                             \
+                for (j = 0; j < TOPK_BLOCK; j++) found |= !(x[i + j] >= y);                                  \
+            if (found) break;                                                                                \
+        }                                                                                                    \
+        for (; i < n; i++)                                                                                   \
+            if (largest ? !(x[i * stride] <= y) : !(x[i * stride] >= y)) break;                              \
+        return i;                                                                                            \
     }
-TOPK_HAS_BETTER(topk_better_float, float)
-TOPK_HAS_BETTER(topk_better_double, double)
-TOPK_HAS_BETTER(topk_better_int32, int32_t)
-TOPK_HAS_BETTER(topk_better_int64, int64_t)
+TOPK_NEXT(topk_next_float, float)
+TOPK_NEXT(topk_next_double, double)
+TOPK_NEXT(topk_next_int32, int32_t)
+TOPK_NEXT(topk_next_int64, int64_t)
 
-static int topk_may_be_better(int64_t elem, const char *block, const char *other, int largest) {
-    switch (elem) {
-    case DT_F32: return topk_better_float(block, other, largest);
-    case DT_F64: return topk_better_double(block, other, largest);
-    case DT_I32: return topk_better_int32(block, other, largest);
-    case DT_I64: return topk_better_int64(block, other, largest);
-    default: return 1;
+static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t other) {
+    int64_t n = z[2], inner = z[3];
+    int largest = z[5] != 0;
+    switch (z[0]) {
+    case DT_F32: return topk_next_float(x, inner, i, n, other, largest);
+    case DT_F64: return topk_next_double(x, inner, i, n, other, largest);
+    case DT_I32: return topk_next_int32(x, inner, i, n, other, largest);
+    case DT_I64: return topk_next_int64(x, inner, i, n, other, largest);
+    default: return i;
     }
 }
 
 // An element that is better than the worst candidate replaces it.
 static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
-    int64_t elem = z[0], n = z[2], inner = z[3], size = lib_bytes(elem, 1), i, j, count;
-    uint64_t flip = z[5] ? 0 : UINT64_MAX, keys[TOPK_BLOCK];
+    int64_t elem = z[0], n = z[2], inner = z[3], i;
+    uint64_t flip = z[5] ? 0 : UINT64_MAX, key;
     for (i = 0; i < k; i++) {
         heap[i].key = lib_key(elem, x, i * inner) ^ flip;
         heap[i].index = i;
     }
     for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
-    for (i = k; i < n; i += count) {
-        count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
-        if (inner == 1 && count == TOPK_BLOCK &&
-            !topk_may_be_better(elem, x + (size_t)(i * size), x + (size_t)(heap[0].index * size), z[5] != 0))
-            continue;
-        lib_keys(elem, x + (size_t)(i * inner * size), inner, count, keys);
-        for (j = 0; j < count; j++) {
-            if ((keys[j] ^ flip) <= heap[0].key) continue;
-            heap[0].key = keys[j] ^ flip;
-            heap[0].index = i + j;
-            topk_sink(heap, k, 0);
-        }
+    for (i = topk_next(z, x, k, heap[0].index); i < n; i = topk_next(z, x, i + 1, heap[0].index)) {
+        key = lib_key(elem, x, i * inner) ^ flip;
+        if (key <= heap[0].key) continue;
+        heap[0].key = key;
+        heap[0].index = i;
+        topk_sink(heap, k, 0);
     }
     for (i = k - 1; i > 0; i--) {
         lib_pair worst = heap[0];

@@ -8,7 +8,7 @@
 // after the headers that it needs
 #include <cmocka.h>
 
-enum { F32 = 1, I64 = 7, MOST = 512 };
+enum { F32 = 1, I32 = 6, I64 = 7, F64 = 11, MOST = 512 };
 
 static void topk(const float *x, int64_t n, int64_t k, int largest, int64_t *indices) {
     float values[MOST];
@@ -48,6 +48,30 @@ static void topk_selects_as_it_sorts(void **state) {
         }
 }
 
+// Elements of any type and distance are selected as the first of them in order.
+static void topk_selects_from_columns(void **state) {
+    enum { N = 150, COLUMNS = 3, ALL = N * COLUMNS, FEW = 7 };
+    static const int64_t types[] = {F32, F64, I32, I64};
+    static float f[ALL];
+    static double d[ALL];
+    static int32_t w[ALL];
+    static int64_t l[ALL], whole[ALL], few[COLUMNS * FEW], scratch[4 * N];
+    void *const x[] = {f, d, w, l};
+    (void)state;
+    for (int j = 0; j < ALL; j++) {
+        int64_t v = j * 7919 % 101 - 50;
+        f[j] = j % 31 ? (float)v : NAN, d[j] = j % 29 ? (double)v : NAN, w[j] = (int32_t)v, l[j] = v;
+    }
+    for (int t = 0; t < 4; t++)
+        for (int largest = 0; largest < 2; largest++) {
+            onnxc_lib_topk(NULL, (void *[]){NULL, whole, scratch, x[t]},
+                           (int64_t[]){types[t], 1, N, COLUMNS, N, largest});
+            onnxc_lib_topk(NULL, (void *[]){NULL, few, scratch, x[t]},
+                           (int64_t[]){types[t], 1, N, COLUMNS, FEW, largest});
+            assert_memory_equal(few, whole, sizeof few);
+        }
+}
+
 static void unique_counts(void **state) {
     const int64_t x[] = {5, -1, 5, INT64_MIN, -1, 5};
     int64_t first[6], counts[6], inverse[6], total, scratch[48];
@@ -78,6 +102,27 @@ static void nms_edges(void **state) {
     assert_memory_equal(chosen, ((int64_t[]){0, 0, 0, 0, 0, 2}), 6 * sizeof *chosen);
     onnxc_lib_nms(NULL, data, (int64_t[]){1, 1, 4, 0, 0});
     assert_int_equal(total, 0);
+}
+
+// Few of many boxes leave a heap in the order in which all are sorted, equal scores by index.
+static void nms_of_few_is_a_part_of_all(void **state) {
+    enum { N = 400, FEW = 9 };
+    static float boxes[4 * N], scores[N], iou = 0.3f;
+    static int64_t all[3 * N], few[3 * FEW], scratch[4 * N];
+    int64_t total;
+    (void)state;
+    for (int j = 0; j < N; j++) {
+        float x = (float)(j * 37 % 101), y = (float)(j * 61 % 89), size = (float)(5 + j % 20);
+        memcpy(boxes + 4 * j, (float[]){x, y, x + size, y + size}, 4 * sizeof *boxes);
+        scores[j] = (float)(j * 53 % 17);
+    }
+    void *data[] = {all, &total, scratch, boxes, scores, &iou, NULL};
+    onnxc_lib_nms(NULL, data, (int64_t[]){1, 1, N, N, 0});
+    assert_in_range(total, FEW, N - 1);
+    data[0] = few;
+    onnxc_lib_nms(NULL, data, (int64_t[]){1, 1, N, FEW, 0});
+    assert_int_equal(total, FEW);
+    assert_memory_equal(few, all, sizeof few);
 }
 
 // Sequences never change: two that grow from the same one do not see each other's items.
@@ -227,8 +272,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
+        cmocka_unit_test(topk_selects_from_columns),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
+        cmocka_unit_test(nms_of_few_is_a_part_of_all),
         cmocka_unit_test(sequences_do_not_change),
         cmocka_unit_test(maps_are_put_in_order),
         cmocka_unit_test(wrong_maps_are_refused),

@@ -1,5 +1,5 @@
 // The epilogue of a contraction, unrolled for each vector of a tile or, if it is long, in a loop over the
-// tile on the stack.
+// tile on the stack; and sums that wait for the next block of K instead.
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -54,11 +54,63 @@ bool writes_once(const tiling *t) {
     return t->k_begin || t->heavy || epilogue_reads_rows(t->e->scratch, t->c);
 }
 
-ins *is_row_left(const tiling *t, const tile *x, int r) {
+ins *is_row(const tiling *t, const tile *x, int r) {
     lbuild *b = &t->e->b;
-    return x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL;
+    return x->left && r >= x->sure ? lb_cmp(b, L_SLT, lb_idx(b, r), x->left) : NULL;
 }
 
+ins *is_row_left(const tiling *t, const tile *x, int r) {
+    lbuild *b = &t->e->b;
+    ins *first = x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL,
+        *last = is_row(t, x, r);
+    return first && last ? lb_bin(b, L_AND, first, last) : first ? first : last;
+}
+
+// ---------------------------------------------------------------- sums over blocks of K
+ins *partial_place(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const block_plan *p = &t->block;
+    ins *row = lb_idx(b, 0);
+    if (p->nested) {
+        ins *outer = lb_sub(b, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
+        row = lb_mul(b, outer, lb_sub(b, t->m_end, t->m_begin));
+    }
+    for (int j = p->m_at; j < t->m.n; j++) {
+        ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
+        if (j == p->m_at) at = lb_sub(b, at, t->m_begin);
+        else row = lb_mul(b, row, emit_dim(e, e->extent[t->m.at[j]]));
+        row = lb_add(b, row, at);
+    }
+    ins *panel = idx_mulk(b, lb_sub(b, x->n0, t->chunk), p->m_step * p->m_inner);
+    return lb_add(b, panel, idx_mulk(b, row, (int64_t)x->vectors * t->lanes));
+}
+
+void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *more = lb_if(b, t->further);
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row(t, x, r));
+        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++) {
+            ins *place = idx_addk(b, at, (int64_t)j * t->lanes);
+            lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
+        }
+        scope_close(t->e, some);
+    }
+    lb_end(b, more);
+}
+
+void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    for (int r = 0; r < x->rows; r++) {
+        scope some = scope_if(t->e, is_row_left(t, x, r));
+        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++)
+            lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+        scope_close(t->e, some);
+    }
+}
+
+// ---------------------------------------------------------------- results
 static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < x->rows; r++) {
@@ -170,6 +222,7 @@ static void finish_stored(tiling *t, const tile *x, ins **acc) {
                      .width = lb_idx(b, width),
                      .whole = lb_idx(b, x->last ? width - t->lanes : width),
                      .left = x->last ? x->last : lb_idx(b, 0)};
+    if (x->left) s.rows = lb_bin(b, L_SMIN, s.rows, x->left);
     if (x->done) {
         s.at = lb_offset(b, at, lb_mul(b, x->done, s.width), dtype_bits(t->c->s->states.at[0].dtype) / 8);
         s.m0 = lb_add(b, s.m0, x->done);

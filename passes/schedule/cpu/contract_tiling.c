@@ -273,9 +273,12 @@ static bool may_be_few(const tiling *t) {
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
 
+bool may_repeat_rows(const tiling *t) { return may_be_few(t) && t->group_axis < 0 && !t->rounded_rows; }
+
 // The cost of m rows in tiles of `low` rows, or of lower ones where they are fewer.
 static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
-    for (; m < low; low = fewer_rows(t, low)) {
+    bool repeats = may_repeat_rows(t);
+    for (; low > 1 && m < (repeats ? fewer_rows(t, low) + 1 : low); low = fewer_rows(t, low)) {
     }
     return (double)((m + low - 1) / low) * step_cost(t, low, vectors);
 }
@@ -296,12 +299,13 @@ low_tiles low_tiles_of(const tiling *t, int vectors) {
     double least = INFINITY;
     for (int low = 1; low < t->rows; low++) {
         low_tiles l = {.rows = low};
-        double sum = 0;
+        double sum = 0, one = may_repeat_rows(t) ? step_cost(t, t->rows, vectors) : INFINITY;
         for (int64_t m = 1; m < WHOLE * t->rows; m++) {
             int64_t whole = m / t->rows, left = m % t->rows;
             double cost = cost_with(t, vectors, low, m, whole);
             double other = whole ? cost_with(t, vectors, low, m, whole - 1) : INFINITY;
             if (whole == WHOLE - 1 && other < cost) l.sooner |= (int64_t)1 << left;
+            if (!whole && one < cost) l.alone |= (int64_t)1 << left, cost = one;
             sum += (other < cost ? other : cost) / (double)m;
         }
         if (sum < least) least = sum, best = l;

@@ -99,8 +99,10 @@ enum { ROW_WORDS = 4 };
 typedef struct tile {
     int rows, vectors;
     ins *m0, *n0;
-    ins *last;   // columns in the last vector, NULL: all
-    ins *done;   // first rows that are written already and must not be again, NULL: none
+    ins *last; // columns in the last vector, NULL: all
+    ins *done; // first rows that are written already and must not be again, NULL: none
+    ins *left; // rows that there are, at least `sure`; the others repeat the last one. NULL: all
+    int sure;
     bool narrow; // all vectors are in a last panel of narrower rows
 } tile;
 
@@ -186,13 +188,16 @@ typedef struct known_tiles {
 known_tiles tiles_of(const tiling *t, int64_t m);
 
 // Runtime M: tiles of t->rows, then lower ones, of which the last one begins earlier; where it would begin before the first
-// row, tiles of fewer_rows(rows).
+// row, tiles of fewer_rows(rows). Where rows may be few, those that are more than the next lower tile has are one tile, too,
+// some of whose rows are the last one again.
 typedef struct low_tiles {
     int rows;
     int64_t sooner; // bit r: if r rows are left, one whole tile less takes less time
+    int64_t alone;  // bit r: so few rows are one whole tile
 } low_tiles;
 low_tiles low_tiles_of(const tiling *t, int vectors);
 int fewer_rows(const tiling *t, int rows);
+bool may_repeat_rows(const tiling *t);
 
 // Whether the last one has `rows` rows, too, and begins earlier.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);
@@ -205,8 +210,13 @@ bool epilogue_reads_rows(arena *scratch, const contraction *c);
 // Sums over blocks of K, and sums that are added to what is in their memory, are written once; of stored tiles all, so that
 // products share their code.
 bool writes_once(const tiling *t);
-// Whether row r of the tile has not been written; NULL: it has not.
+// Whether there is a row r of the tile, and whether it is to be written; NULL: it is.
+ins *is_row(const tiling *t, const tile *x, int r);
 ins *is_row_left(const tiling *t, const tile *x, int r);
+// Where the tile's sums over previous blocks of K are; loads and stores them.
+ins *partial_place(tiling *t, const tile *x);
+void load_partial(tiling *t, const tile *x, ins **acc, ins *at);
+void store_partial(tiling *t, const tile *x, ins **acc, ins *at);
 // Writes f(acc) for the rows of the tile that are left.
 void write_tile(tiling *t, const tile *x, ins **acc);
 #endif

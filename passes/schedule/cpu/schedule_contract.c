@@ -104,12 +104,20 @@ static ins *row_factor(tiling *t, int r, ins *at) {
     return lb_splat(b, lb_extract(b, t->row_words[r], t->lane), t->lanes);
 }
 
+// A's elements from the tile's first row to row r, or to the last one that there is.
+static ins *row_offset(const tiling *t, const tile *x, int r) {
+    lbuild *b = &t->e->b;
+    ins *row = emit_index(t->e, t->row_stride);
+    if (!x->left || r < x->sure) return idx_mulk(b, row, r);
+    return lb_mul(b, row, lb_bin(b, L_SMIN, lb_idx(b, r), idx_subk(b, x->left, 1)));
+}
+
 // One step of k.
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
-    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    ins *fb[MAX_VECTORS], *at_b = lb_add(b, emit_index(e, t->b->offset), start_b),
+                          *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
     if (t->rounded_rows) {
         accumulate_pairs(t, x, acc, at_a, at_b);
@@ -120,7 +128,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
                            : factor_b(t, x, column_place(t, x, at_b, start_b, v), v);
     for (int r = 0; r < x->rows; r++) {
-        ins *fa = row_factor(t, r, lb_add(b, at_a, idx_mulk(b, row, r)));
+        ins *fa = row_factor(t, r, lb_add(b, at_a, row_offset(t, x, r)));
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
             lb_set(b, var, emit_muladd(b, fa, fb[v], old));
@@ -264,45 +272,6 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     forget_sides(t, sides);
 }
 
-static ins *partial_place(tiling *t, const tile *x) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    const block_plan *p = &t->block;
-    ins *row = lb_idx(b, 0);
-    if (p->nested) {
-        ins *outer = lb_sub(b, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
-        row = lb_mul(b, outer, lb_sub(b, t->m_end, t->m_begin));
-    }
-    for (int j = p->m_at; j < t->m.n; j++) {
-        ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
-        if (j == p->m_at) at = lb_sub(b, at, t->m_begin);
-        else row = lb_mul(b, row, emit_dim(e, e->extent[t->m.at[j]]));
-        row = lb_add(b, row, at);
-    }
-    ins *panel = idx_mulk(b, lb_sub(b, x->n0, t->chunk), p->m_step * p->m_inner);
-    return lb_add(b, panel, idx_mulk(b, row, (int64_t)x->vectors * t->lanes));
-}
-
-static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
-    lbuild *b = &t->e->b;
-    ins *more = lb_if(b, t->further);
-    for (int j = 0; j < x->rows * x->vectors; j++) {
-        ins *place = idx_addk(b, at, (int64_t)j * t->lanes);
-        lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
-    }
-    lb_end(b, more);
-}
-
-static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
-    lbuild *b = &t->e->b;
-    for (int r = 0; r < x->rows; r++) {
-        scope some = scope_if(t->e, is_row_left(t, x, r));
-        for (int j = r * x->vectors; j < (r + 1) * x->vectors; j++)
-            lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
-        scope_close(t->e, some);
-    }
-}
-
 static void micro_kernel(tiling *t, const tile *x) {
     emitter *e = t->e;
     ins *acc[MAX_ROWS * MAX_VECTORS];
@@ -334,10 +303,16 @@ static scope open_loop(emitter *e, const char *name, ins *begin, ins *end, int64
     return scope_for(e, name, begin, end, step, LOOP_PARALLEL);
 }
 
+// The rows up to `end` of a tile that may have less than all, but those that are sure.
+static void limit_rows(tiling *t, tile *x, ins *end) {
+    x->left = x->sure && x->sure < x->rows ? lb_sub(&t->e->b, end, x->m0) : NULL;
+}
+
 static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
     scope loop = open_loop(t->e, "m", begin, end, rows);
     x.rows = rows;
     x.m0 = loop.head;
+    limit_rows(t, &x, end);
     micro_kernel(t, &x);
     scope_close(t->e, loop);
 }
@@ -372,22 +347,29 @@ static void rows_of_block(tiling *t, tile x) {
     if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
-// The last tile begins earlier; of fewer rows than it has, so do lower ones.
+// The last tile begins earlier, or has some rows twice; of fewer rows than it has, so do lower ones.
 static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     for (; rows > 1; rows = fewer_rows(t, rows)) {
-        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, rows)), *middle = lb_select(b, few, begin, end);
+        x.sure = may_repeat_rows(t) ? fewer_rows(t, rows) + 1 : rows;
+        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, x.sure)), *middle = lb_select(b, few, begin, end);
         scope loop = open_loop(e, "m", begin, middle, rows);
         x.rows = rows;
         x.m0 = lb_bin(b, L_SMIN, loop.head, idx_subk(b, end, rows));
+        if (x.sure < rows) x.m0 = lb_bin(b, L_SMAX, x.m0, lb_sub(b, end, m));
+        limit_rows(t, &x, end);
         if (writes_once(t)) x.done = lb_sub(b, loop.head, x.m0);
         micro_kernel(t, &x);
         scope_close(e, loop);
         begin = middle;
     }
-    x.done = NULL;
+    x.done = NULL, x.sure = 0;
     row_range(t, x, begin, end, 1);
+}
+
+static ins *bit_of(lbuild *b, int64_t bits, ins *at) {
+    return lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, bits), at), lb_idx(b, 1));
 }
 
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
@@ -396,9 +378,13 @@ static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
     low_tiles low = low_tiles_of(t, x.vectors);
     ins *m = lb_sub(b, end, begin), *rows = lb_idx(b, t->rows);
     ins *whole = emit_int_op(b, X_FLOORDIV, m, rows), *left = lb_sub(b, m, idx_mulk(b, whole, t->rows));
-    ins *sooner = lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, low.sooner), left), lb_idx(b, 1));
-    if (low.sooner) whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, sooner));
+    if (low.sooner) whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, bit_of(b, low.sooner, left)));
     ins *middle = lb_add(b, begin, idx_mulk(b, whole, t->rows));
+    if (low.alone) {
+        ins *alone = bit_of(b, low.alone, lb_bin(b, L_SMIN, m, rows));
+        middle = lb_select(b, lb_cmp(b, L_EQ, alone, lb_idx(b, 1)), end, middle);
+        while (!(low.alone >> x.sure & 1)) x.sure++;
+    }
     row_range(t, x, begin, middle, t->rows);
     if (t->rows > 1) low_rows(t, x, middle, end, low.rows, m);
 }

@@ -25,11 +25,20 @@ static bool is_repeated(const nest *n, expr *x) {
     return false;
 }
 
+// Positions that are found by data, or in floats; others are clamped at most.
+static bool is_found(const work *w, expr *position) {
+    expr_list all = expr_nodes(w->n->e->scratch, position);
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->op == X_READ || all.at[j]->op == X_CAST) return true;
+    return false;
+}
+
 static void add_work(work *w, expr *x) {
     if (expr_uses_axis(x, w->n->vaxis) && x->dtype != DT_I64) w->vector += cost_of(x);
     else if (is_repeated(w->n, x)) w->scalar += cost_of(x);
     const access *a = x->op == X_READ ? entry_of(w->n->e, x)->read : NULL;
-    if (a && !a->affine && a->coef[w->n->vaxis] && expr_uses_axis(a->offset, w->n->vaxis)) w->indirect = true;
+    if (a && !a->affine && a->coef[w->n->vaxis] && expr_uses_axis(a->offset, w->n->vaxis))
+        w->indirect |= is_found(w, a->offset);
 }
 
 static bool is_plain(dtype t) {
@@ -63,7 +72,7 @@ static bool is_distance(const expr *x) { return !expr_is_int(x, 0) && !expr_is_i
 
 // Whether a long inner loop reads a vector at each step, a stride apart: down the columns of a matrix.
 static bool reads_columns(const nest *n) {
-    enum { LONG = 32 };
+    enum { LONG = 8 };
     if (!n->ninner || !n->s->states.n || n->e->extent[n->inner[n->ninner - 1]]->max < LONG) return false;
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
     bool any = false;
