@@ -482,6 +482,7 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = s->bodies.arena =
         arena;
     s->on_device.by_name.arena = arena;
+    s->sentences = sentences_new(arena, &s->messages);
     build *result = ARENA_NEW(arena, build);
     host_builder *a = ARENA_NEW(arena, host_builder);
     *a = (host_builder){
