@@ -15,6 +15,7 @@
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_copy.h"
 #include "passes/schedule/cpu/schedule_interleave.h"
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_tiles.h"
@@ -711,7 +712,7 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
         schedule_interleave(&planes, alone);
         return;
     }
-    if (transposed(n, alone, &otherwise)) return;
+    if (schedule_copy(n) || transposed(n, alone, &otherwise)) return;
     choose_vector(n);
     window_choose(n);
     if (alone && !otherwise) choose_tasks(n);
