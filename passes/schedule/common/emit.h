@@ -78,7 +78,6 @@ typedef struct emitter {
     ins *scratch_param;         // GPU
     dim *scratch_piece;         // GPU: scratch bytes per block
     bool shared_locals;         // GPU: rank 0 locals are shared memory
-    lfunc *copier;              // function of the kernel that copies elements (schedule_copy.c); NULL: none
     const stage *stage;         // now
     bool state_varies, variables_vary;
     int row_axis,
