@@ -114,12 +114,15 @@ static LLVMValueRef smaller(emit *e, LLVMValueRef x, int most) {
 }
 
 static LLVMValueRef emit_chosen(emit *e, const choice *c) {
-    LLVMValueRef functions[MOST_CHOICES];
-    if (!e->choices) open_table(e);
+    LLVMValueRef functions[MOST_CHOICES] = {NULL};
+    bool same = true;
     for (int j = 0; j < c->n; j++) {
         functions[j] = map_get(&e->symbols, c->choices[j]->name);
-        if (!functions[j]) return NULL;
+        if (!functions[j] || !LLVMIsAFunction(functions[j])) return NULL; // data may be too far away
+        same &= functions[j] == functions[0];
     }
+    if (same) return functions[0];
+    if (!e->choices) open_table(e);
     int row = row_of(e, functions, c->n);
     LLVMTypeRef word = e->kinds[LK_I64];
     LLVMValueRef number = LLVMBuildZExt(e->b, smaller(e, value_of(e, c->number), c->n - 1), word, "");

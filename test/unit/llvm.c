@@ -1089,6 +1089,18 @@ static void check_choices(const char *cpu) {
     }
 }
 
+// Equal kernels are one function, of which there is no choice.
+static void test_no_choice(void **state) {
+    (void)state;
+    bench *t = choose_writer("x86-64", 0, false);
+    for (int j = 0; j < 3; j++) t->module->funcs.at[j + 1]->body = t->module->funcs.at[1]->body;
+    lb_return(&t->b, NULL);
+    bytes text = llvm_emit(t->module, EMIT_LLVM_IR, t->arena, &t->diag);
+    assert_false(contains(text, "@choices"));
+    assert_true(contains(text, "call void @"));
+    arena_destroy(t->arena);
+}
+
 static void test_choices_of_functions(void **state) {
     (void)state;
     at_all_levels(check_choices);
@@ -1131,6 +1143,7 @@ int main(void) {
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_text_kinds),
         cmocka_unit_test(test_choices_of_functions),
+        cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_strict_does_not_fuse),
         cmocka_unit_test(test_only_muladd_fuses),
         cmocka_unit_test(test_abort_is_a_message),
