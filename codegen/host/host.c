@@ -132,17 +132,36 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
     return true;
 }
 
-// Levels of one CPU differ in features that few kernels use. The others belong to the first of these levels, so that
-// they are stored once. The kernel's functions are those from `first` on.
+// Scalars, and float elements that are only moved: no level has better instructions for them.
+static bool is_plain(const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        lclass c = lop_class(x->op);
+        bool moves = x->op == L_LOAD || x->op == L_CONST;
+        if (x->type.lanes > 1 || (lkind_is_float((lkind)x->type.kind) && !moves)) return false;
+        if (c == LC_COMPARE && lkind_is_float((lkind)x->args[0]->type.kind)) return false;
+        if (c == LC_TO_INT || c == LC_DOT || c == LC_BLOCK || c == LC_TILE) return false;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i] && !is_plain(x->body[i])) return false;
+    }
+    return true;
+}
+
+static bool same_machine(const target *t, const target *on) {
+    return strcmp(on->cpu, t->cpu) == 0 && on->sve_bits == t->sve_bits &&
+           on->register_bits == t->register_bits;
+}
+
+// Levels of one CPU differ in features that few kernels use, and levels of several CPUs in what plain kernels do not use.
+// The others belong to the first of these levels, so that they are stored once. The kernel's functions are those from
+// `first` on.
 static void lower_level(host *h, int first) {
     host_builder *a = h->builder;
     for (int j = 0; a->variants[j] != h->t; j++) {
         const target *on = a->variants[j];
-        bool can = strcmp(on->cpu, h->t->cpu) == 0 && on->sve_bits == h->t->sve_bits &&
-                   on->register_bits == h->t->register_bits;
+        bool can = true, same = same_machine(h->t, on);
         for (int i = first; i < a->m->funcs.n && can; i++) {
             const lfunc *f = a->m->funcs.at[i];
-            can = !f->body || can_run(h->t, a->variants[j], f->body);
+            can = !f->body || (same ? can_run(h->t, on, f->body) : is_plain(f->body));
         }
         if (!can) continue;
         for (int i = first; i < a->m->funcs.n; i++) a->m->funcs.at[i]->target = a->variants[j];
@@ -482,6 +501,7 @@ host_builder *host_begin(program *p, const target *const *variants, int nvariant
     s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = s->bodies.arena =
         arena;
     s->on_device.by_name.arena = arena;
+    s->sentences = sentences_new(arena, &s->messages);
     build *result = ARENA_NEW(arena, build);
     host_builder *a = ARENA_NEW(arena, host_builder);
     *a = (host_builder){

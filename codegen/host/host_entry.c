@@ -8,12 +8,16 @@ static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
 static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
 
 // ---------------------------------------------------------------- failures
-static int64_t message_offset(host_builder *a, const char *s) {
-    shared *all = a->shared;
+// The runtime composes messages, and puts numbers into them. Objects that do not link with it have plain ones.
+static bool composes(const host *h) { return h->builder->result->needs_runtime && !h->builder->o->real_time; }
+
+static int64_t message_offset(host *h, const char *s, bool numbers) {
+    shared *all = h->builder->shared;
     uintptr_t known = (uintptr_t)map_get(&all->message_at, s);
     if (known) return (int64_t)known - 1;
     int64_t at = (int64_t)all->messages.n;
-    text_addn(&all->messages, s, strlen(s) + 1);
+    if (composes(h)) at = sentences_add(all->sentences, s, numbers);
+    else text_addn(&all->messages, s, strlen(s) + 1);
     map_put(&all->message_at, s, (void *)(uintptr_t)(at + 1));
     return at;
 }
@@ -24,28 +28,29 @@ static void set_message_member(host *h, ins *s) {
                 s);
 }
 
-static ins *message_text(host *h, const char *s) {
+static ins *message_text(host *h, const char *s, bool numbers) {
     ins *all = lb_symbol(&h->b, arena_printf(h->builder->arena, "%s_messages", h->builder->io->name));
-    return lb_offset(&h->b, all, idx(h, message_offset(h->builder, s)), 1);
+    return lb_offset(&h->b, all, idx(h, message_offset(h, s, numbers)), 1);
 }
 
-// The runtime puts numbers into messages. Objects that do not link with it say them without.
+static ins *composed(host *h, const said *m) {
+    lbuild *b = &h->b;
+    ins *text = message_text(h, m->numbered ? m->numbered : m->plain, m->numbered != NULL);
+    const char *name =
+        runtime_function(h->builder, "onnxc_rt_message", lt_ptr(), 3, (ltype[]){lt_ptr(), i64(), i64()});
+    ins *numbers[] = {m->first, m->second};
+    for (int j = 0; j < 2; j++)
+        if (!m->numbered || !numbers[j]) numbers[j] = lb_int(b, i64(), 0);
+    return lb_call(b, lt_ptr(), name, 3, (ins *[]){text, numbers[0], numbers[1]});
+}
+
 static void set_message(host *h, const said *m) {
     lbuild *b = &h->b;
     if (!h->message) {
         lb_comment(b, m->plain);
         return;
     }
-    const host_builder *a = h->builder;
-    bool numbers = m->numbered && a->result->needs_runtime && !a->o->real_time;
-    ins *s = message_text(h, numbers ? m->numbered : m->plain);
-    if (numbers) {
-        const char *name =
-            runtime_function(h->builder, "onnxc_rt_message", lt_ptr(), 3, (ltype[]){lt_ptr(), i64(), i64()});
-        s = lb_call(b, lt_ptr(), name, 3,
-                    (ins *[]){s, m->first, m->second ? m->second : lb_int(b, i64(), 0)});
-    }
-    lb_store(b, h->message, idx(h, 0), s, 0);
+    lb_store(b, h->message, idx(h, 0), composes(h) ? composed(h, m) : message_text(h, m->plain, false), 0);
     if (h->says_in_out) set_message_member(h, lb_load(b, lt_ptr(), h->message, idx(h, 0), 0));
 }
 

@@ -20,10 +20,13 @@ typedef struct device_constants {
     int64_t bytes; // total
 } device_constants;
 
+typedef struct sentences sentences; // host_messages.c
+
 // State shared by all programs of a module.
 typedef struct shared {
     text messages;  // concatenated, each NUL-terminated
     map message_at; // message -> offset + 1
+    sentences *sentences;
     map declared;   // runtime functions
     map by_content; // hash of a constant -> buffers
     map bodies;     // of kernels, by hash (ir/loops/loops_share.h)
@@ -146,6 +149,10 @@ ins *io_capacity(host *h, int i); // NULL: the interface does not have it
 // Opens a branch in which output i has room for its elements, and closes it: else *too_small is set.
 ins *open_capacity(host *h, const buffer *output);
 void close_capacity(host *h, ins *fits, const buffer *output);
+// host_messages.c
+sentences *sentences_new(arena *a, text *table);
+// Adds what onnxc_rt_message reads, and returns its offset. numbers: \1 and \2 stand for such.
+int64_t sentences_add(sentences *s, const char *text, bool numbers);
 // host_context.c
 void begin_weights(host_builder *a);
 const char *weights_head_symbol(const host_builder *a);

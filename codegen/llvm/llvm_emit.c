@@ -64,6 +64,8 @@ LLVMValueRef build_alloca(emit *e, LLVMTypeRef type, int64_t n, int align) {
 
 // ---------------------------------------------------------------- structure
 static void emit_block(emit *e, const lblock *block);
+static LLVMValueRef emit_ins(emit *e, const ins *x);
+static LLVMValueRef emit_call_of(emit *e, const ins *x, LLVMValueRef callee);
 
 static void emit_body(emit *e, const ins *x, int which) {
     place before = enter_place(e, x, which);
@@ -111,7 +113,18 @@ static void emit_for(emit *e, const ins *x) {
     else emit_rolled(e, x, trips);
 }
 
+// All calls have the arguments of the first one, which stands at the end of its block.
+static bool emit_as_choice(emit *e, const ins *x) {
+    const ins *call;
+    LLVMValueRef callee = emit_choice_of_calls(e, x, &call);
+    if (!callee) return false;
+    for (const ins *y = x->body[0]->first; y != call; y = y->next) e->values[y->id] = emit_ins(e, y);
+    emit_call_of(e, call, callee);
+    return true;
+}
+
 static void emit_if(emit *e, const ins *x) {
+    if (emit_as_choice(e, x)) return;
     LLVMBasicBlockRef then = inner_block(e, x, 0, "then"),
                       otherwise = x->body[1] ? inner_block(e, x, 1, "else") : NULL,
                       after = new_block(e, "endif");
@@ -159,7 +172,8 @@ static LLVMValueRef emit_copy(emit *e, const ins *x, LLVMValueRef *args) {
     return NULL;
 }
 
-static LLVMValueRef emit_call(emit *e, const ins *x) {
+// callee NULL: that of the call.
+static LLVMValueRef emit_call_of(emit *e, const ins *x, LLVMValueRef callee) {
     int first = x->op == L_CALLPTR, n = x->nargs - first;
     ltype *types = ARENA_ARRAY(e->arena, ltype, n);
     LLVMValueRef *args = ARENA_ARRAY(e->arena, LLVMValueRef, n);
@@ -170,7 +184,7 @@ static LLVMValueRef emit_call(emit *e, const ins *x) {
     LLVMValueRef copy = first ? NULL : emit_copy(e, x, args);
     if (copy) return copy;
     LLVMTypeRef type = function_type(e, x->type, types, n);
-    LLVMValueRef callee = first ? value_of(e, x->args[0]) : function_symbol(e, x->name, type);
+    if (!callee) callee = first ? value_of(e, x->args[0]) : function_symbol(e, x->name, type);
     LLVMValueRef call = LLVMBuildCall2(e->b, type, callee, args, (unsigned)n, "");
     add_extension_attributes(e, call, true, x->type, types, NULL, n);
     return call;
@@ -190,6 +204,8 @@ static LLVMValueRef emit_var(emit *e, const ins *x) {
 }
 
 static LLVMValueRef emit_ins(emit *e, const ins *x) {
+    LLVMValueRef chosen = emit_choice_of_symbols(e, x);
+    if (chosen) return chosen;
     switch (x->op) {
     case L_PARAM: return LLVMGetParam(e->fn, (unsigned)x->i);
     case L_SYMBOL: return symbol_value(e, x->name);
@@ -202,7 +218,7 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_BREAK: emit_break(e, x); return NULL;
     case L_RETURN: emit_return(e, x); return NULL;
     case L_CALL:
-    case L_CALLPTR: return emit_call(e, x);
+    case L_CALLPTR: return emit_call_of(e, x, NULL);
     case L_LOAD:
     case L_LOADN:
     case L_STORE:

@@ -19,6 +19,8 @@ typedef struct place {
     int block, outer;
 } place;
 
+typedef struct choice_table choice_table; // llvm_choice.c
+
 typedef struct emit {
     const lmodule *m;
     arena *arena;
@@ -33,6 +35,7 @@ typedef struct emit {
     LLVMTypeRef kinds[LK_PTR + 1];
     map symbols;            // name in the loops -> LLVMValueRef
     map frames;             // name of a function -> bytes, unless these are 0
+    choice_table *choices;  // NULL: none so far
     map *labels;            // EMIT_LISTING: by name in the loops
     const char *llvm_error; // first error reported by LLVM's diagnostics
     bytes out;
@@ -88,8 +91,12 @@ LLVMValueRef emit_sve_product(emit *e, lop op, LLVMValueRef acc, LLVMValueRef b,
 LLVMValueRef emit_sve_shuffle(emit *e, const ins *x);
 LLVMValueRef emit_sve_muladd(emit *e, const ins *x); // NULL: no operand is such a lane
 // The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
-int lane_of_four(const ins *operand, const ins **four);                          // llvm_dot.c
-LLVMValueRef emit_tile(emit *e, const ins *x);                                   // llvm_tile.c
+int lane_of_four(const ins *operand, const ins **four); // llvm_dot.c
+// llvm_choice.c; NULL: the instruction has another form.
+LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call); // the callee, and its arguments
+LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x);
+void write_choices(emit *e);                   // once all functions are emitted
+LLVMValueRef emit_tile(emit *e, const ins *x); // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c
 void begin_debug(emit *e);                                                       // llvm_debug.c

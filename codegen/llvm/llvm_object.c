@@ -176,6 +176,7 @@ static void run(void *user) {
         if (wanted) emit_function(e, f, fn);
     }
     end_debug(e);
+    write_choices(e);
     check_module(e);
     if (e->labels) keep_labels(e);
     run_passes(e);

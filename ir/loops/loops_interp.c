@@ -336,6 +336,17 @@ static const native *native_at(const linterp *in, const void *p) {
     return NULL;
 }
 
+// The C library's, as kernels call it.
+static bool run_memcpy(frame *fr, const ins *x, const uint64_t *args, int n) {
+    if (x->op != L_CALL || strcmp(x->name, "memcpy") || n != 3) return false;
+    int64_t bytes = (int64_t)args[2];
+    char *to = (char *)(uintptr_t)args[0], *from = (char *)(uintptr_t)args[1];
+    if (bytes)
+        memcpy(linterp_checked(fr, x, to, bytes, true), linterp_checked(fr, x, from, bytes, false),
+               (size_t)bytes);
+    return true;
+}
+
 static uint64_t run_call(frame *fr, const ins *x) {
     linterp *in = fr->in;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;
@@ -347,6 +358,7 @@ static uint64_t run_call(frame *fr, const ins *x) {
     if (f && f->params.n != n) linterp_fail_at(fr, x, "call with a wrong number of arguments");
     if (f) return run_function(in, f, args);
     const native *c = skip ? native_at(in, p) : map_get(&in->natives, x->name);
+    if (!c && run_memcpy(fr, x, args, n)) return args[0];
     if (!c)
         linterp_fail_at(fr, x, arena_printf(in->arena, "no function %s", skip ? "at that address" : x->name));
     return c->fn(c->user, args, n);

@@ -97,8 +97,8 @@ static bool takes_number(const ins *user, int arg) {
     if (takes_size(user, arg)) return true;
     lkind k = (lkind)user->args[arg]->type.kind;
     bool element = k == LK_F32 || k == LK_F64 || k == LK_I8 || k == LK_I16 || k == LK_I32;
+    if (user->op == L_STORE || user->op == L_STOREN) return arg == 2 && (element || k == LK_I64);
     if (!element) return false;
-    if (user->op == L_STORE || user->op == L_STOREN) return arg == 2;
     if (lkind_is_int(k) && user->args[arg]->type.lanes == 1) return false;
     lclass c = lop_class(user->op);
     return c == LC_ARITHMETIC || c == LC_MULADD || c == LC_FLOAT || c == LC_MIN_MAX || c == LC_COMPARE ||

@@ -16,6 +16,7 @@
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_copy.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/schedule/cpu/schedule_interleave.h"
 #include "passes/schedule/cpu/schedule_rows.h"
@@ -745,7 +746,7 @@ void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
         schedule_interleave(&planes, alone);
         return;
     }
-    if (transposed(n, alone, &otherwise)) return;
+    if (schedule_copy(n) || transposed(n, alone, &otherwise)) return;
     choose_vector(n, lanes);
     window_choose(n);
     if (alone && !otherwise) choose_tasks(n);

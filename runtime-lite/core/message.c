@@ -15,13 +15,31 @@ static char *write_number(char *to, int64_t v) {
     return to;
 }
 
+// A message being made, up to where there is room for one more number.
+typedef struct message {
+    char *to, *end;
+    int64_t numbers[2];
+} message;
+
+// Up to `stop`, or to the end of the text if that is a null pointer. \3 refers to an earlier part of the table: the distance to
+// it in two bytes, and its length in one (codegen/host/host_messages.c).
+static void write_part(message *m, const char *from, const char *stop) {
+    for (; from != stop && *from && m->to < m->end; from++) {
+        const unsigned char *c = (const unsigned char *)from;
+        if (*c > 3) *m->to++ = *from;
+        else if (*c < 3) m->to = write_number(m->to, m->numbers[*c - 1]);
+        else {
+            const char *part = from - (c[1] | c[2] << 8);
+            write_part(m, part, part + c[3]);
+            from += 3;
+        }
+    }
+}
+
 const char *onnxc_rt_message(const char *text, int64_t first, int64_t second) {
     static _Thread_local char made[1024];
-    char *to = made, *end = made + sizeof made - DIGITS_MOST - 1;
-    for (; *text && to < end; text++) {
-        if (*text == '\1' || *text == '\2') to = write_number(to, *text == '\1' ? first : second);
-        else *to++ = *text;
-    }
-    *to = 0;
+    message m = {made, made + sizeof made - DIGITS_MOST - 1, {first, second}};
+    write_part(&m, text, NULL);
+    *m.to = 0;
     return made;
 }

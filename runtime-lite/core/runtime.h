@@ -20,7 +20,7 @@ int onnxc_rt_tiles(void);
 /* The same, but the operating system is asked when the program starts, or when the library with the object is loaded. */
 int onnxc_rt_tiles_at_start(void);
 
-/* The text with numbers in place of \1 and \2, in memory of this thread until its next failed run. */
+/* The text with numbers in place of \1 and \2, and what \3 refers to, in memory of this thread until its next failed run. */
 const char *onnxc_rt_message(const char *text, int64_t first, int64_t second);
 
 /* Aligned to 64 bytes; NULL: out of memory. A block of 0 bytes is not NULL. */

@@ -1042,6 +1042,78 @@ static void test_threads(void **state) {
     for (int i = 1; i < 4; i++) assert_int_equal(sizes[i], sizes[0]);
 }
 
+// ---------------------------------------------------------------- choices of functions
+// Writes the number to its pointer.
+static void add_writer(bench *t, const char *name, int number) {
+    lfunc *f = lfunc_new(t->module, name, lt(LK_VOID, 1));
+    f->target = t->target, f->kernel = true;
+    ins *to = lfunc_param(f, "to", lt_ptr(), LK_I64, DT_NONE, false),
+        *add = lfunc_param(f, "add", lt(LK_I64, 1), LK_VOID, DT_I64, true);
+    lbuild b = lbuild_new(f, t->target, &t->diag);
+    lb_store(&b, to, lb_idx(&b, 0), lb_bin(&b, L_ADD, add, lb_idx(&b, number)), 0);
+    lb_return(&b, NULL);
+}
+
+// Calls the first function for number `from`, the second for the next one, and the third for all others. They get `add`, or the
+// last one the number after it.
+static bench *choose_writer(const char *cpu, int from, bool differ) {
+    static const char *const names[] = {"w0", "w1", "w2"};
+    bench *t = begin(NULL, cpu);
+    for (int j = 0; j < 3; j++) add_writer(t, names[j], 10 * j);
+    ins *to = pointer(t, "a", LK_I64), *opened[2],
+        *level = lfunc_param(t->f, "level", lt(LK_I32, 1), LK_VOID, DT_I32, false);
+    lbuild *b = body(t);
+    for (int j = 0; j < 3; j++) {
+        if (j < 2) opened[j] = lb_if(b, lb_cmp(b, L_EQ, level, lb_int(b, lt(LK_I32, 1), from + j)));
+        lb_call(b, lt(LK_VOID, 1), names[j], 2, (ins *[]){to, lb_idx(b, differ && j == 2 ? 6 : 5)});
+        if (j < 2) lb_else(b, opened[j]);
+    }
+    lb_end(b, opened[1]);
+    lb_end(b, opened[0]);
+    return t;
+}
+
+static void check_choices(const char *cpu) {
+    static const int numbers[] = {0, 1, 2, 3, 7, -1};
+    for (int j = 0; j < 4; j++) {
+        int from = j & 1;
+        bench *t = choose_writer(cpu, from, j & 2);
+        void (*f)(int64_t *, int) = (void (*)(int64_t *, int))(uintptr_t)finish(t);
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+            int64_t out = 0;
+            int which = numbers[k] == from ? 0 : numbers[k] == from + 1 ? 1 : 2;
+            f(&out, numbers[k]);
+            assert_int_equal(out, 10 * which + 5 + (which == 2 && j & 2));
+        }
+        arena_destroy(t->arena);
+    }
+}
+
+// Equal kernels are one function, of which there is no choice.
+static void test_no_choice(void **state) {
+    (void)state;
+    bench *t = choose_writer("x86-64", 0, false);
+    for (int j = 0; j < 3; j++) t->module->funcs.at[j + 1]->body = t->module->funcs.at[1]->body;
+    lb_return(&t->b, NULL);
+    bytes text = llvm_emit(t->module, EMIT_LLVM_IR, t->arena, &t->diag);
+    assert_false(contains(text, "@choices"));
+    assert_true(contains(text, "call void @"));
+    arena_destroy(t->arena);
+}
+
+static void test_choices_of_functions(void **state) {
+    (void)state;
+    at_all_levels(check_choices);
+    for (int differ = 0; differ < 2; differ++) {
+        bench *t = choose_writer("x86-64", 0, differ);
+        lb_return(&t->b, NULL);
+        bytes text = llvm_emit(t->module, EMIT_LLVM_IR, t->arena, &t->diag);
+        assert_int_equal(contains(text, "@choices = internal"), !differ);
+        assert_int_equal(contains(text, "call void @"), differ);
+        arena_destroy(t->arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),
@@ -1070,6 +1142,8 @@ int main(void) {
         cmocka_unit_test(test_many_variables),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_text_kinds),
+        cmocka_unit_test(test_choices_of_functions),
+        cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_strict_does_not_fuse),
         cmocka_unit_test(test_only_muladd_fuses),
         cmocka_unit_test(test_abort_is_a_message),

@@ -23,20 +23,36 @@ static void add_kernel(lmodule *m, diag *d, const char *name, int count, int64_t
     }
 }
 
+// A kernel that stores `count` vectors of that label.
+static void add_labels(lmodule *m, diag *d, const char *name, int count, int64_t label) {
+    lfunc *f = lfunc_new(m, name, lt(LK_VOID, 0));
+    f->target = m->target, f->kernel = true;
+    ins *p = lfunc_param(f, "p", lt_ptr(), LK_I64, DT_I64, false);
+    lbuild b = lbuild_new(f, m->target, d);
+    for (int j = 0; j < count; j++)
+        lb_store(&b, p, lb_idx(&b, 4 * j), lb_splat(&b, lb_int(&b, lt(LK_I64, 1), label), 4), 8);
+}
+
 static int params_of(const lmodule *m, int function) { return m->funcs.at[function]->params.n; }
 
-// Three kernels that differ only in a scale, and the host function that calls them.
-static lmodule *module_with(arena *a, diag *d, const int64_t *scales) {
-    static const char *const names[] = {"k0", "k1", "k2"};
-    lmodule *m = lmodule_new(a, "m", &plain);
-    for (int j = 0; j < 3; j++) add_kernel(m, d, names[j], 8, scales[j]);
+static const char *const names[] = {"k0", "k1", "k2"};
+
+// Adds the host function that calls the three kernels.
+static void share_three(lmodule *m, diag *d) {
     lfunc *host = lfunc_new(m, "host", lt(LK_VOID, 0));
     host->target = &plain;
     ins *args[] = {lfunc_param(host, "p", lt_ptr(), LK_I8, DT_I8, false), NULL};
     lbuild b = lbuild_new(host, &plain, d);
     args[1] = lb_idx(&b, 0);
-    for (int j = 0; j < 3; j++) lb_call(&b, lt(LK_VOID, 0), names[j], 2, args);
+    for (int j = 0; j < 3; j++) lb_call(&b, lt(LK_VOID, 0), names[j], params_of(m, j), args);
     share_numbers(m, d);
+}
+
+// Three kernels that differ only in a scale, and the host function that calls them.
+static lmodule *module_with(arena *a, diag *d, const int64_t *scales) {
+    lmodule *m = lmodule_new(a, "m", &plain);
+    for (int j = 0; j < 3; j++) add_kernel(m, d, names[j], 8, scales[j]);
+    share_three(m, d);
     return m;
 }
 
@@ -61,10 +77,23 @@ static void small_scales_have_their_own_shape(void **state) {
     arena_destroy(a);
 }
 
+// As in the labels of 90 classes, which detectors write one class after the other.
+static void stored_integers_become_numbers(void **state) {
+    (void)state;
+    arena *a = arena_new();
+    diag d = {.arena = a};
+    lmodule *m = lmodule_new(a, "m", &plain);
+    for (int j = 0; j < 3; j++) add_labels(m, &d, names[j], 16, j + 1);
+    share_three(m, &d);
+    for (int j = 0; j < 3; j++) assert_int_equal(params_of(m, j), 2);
+    arena_destroy(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scales_become_numbers),
         cmocka_unit_test(small_scales_have_their_own_shape),
+        cmocka_unit_test(stored_integers_become_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,11 @@
 //   for p in steps of positions:              (by the loops of schedule.c)
 //     for v in steps of lanes:
 //       acc[positions][lanes] = init
-//       for every tap, unrolled: for t < positions: step at p + t
+//       for every tap, the last axes unrolled: for t < positions: step at p + t
 //       write p + t, v .. v + lanes
 #include "passes/schedule/common/nest.h"
 
-enum { MOST_TAPS = 64, MOST_POSITIONS = 8, SCALAR_TAPS = 9, SCALAR_POSITIONS = 5 };
+enum { MOST_TAPS = 64, WIDE_TAPS = 8, MOST_POSITIONS = 8, SCALAR_TAPS = 9, SCALAR_POSITIONS = 5 };
 
 // ---------------------------------------------------------------- legality
 static bool moves(const access *a, int axis) {
@@ -44,12 +44,18 @@ static bool states_allow(const nest *n) {
     return n->s->states.n > 0 && n->s->states.n <= 2;
 }
 
+// Rows of a window in a loop take less code, which wide vectors wait for longer than for the loop.
+static int64_t most_taps(const nest *n, int64_t row) {
+    if (n->vaxis < 0) return SCALAR_TAPS;
+    return n->e->t->vector_bits > 128 && row > 1 ? WIDE_TAPS : MOST_TAPS;
+}
+
 // Finds the inner axes from *first on that are small enough to unroll; returns the number of taps.
 static int64_t unrolled_taps(const nest *n, int *first) {
-    int64_t taps = 1, most = n->vaxis < 0 ? SCALAR_TAPS : MOST_TAPS;
+    int64_t taps = 1;
     for (*first = n->ninner; *first > 0; --*first) {
         const dim *extent = n->e->extent[n->inner[*first - 1]];
-        if (!dim_is_const(extent) || dim_value(extent) * taps > most) break;
+        if (!dim_is_const(extent) || dim_value(extent) * taps > most_taps(n, taps)) break;
         taps *= dim_value(extent);
     }
     return taps;
