@@ -95,6 +95,13 @@ CASES = {
           y0 = Slice (x, s, e) y = Neg (y0) z = Slice (x, s, e, , d) }""",
         [("float32", (3, 4), X), ("int64", (1,), (1,)), ("int64", (1,), (3,)), ("int64", (5,), (0, -3, 1, 9, -1)),
          ("int64", (5,), (0, 2, 3, 1, 1))]),
+    # Lists whose lengths only the run knows, with axes among them, were refused.
+    "slice_and_pad_by_lists_of_open_length": (18, """
+        g (float[A, B, C] x, int64[K] s, int64[K] e, int64[K] axes, int64[K] t, int64[M] pads, int64[K] to) =>
+          (float[D, E, F] y, float[G, H, I] z)
+        { y = Slice (x, s, e, axes, t) z = Pad (x, pads, , to) }""",
+        [("float32", (3, 4, 5), range(60)), ("int64", (2,), (-2, 7)), ("int64", (2,), (9, -9)), ("int64", (2,), (-1, 0)),
+         ("int64", (2,), (1, -2)), ("int64", (4,), (1, 0, 2, 3)), ("int64", (2,), (2, -3))]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)
