@@ -3,6 +3,8 @@
 #define ONNXC_IR_OPS_BRANCHES_H
 #include "ir/graph/op.h"
 
+// The greatest rank that becomes a branch where only the run knows it.
+enum { BRANCHES_MOST = 8 };
 // For .canonicalise: if input i is a list whose length is known only at run time, and the output has no declared
 // rank, replaces n by branches, one for each length first..last. False: nothing changed.
 bool branch_on_length(node *n, int i, int first, int last);

@@ -102,6 +102,10 @@ CASES = {
         { y = Slice (x, s, e, axes, t) z = Pad (x, pads, , to) }""",
         [("float32", (3, 4, 5), range(60)), ("int64", (2,), (-2, 7)), ("int64", (2,), (9, -9)), ("int64", (2,), (-1, 0)),
          ("int64", (2,), (1, -2)), ("int64", (4,), (1, 0, 2, 3)), ("int64", (2,), (2, -3))]),
+    "columns_to_image_by_lists_of_open_length": (18, """
+        g (float[N, C, L] x, int64[K] s, int64[K] b, int64[M] d) => (float[] y, float[D, E, F, G] z)
+        { u = Col2Im (x, s, b) y = Neg (u) z = Col2Im <strides = [1, 1]> (x, s, d) }""",
+        [("float32", (1, 12, 9), X), ("int64", (2,), (4, 5)), ("int64", (2,), (2, 3)), ("int64", (2,), (2, 3))]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)

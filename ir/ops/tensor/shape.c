@@ -229,8 +229,6 @@ static bool reshape_undo_14(node *as) {
     return true;
 }
 
-// The greatest rank for which a shape of unknown length becomes a branch.
-enum { BRANCHES_MOST = 8 };
 static bool reshape_canonicalise(node *n) { return branch_on_length(n, 1, 0, BRANCHES_MOST); }
 
 OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer,
