@@ -10,6 +10,9 @@ enum { BRANCHES_MOST = 8 };
 bool branch_on_length(node *n, int i, int first, int last);
 // Replaces an input of the model without a rank by branches for each rank up to `most`.
 void branch_on_rank(value *input, int most);
+// For .canonicalise: if output 0 is an item of no known rank that nodes compute with, lets them read branches for
+// each of its ranks. False: nothing changed.
+bool branch_on_item_rank(node *n);
 // The declared rank of output 0, RANK_UNKNOWN if it has none.
 int declared_rank(const node *n);
 #endif

@@ -106,6 +106,13 @@ CASES = {
         g (float[N, C, L] x, int64[K] s, int64[K] b, int64[M] d) => (float[] y, float[D, E, F, G] z)
         { u = Col2Im (x, s, b) y = Neg (u) z = Col2Im <strides = [1, 1]> (x, s, d) }""",
         [("float32", (1, 12, 9), X), ("int64", (2,), (4, 5)), ("int64", (2,), (2, 3)), ("int64", (2,), (2, 3))]),
+    # Items of sequences and optionals whose rank only the run knows were refused where nodes compute with them.
+    "items_of_any_rank": (18, """
+        g (float[A, B] x, float[A, B, C] z, int64 p) => (float[] y, float t, float[] w, seq(float[]) parts)
+        { q = SequenceConstruct (x, z) v = SequenceAt (q, p) i = Identity (v) y = Transpose (i)
+          t = ReduceSum <keepdims = 0> (v) n = Neg (v) s = SequenceConstruct (v, n)
+          j = ConcatFromSequence <axis = 0> (s) w = Relu (j) parts = SplitToSequence <axis = 0> (v) }""",
+        [("float32", (3, 2), X), ("float32", (3, 2, 4), X), ("int64", (), (1,))]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)

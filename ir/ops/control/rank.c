@@ -56,6 +56,13 @@ static value *of_rank(graph *g, node *before, const loc *at, value *v, value *ra
     return node_output(made, 0, NULL);
 }
 
+// Inserts before `before` the branches for each rank of `handle`, and lets all readers of v read these.
+static void read_by_rank(value *v, value *handle, const loc *at, node *before, int most) {
+    graph *g = handle->graph;
+    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &handle), 0, NULL);
+    value_replace(v, of_rank(g, before, at, handle, rank, 0, most));
+}
+
 void branch_on_rank(value *input, int most) {
     graph *g = input->graph;
     arena *a = g->module->arena;
@@ -68,6 +75,28 @@ void branch_on_rank(value *input, int most) {
     value *stand_in = value_new(g, arena_printf(a, "%s.any", input->name));
     stand_in->type = input->type;
     value_replace(input, stand_in);
-    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &input), 0, NULL);
-    value_replace(stand_in, of_rank(g, before, at, input, rank, 0, most));
+    read_by_rank(stand_in, input, at, before, most);
+}
+
+// Whether a node reads v that must know its rank.
+static bool needs_rank(const value *v) {
+    for (int i = 0; i < v->uses.n; i++) {
+        const node *reader = v->uses.at[i].node;
+        if (!reader) continue;
+        if (!reader->op->takes_any_rank) return true;
+        if (reader->op == op_find("", "Identity") && needs_rank(reader->out[0])) return true;
+    }
+    return false;
+}
+
+bool branch_on_item_rank(node *n) {
+    const type *item = node_in(n, 0) ? n->in[0]->type.item : NULL; // the declared type of v may know less
+    value *v = n->out[0];
+    if (!item || item->kind != TYPE_TENSOR || item->rank >= 0) return false;
+    if (!v || v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN || !needs_rank(v)) return false;
+    value *stand_in = value_new(n->graph, arena_printf(infer_arena(n), "%s.any", v->name));
+    stand_in->type = v->type;
+    value_replace(v, stand_in);
+    read_by_rank(stand_in, v, n->loc, node_next(n), BRANCHES_MOST);
+    return true;
 }
