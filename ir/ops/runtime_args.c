@@ -80,7 +80,8 @@ void infer_distinct_axes(const node *n, dim *const *axes, int count, int rank) {
 
 static bool has_length(const node *reshape, int length) {
     const constant *shape = reshape->in[1]->constant;
-    return shape && shape->count == 1 && constant_int(shape, 0) == length;
+    bool is = shape && shape->count == 1 && constant_int(shape, 0) == length;
+    return is && (length || node_int(reshape, "allowzero", 0));
 }
 
 // A list before n in its graph that is v with that length, made for another node; NULL: there is none.
