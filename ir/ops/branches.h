@@ -13,6 +13,8 @@ void branch_on_rank(value *input, int most);
 // For .canonicalise: if output 0 is an item of no known rank that nodes compute with, lets them read branches for
 // each of its ranks. False: nothing changed.
 bool branch_on_item_rank(node *n);
+// The same for any value, with the branches before `before`.
+bool branch_on_value_rank(value *v, const loc *at, node *before);
 // The declared rank of output 0, RANK_UNKNOWN if it has none.
 int declared_rank(const node *n);
 #endif

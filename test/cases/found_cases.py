@@ -106,6 +106,12 @@ CASES = {
         g (float[N, C, L] x, int64[K] s, int64[K] b, int64[M] d) => (float[] y, float[D, E, F, G] z)
         { u = Col2Im (x, s, b) y = Neg (u) z = Col2Im <strides = [1, 1]> (x, s, d) }""",
         [("float32", (1, 12, 9), X), ("int64", (2,), (4, 5)), ("int64", (2,), (2, 3)), ("int64", (2,), (2, 3))]),
+    "expansion_by_a_list_of_open_length_to_a_declared_rank": (20, """
+        g (float[A, B] x, int64[K] s, int64[1] first, float[N, P, Q] theta, int64[L] size) =>
+          (float[] y, float[C, D] z, float[E, F] w, float[] grid)
+        { r = Reshape (x, s) y = Neg (r) z = Expand (x, s) n = Shape (s) some = Slice (s, first, n) w = Expand (x, some) a = AffineGrid (theta, size) grid = Abs (a) }""",
+        [("float32", (2, 3), X), ("int64", (2,), (2, 3)), ("int64", (1,), (1,)), ("float32", (1, 2, 3), X),
+         ("int64", (4,), (1, 2, 3, 4))]),
     # Items of sequences and optionals whose rank only the run knows were refused where nodes compute with them.
     "items_of_any_rank": (18, """
         g (float[A, B] x, float[A, B, C] z, int64 p) => (float[] y, float t, float[] w, seq(float[]) parts)
@@ -113,6 +119,14 @@ CASES = {
           t = ReduceSum <keepdims = 0> (v) n = Neg (v) s = SequenceConstruct (v, n)
           j = ConcatFromSequence <axis = 0> (s) w = Relu (j) parts = SplitToSequence <axis = 0> (v) }""",
         [("float32", (3, 2), X), ("float32", (3, 2, 4), X), ("int64", (), (1,))]),
+    "items_of_any_rank_in_bodies": (18, """
+        g (float[A, B] x, float[A, B, C] z) => (seq(float[]) m, seq(float[]) t, float sum) <bool yes = {1}, float none = {0}>
+        { q = SequenceConstruct (x, z) empty = SequenceEmpty () n = SequenceLength (q)
+          m = SequenceMap <body = b (float[] v) => (float[] w) { w = Relu (v) }> (q)
+          t, sum = Loop (n, yes, empty, none) <body = l (int64 i, bool c, seq(float[]) s, float a) => (bool d, seq(float[]) u, float e)
+            { d = Identity (c) v = SequenceAt (q, i) w = Transpose (v) u = SequenceInsert (s, w)
+              h = ReduceSum <keepdims = 0> (v) e = Add (a, h) }> }""",
+        [("float32", (3, 2), X), ("float32", (3, 2, 4), X)]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)

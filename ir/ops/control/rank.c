@@ -56,11 +56,14 @@ static value *of_rank(graph *g, node *before, const loc *at, value *v, value *ra
     return node_output(made, 0, NULL);
 }
 
-// Inserts before `before` the branches for each rank of `handle`, and lets all readers of v read these.
-static void read_by_rank(value *v, value *handle, const loc *at, node *before, int most) {
-    graph *g = handle->graph;
-    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &handle), 0, NULL);
-    value_replace(v, of_rank(g, before, at, handle, rank, 0, most));
+// Inserts before `before` the branches for each rank of v, and lets all readers of v read these.
+static void read_by_rank(value *v, const loc *at, node *before, int most) {
+    graph *g = v->graph;
+    value *stand_in = value_new(g, arena_printf(g->module->arena, "%s.any", v->name));
+    stand_in->type = v->type;
+    value_replace(v, stand_in);
+    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &v), 0, NULL);
+    value_replace(stand_in, of_rank(g, before, at, v, rank, 0, most));
 }
 
 void branch_on_rank(value *input, int most) {
@@ -71,11 +74,7 @@ void branch_on_rank(value *input, int most) {
                 .node = arena_printf(a, "shape:%s", input->name),
                 .op = "shape",
                 .graph = g->name};
-    node *before = g->nodes.n ? g->nodes.at[0] : NULL;
-    value *stand_in = value_new(g, arena_printf(a, "%s.any", input->name));
-    stand_in->type = input->type;
-    value_replace(input, stand_in);
-    read_by_rank(stand_in, input, at, before, most);
+    read_by_rank(input, at, g->nodes.n ? g->nodes.at[0] : NULL, most);
 }
 
 // Whether a node reads v that must know its rank.
@@ -89,14 +88,15 @@ static bool needs_rank(const value *v) {
     return false;
 }
 
-bool branch_on_item_rank(node *n) {
-    const type *item = node_in(n, 0) ? n->in[0]->type.item : NULL; // the declared type of v may know less
-    value *v = n->out[0];
-    if (!item || item->kind != TYPE_TENSOR || item->rank >= 0) return false;
-    if (!v || v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN || !needs_rank(v)) return false;
-    value *stand_in = value_new(n->graph, arena_printf(infer_arena(n), "%s.any", v->name));
-    stand_in->type = v->type;
-    value_replace(v, stand_in);
-    read_by_rank(stand_in, v, n->loc, node_next(n), BRANCHES_MOST);
+bool branch_on_value_rank(value *v, const loc *at, node *before) {
+    if (v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN || !needs_rank(v)) return false;
+    read_by_rank(v, at, before, BRANCHES_MOST);
     return true;
+}
+
+bool branch_on_item_rank(node *n) {
+    const type *item =
+        node_in(n, 0) ? n->in[0]->type.item : NULL; // the declared type of the output may know less
+    if (!item || item->kind != TYPE_TENSOR || item->rank >= 0 || !node_out(n, 0)) return false;
+    return branch_on_value_rank(n->out[0], n->loc, node_next(n));
 }

@@ -444,6 +444,8 @@ static void map_infer(node *n) {
         if (!n->in[i]) infer_error(n, "input %d is missing", i);
         const type *t = &n->in[i]->type;
         g->inputs.at[i]->type = t->kind == TYPE_SEQUENCE ? body_item(n, i, &g->inputs.at[i]->type) : *t;
+        if (t->kind == TYPE_SEQUENCE)
+            branch_on_value_rank(g->inputs.at[i], n->loc, g->nodes.n ? g->nodes.at[0] : NULL);
     }
     infer_graph(g);
     for (int i = 0; i < n->nout; i++) set_sequence(n, i, &g->outputs.at[i]->type);
