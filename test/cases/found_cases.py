@@ -95,6 +95,14 @@ CASES = {
           y0 = Slice (x, s, e) y = Neg (y0) z = Slice (x, s, e, , d) }""",
         [("float32", (3, 4), X), ("int64", (1,), (1,)), ("int64", (1,), (3,)), ("int64", (5,), (0, -3, 1, 9, -1)),
          ("int64", (5,), (0, 2, 3, 1, 1))]),
+    # Names that a body defines were taken for those of later nodes, and the nodes for a cycle.
+    "names_of_bodies_that_later_nodes_have": (18, """
+        g (float[N] x, int64 n) => (float[N] y) <bool yes = {1}> { t = Abs (x)
+          r = Loop (n, yes, x) <body = l (int64 i, bool k, float[N] s) => (bool go, float[N] y)
+            { go = Identity (k) u = Add (s, t)
+              y = If (k) <then_branch = a () => (float[N] z) { z = Mul (u, t) }, else_branch = b () => (float[N] z) { z = Identity (s) }> }>
+          u = Neg (r) z = Add (u, t) y = Relu (z) }""",
+        [("float32", (3,), X), ("int64", (), (2,))]),
     # Lists whose lengths only the run knows, with axes among them, were refused.
     "slice_and_pad_by_lists_of_open_length": (18, """
         g (float[A, B, C] x, int64[K] s, int64[K] e, int64[K] axes, int64[K] t, int64[M] pads, int64[K] to) =>
