@@ -95,8 +95,8 @@ bool branch_on_value_rank(value *v, const loc *at, node *before) {
 }
 
 bool branch_on_item_rank(node *n) {
-    const type *item =
-        node_in(n, 0) ? n->in[0]->type.item : NULL; // the declared type of the output may know less
+    // Not the type of the output: before inference, that is the declared one.
+    const type *item = node_in(n, 0) ? n->in[0]->type.item : NULL;
     if (!item || item->kind != TYPE_TENSOR || item->rank >= 0 || !node_out(n, 0)) return false;
     return branch_on_value_rank(n->out[0], n->loc, node_next(n));
 }
