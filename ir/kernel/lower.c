@@ -256,11 +256,20 @@ static bool all_set(const program *p, const dim *d) {
     return set;
 }
 
-// Nodes of a body that replaced a node have its location, but run while the sizes of the node still change.
+static bool has_node_at(const graph *g, const loc *at) {
+    for (int j = 0; j < g->nodes.n; j++)
+        if (g->nodes.at[j]->loc == at) return true;
+    return false;
+}
+
+// Nodes of a body that replaced a node have its location, but run while the sizes of the node still change; those
+// before the body have it, too, and run where the body does not. Nodes that left a body take its checks along.
 static bool belongs_to(const dim_check *c, const node *n) {
     if (c->at != n->loc) return false;
-    for (const graph *g = c->in; g; g = g->outer)
+    for (const graph *g = c->in; g; g = g->outer) {
         if (g == n->graph) return true;
+        if (has_node_at(g, c->at)) return false;
+    }
     return false;
 }
 
@@ -277,6 +286,16 @@ void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
     s->dim = holds, s->message = message;
 }
 
+enum { READABLE_MOST = 200 };
+
+// Long sizes are expressions of values that the model computes, which tell their reader nothing.
+static const char *mismatch_text(arena *a, const dim_check *c) {
+    const char *left = dim_text(a, c->a), *right = dim_text(a, c->b);
+    if (strlen(left) + strlen(right) > READABLE_MOST)
+        return arena_printf(a, "%s: the sizes do not match", c->what);
+    return arena_printf(a, "%s: %s is not %s", c->what, left, right);
+}
+
 void lower_checks(lowering *l, const node *n) {
     module *m = l->program->module;
     for (int j = 0; j < m->checks.n; j++) {
@@ -285,9 +304,7 @@ void lower_checks(lowering *l, const node *n) {
         dim *holds = dim_eq(c->a, c->b);
         if (dim_is(holds, 1) || !all_set(l->program, holds)) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
-        lower_check(l, n, holds,
-                    arena_printf(l->program->arena, "%s: %s is not %s", c->what,
-                                 dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b)));
+        lower_check(l, n, holds, mismatch_text(l->program->arena, c));
     }
 }
 

@@ -34,15 +34,13 @@ bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count) {
     return true;
 }
 
-// Gives v runtime symbols as its symbolic value, named after it so that repeated inference yields the same
-// dims.
-static dim **make_opaque(node *n, value *v, int count) {
+// Runtime symbols for the elements of v, named after it so that repeated inference yields the same dims.
+static dim **opaque_list(const node *n, const value *v, int count) {
     arena *a = infer_arena(n);
-    v->contents = ARENA_ARRAY(a, dim *, count + 1);
-    v->ncontents = count;
+    dim **list = ARENA_ARRAY(a, dim *, count + 1);
     for (int j = 0; j < count; j++)
-        v->contents[j] = dim_opaque_named(infer_dims(n), arena_printf(a, "?%s[%d]", v->name, j));
-    return v->contents;
+        list[j] = dim_opaque_named(infer_dims(n), arena_printf(a, "?%s[%d]", v->name, j));
+    return list;
 }
 
 dim **infer_contents_or_opaque(node *n, int i, int *count) {
@@ -51,8 +49,8 @@ dim **infer_contents_or_opaque(node *n, int i, int *count) {
     int64_t sizes[MAX_RANK], elements;
     if (known || !v) return known;
     if (!dtype_is_int(v->type.elem) || !infer_static(&v->type, CONTENTS_MAX, sizes, &elements)) return NULL;
-    *count = (int)elements;
-    return make_opaque(n, v, *count);
+    v->ncontents = *count = (int)elements;
+    return v->contents = opaque_list(n, v, *count);
 }
 
 static void check_position(const node *n, int64_t at, const dim *size) {
@@ -80,14 +78,34 @@ void infer_distinct_axes(const node *n, dim *const *axes, int count, int rank) {
     }
 }
 
-// Input i becomes a list of n's own, with that length: in the graph around n's, nodes that run without n may want
-// another length of the same list.
+static bool has_length(const node *reshape, int length) {
+    const constant *shape = reshape->in[1]->constant;
+    bool is = shape && shape->count == 1 && constant_int(shape, 0) == length;
+    return is && (length || node_int(reshape, "allowzero", 0));
+}
+
+// A list before n in its graph that is v with that length, made for another node; NULL: there is none.
+static value *find_list(const node *n, const value *v, int length) {
+    for (int j = 0; j < v->uses.n; j++) {
+        const node *made = v->uses.at[j].node;
+        if (made && made->op == op_find("", "Reshape") && made->graph == n->graph && made->in[0] == v &&
+            has_length(made, length) && node_place(made) < node_place(n))
+            return made->out[0];
+    }
+    return NULL;
+}
+
+// Input i becomes a list with that length: nodes that run without n may want another length of the same list, and
+// read nothing where it is shorter.
 static void own_list(node *n, int i, int length) {
-    value *in[] = {n->in[i], value_int64s(n->graph, NULL, (int64_t[]){length}, 1)};
-    node *made;
-    value *list = insert_before(n, "Reshape", 2, in, &made);
-    node_set_attr(made, (attr){.name = "allowzero", .kind = ATTR_INT, .i = 1});
-    infer_node(made);
+    value *list = find_list(n, n->in[i], length);
+    if (!list) {
+        value *in[] = {n->in[i], value_int64s(n->graph, NULL, (int64_t[]){length}, 1)};
+        node *made;
+        list = insert_before(n, "Reshape", 2, in, &made);
+        node_set_attr(made, (attr){.name = "allowzero", .kind = ATTR_INT, .i = 1});
+        infer_node(made);
+    }
     node_set_in(n, i, list);
 }
 
@@ -98,9 +116,8 @@ bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, d
     if (!dtype_is_int(t->elem)) infer_error(n, "input %d must be an integer tensor", i);
     if (expected >= 0 && expected <= CONTENTS_MAX && t->rank == 1) {
         infer_same_dim(n, t->dims[0], infer_k(n, expected), "length of an argument");
-        if (n->in[i]->graph != n->graph) own_list(n, i, expected);
-        *count = expected;
-        *contents = make_opaque(n, n->in[i], expected);
+        own_list(n, i, expected);
+        *contents = infer_contents_or_opaque(n, i, count);
         return true;
     }
     for (int j = 0; j < n->nout; j++) infer_set_unknown(n, j, elem);
@@ -243,8 +260,9 @@ dim **lower_argument(lowering *l, node *n, int i, int length, int *count) {
     if (length < 0 || length > CONTENTS_MAX || t->rank != 1) lower_unknown_length(l, n);
     lower_check(l, n, dim_eq(t->dims[0], infer_k(n, length)),
                 "an argument does not have the length that its node requires");
-    *count = length;
-    return make_opaque(n, n->in[i], length);
+    dim **list = opaque_list(n, n->in[i], *count = length);
+    for (int j = 0; j < length; j++) lower_set_dim(l, n, list[j], lower_in(l, n, i), j);
+    return list;
 }
 
 void lower_sizes(lowering *l, node *n, dim *const *d) {

@@ -95,6 +95,46 @@ CASES = {
           y0 = Slice (x, s, e) y = Neg (y0) z = Slice (x, s, e, , d) }""",
         [("float32", (3, 4), X), ("int64", (1,), (1,)), ("int64", (1,), (3,)), ("int64", (5,), (0, -3, 1, 9, -1)),
          ("int64", (5,), (0, 2, 3, 1, 1))]),
+    # Names that a body defines were taken for those of later nodes, and the nodes for a cycle.
+    "names_of_bodies_that_later_nodes_have": (18, """
+        g (float[N] x, int64 n) => (float[N] y) <bool yes = {1}> { t = Abs (x)
+          r = Loop (n, yes, x) <body = l (int64 i, bool k, float[N] s) => (bool go, float[N] y)
+            { go = Identity (k) u = Add (s, t)
+              y = If (k) <then_branch = a () => (float[N] z) { z = Mul (u, t) }, else_branch = b () => (float[N] z) { z = Identity (s) }> }>
+          u = Neg (r) z = Add (u, t) y = Relu (z) }""",
+        [("float32", (3,), X), ("int64", (), (2,))]),
+    # Lists whose lengths only the run knows, with axes among them, were refused.
+    "slice_and_pad_by_lists_of_open_length": (18, """
+        g (float[A, B, C] x, int64[K] s, int64[K] e, int64[K] axes, int64[K] t, int64[M] pads, int64[K] to) =>
+          (float[D, E, F] y, float[G, H, I] z)
+        { y = Slice (x, s, e, axes, t) z = Pad (x, pads, , to) }""",
+        [("float32", (3, 4, 5), range(60)), ("int64", (2,), (-2, 7)), ("int64", (2,), (9, -9)), ("int64", (2,), (-1, 0)),
+         ("int64", (2,), (1, -2)), ("int64", (4,), (1, 0, 2, 3)), ("int64", (2,), (2, -3))]),
+    "columns_to_image_by_lists_of_open_length": (18, """
+        g (float[N, C, L] x, int64[K] s, int64[K] b, int64[M] d) => (float[] y, float[D, E, F, G] z)
+        { u = Col2Im (x, s, b) y = Neg (u) z = Col2Im <strides = [1, 1]> (x, s, d) }""",
+        [("float32", (1, 12, 9), X), ("int64", (2,), (4, 5)), ("int64", (2,), (2, 3)), ("int64", (2,), (2, 3))]),
+    "expansion_by_a_list_of_open_length_to_a_declared_rank": (20, """
+        g (float[A, B] x, int64[K] s, int64[1] first, float[N, P, Q] theta, int64[L] size) =>
+          (float[] y, float[C, D] z, float[E, F] w, float[] grid)
+        { r = Reshape (x, s) y = Neg (r) z = Expand (x, s) n = Shape (s) some = Slice (s, first, n) w = Expand (x, some) a = AffineGrid (theta, size) grid = Abs (a) }""",
+        [("float32", (2, 3), X), ("int64", (2,), (2, 3)), ("int64", (1,), (1,)), ("float32", (1, 2, 3), X),
+         ("int64", (4,), (1, 2, 3, 4))]),
+    # Items of sequences and optionals whose rank only the run knows were refused where nodes compute with them.
+    "items_of_any_rank": (18, """
+        g (float[A, B] x, float[A, B, C] z, int64 p) => (float[] y, float t, float[] w, seq(float[]) parts)
+        { q = SequenceConstruct (x, z) v = SequenceAt (q, p) i = Identity (v) y = Transpose (i)
+          t = ReduceSum <keepdims = 0> (v) n = Neg (v) s = SequenceConstruct (v, n)
+          j = ConcatFromSequence <axis = 0> (s) w = Relu (j) parts = SplitToSequence <axis = 0> (v) }""",
+        [("float32", (3, 2), X), ("float32", (3, 2, 4), X), ("int64", (), (1,))]),
+    "items_of_any_rank_in_bodies": (18, """
+        g (float[A, B] x, float[A, B, C] z) => (seq(float[]) m, seq(float[]) t, float sum) <bool yes = {1}, float none = {0}>
+        { q = SequenceConstruct (x, z) empty = SequenceEmpty () n = SequenceLength (q)
+          m = SequenceMap <body = b (float[] v) => (float[] w) { w = Relu (v) }> (q)
+          t, sum = Loop (n, yes, empty, none) <body = l (int64 i, bool c, seq(float[]) s, float a) => (bool d, seq(float[]) u, float e)
+            { d = Identity (c) v = SequenceAt (q, i) w = Transpose (v) u = SequenceInsert (s, w)
+              h = ReduceSum <keepdims = 0> (v) e = Add (a, h) }> }""",
+        [("float32", (3, 2), X), ("float32", (3, 2, 4), X)]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)

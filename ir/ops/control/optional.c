@@ -1,4 +1,5 @@
 // Optionals: handles, like sequences; 0 if empty.
+#include "ir/ops/branches.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/value.h"
 
@@ -88,4 +89,5 @@ static void get_lower(lowering *l, node *n) {
     lower_view(l, n, 0, 0);
 }
 
-OPERATOR(OptionalGetElement, .infer = get_infer, .lower = get_lower, .takes_any_rank = true);
+OPERATOR(OptionalGetElement, .canonicalise = branch_on_item_rank, .infer = get_infer, .lower = get_lower,
+         .takes_any_rank = true);

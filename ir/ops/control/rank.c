@@ -56,6 +56,16 @@ static value *of_rank(graph *g, node *before, const loc *at, value *v, value *ra
     return node_output(made, 0, NULL);
 }
 
+// Inserts before `before` the branches for each rank of v, and lets all readers of v read these.
+static void read_by_rank(value *v, const loc *at, node *before, int most) {
+    graph *g = v->graph;
+    value *stand_in = value_new(g, arena_printf(g->module->arena, "%s.any", v->name));
+    stand_in->type = v->type;
+    value_replace(v, stand_in);
+    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &v), 0, NULL);
+    value_replace(stand_in, of_rank(g, before, at, v, rank, 0, most));
+}
+
 void branch_on_rank(value *input, int most) {
     graph *g = input->graph;
     arena *a = g->module->arena;
@@ -64,10 +74,29 @@ void branch_on_rank(value *input, int most) {
                 .node = arena_printf(a, "shape:%s", input->name),
                 .op = "shape",
                 .graph = g->name};
-    node *before = g->nodes.n ? g->nodes.at[0] : NULL;
-    value *stand_in = value_new(g, arena_printf(a, "%s.any", input->name));
-    stand_in->type = input->type;
-    value_replace(input, stand_in);
-    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &input), 0, NULL);
-    value_replace(stand_in, of_rank(g, before, at, input, rank, 0, most));
+    read_by_rank(input, at, g->nodes.n ? g->nodes.at[0] : NULL, most);
+}
+
+// Whether a node reads v that must know its rank.
+static bool needs_rank(const value *v) {
+    for (int i = 0; i < v->uses.n; i++) {
+        const node *reader = v->uses.at[i].node;
+        if (!reader) continue;
+        if (!reader->op->takes_any_rank) return true;
+        if (reader->op == op_find("", "Identity") && needs_rank(reader->out[0])) return true;
+    }
+    return false;
+}
+
+bool branch_on_value_rank(value *v, const loc *at, node *before) {
+    if (v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN || !needs_rank(v)) return false;
+    read_by_rank(v, at, before, BRANCHES_MOST);
+    return true;
+}
+
+bool branch_on_item_rank(node *n) {
+    // Not the type of the output: before inference, that is the declared one.
+    const type *item = node_in(n, 0) ? n->in[0]->type.item : NULL;
+    if (!item || item->kind != TYPE_TENSOR || item->rank >= 0 || !node_out(n, 0)) return false;
+    return branch_on_value_rank(n->out[0], n->loc, node_next(n));
 }

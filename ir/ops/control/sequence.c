@@ -1,6 +1,7 @@
 // Sequences: their length is known only at run time, so they are handles, made and inspected by library
 // functions (runtime-lite/lib/lib_value.h). Tensors are copied in and out.
 #include "ir/ops/control/sequence.h"
+#include "ir/ops/branches.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/value.h"
@@ -285,7 +286,8 @@ void value_to_output(lowering *l, node *n, buffer *handle) {
     value_fetch(l, n, handle, lower_out(l, n, 0));
 }
 
-OPERATOR(SequenceAt, .infer = at_infer, .lower = at_lower, .takes_any_rank = true);
+OPERATOR(SequenceAt, .canonicalise = branch_on_item_rank, .infer = at_infer, .lower = at_lower,
+         .takes_any_rank = true);
 
 static void length_infer(node *n) {
     sequence_in(n, 0);
@@ -414,7 +416,8 @@ static void concat_lower(lowering *l, node *n) {
     lower_call(l, n, "sequence_concat", 1, BUFFERS(out, sequence), DIMS(number(l, axis)));
 }
 
-OPERATOR(ConcatFromSequence, .infer = concat_infer, .lower = concat_lower, .takes_any_rank = true);
+OPERATOR(ConcatFromSequence, .canonicalise = branch_on_item_rank, .infer = concat_infer,
+         .lower = concat_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- SequenceMap
 static graph *map_body(const node *n) {
@@ -441,6 +444,8 @@ static void map_infer(node *n) {
         if (!n->in[i]) infer_error(n, "input %d is missing", i);
         const type *t = &n->in[i]->type;
         g->inputs.at[i]->type = t->kind == TYPE_SEQUENCE ? body_item(n, i, &g->inputs.at[i]->type) : *t;
+        if (t->kind == TYPE_SEQUENCE)
+            branch_on_value_rank(g->inputs.at[i], n->loc, g->nodes.n ? g->nodes.at[0] : NULL);
     }
     infer_graph(g);
     for (int i = 0; i < n->nout; i++) set_sequence(n, i, &g->outputs.at[i]->type);

@@ -3,6 +3,7 @@
 //
 //   out[i...] = sum over neighbours of position(i...) of weight * x[neighbour]
 #include "ir/ops/nn/sample.h"
+#include "ir/ops/branches.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
 #include <math.h>
@@ -247,7 +248,10 @@ static void affine_grid_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, sum, out->dtype, true));
 }
 
-OPERATOR(AffineGrid, .infer = affine_grid_infer, .lower = affine_grid_lower);
+static bool affine_grid_canonicalise(node *n) { return branch_on_length(n, 1, 4, 5); }
+
+OPERATOR(AffineGrid, .canonicalise = affine_grid_canonicalise, .infer = affine_grid_infer,
+         .lower = affine_grid_lower);
 
 // ---------------------------------------------------------------- RoiAlign
 enum { MOST_SAMPLES = 1 << 16 };

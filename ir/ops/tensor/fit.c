@@ -1,5 +1,6 @@
 // Operators that fit a tensor to another size: CenterCropPad, Col2Im, MaxUnpool. The sizes may be known only
 // at run time.
+#include "ir/ops/branches.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/pointwise.h"
 #include <string.h>
@@ -96,9 +97,22 @@ static blocks blocks_of(const node *n, dim *const *image, int axes, dim *const *
     return b;
 }
 
+// The number of axes of the image, if the lists or the attributes tell; else -1.
+static int image_axes(const node *n) {
+    static const char *const each[] = {"strides", "dilations", "pads"};
+    int length = infer_common_length(n, 1, 2), count;
+    for (int i = 0; i < 3 && length < 0; i++)
+        if (node_ints(n, each[i], &count)) length = i == 2 ? count / 2 : count;
+    return length;
+}
+
+static bool col2im_canonicalise(node *n) {
+    return image_axes(n) < 0 && branch_on_length(n, 1, 1, BRANCHES_MOST - 2);
+}
+
 static void col2im_infer(node *n) {
     dim **image, **block, *dims[MAX_RANK];
-    int axes, sizes, length = infer_common_length(n, 1, 2);
+    int axes, sizes, length = image_axes(n);
     const type *x = infer_in(n, 0);
     if (x->elem == DT_STRING) infer_error(n, "strings cannot be added where blocks overlap");
     if (infer_rank(n, 0) != 3) infer_error(n, "the input has rank %d, not 3", x->rank);
@@ -149,7 +163,7 @@ static void col2im_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, stage_reduce(k, s, out->dtype == DT_BOOL ? RED_MAX : RED_SUM, v));
 }
 
-OPERATOR(Col2Im, .infer = col2im_infer, .lower = col2im_lower);
+OPERATOR(Col2Im, .canonicalise = col2im_canonicalise, .infer = col2im_infer, .lower = col2im_lower);
 
 // ---------------------------------------------------------------- MaxUnpool
 // The sizes of the tensor that was pooled, in which the indices count.

@@ -229,8 +229,6 @@ static bool reshape_undo_14(node *as) {
     return true;
 }
 
-// The greatest rank for which a shape of unknown length becomes a branch.
-enum { BRANCHES_MOST = 8 };
 static bool reshape_canonicalise(node *n) { return branch_on_length(n, 1, 0, BRANCHES_MOST); }
 
 OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer,
@@ -553,8 +551,20 @@ static void expand_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, read_broadcast(k, in, index, rank));
 }
 
+// A shape of open length, where the result is declared with the input's rank: ones before it make as many sizes.
+static bool complete_shape(node *n) {
+    value *list = n->in[1];
+    int count, rank = infer_in(n, 0)->rank;
+    if (list->type.rank != 1 || dim_is_const(list->type.dims[0]) || infer_contents(n, 1, &count) ||
+        declared_rank(n) != rank)
+        return false;
+    value *missing = NODE(n, "Sub", insert_ints(n, (int64_t[]){rank}, 1), NODE(n, "Shape", list));
+    node_set_in(n, 1, with_int(NODE(n, "Concat", insert_ones(n, missing, DT_I64), list), "axis", 0));
+    return true;
+}
+
 static bool expand_canonicalise(node *n) {
-    return infer_in(n, 0)->rank >= 0 && branch_on_length(n, 1, 0, BRANCHES_MOST);
+    return infer_in(n, 0)->rank >= 0 && (branch_on_length(n, 1, 0, BRANCHES_MOST) || complete_shape(n));
 }
 
 OPERATOR(Expand, .infer = expand_infer, .lower = expand_lower, .canonicalise = expand_canonicalise);

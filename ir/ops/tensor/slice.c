@@ -1,7 +1,38 @@
 // Operators that cut or extend axes: Split, Slice, Pad. Sizes and positions are dims, constant or not; the
 // kernels are index maps with guards.
+#include "ir/ops/rows.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
+
+// ---------------------------------------------------------------- lists of open length
+// Runtime symbols for `count` elements of input i, a list whose length only the run knows. NULL: not such a list.
+static dim **open_list(const node *n, int i, int count) {
+    const value *v = n->in[i];
+    if (v->type.rank != 1 || !dtype_is_int(v->type.elem)) return NULL;
+    dim **list = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
+    for (int j = 0; j < count; j++)
+        list[j] = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.%d", v->name, j));
+    return list;
+}
+
+// Sets symbol j of that list to its element at `place`; to 0 if the list is shorter.
+static void set_open(lowering *l, node *n, int i, dim *const *symbols, int j, dim *place) {
+    buffer *list = lower_in(l, n, i);
+    const char *name = arena_printf(infer_arena(n), "%d_%d", i, j);
+    buffer *at = lower_temp(l, n, name, DT_I64, 0, NULL);
+    kernel *k = lower_kernel(l, n, name);
+    expr *index = x_dim(k, place), *inside = x_lt(k, index, x_dim(k, list->dims[0]));
+    stage_write(k, kernel_stage(k), at, NULL,
+                x_cast(k, x_read_guarded(k, list, &index, inside, NULL), DT_I64, false));
+    lower_set_dim(l, n, symbols[j], at, 0);
+}
+
+// Whether entry i of `axes` (NULL: all in order) is axis a, 0 or 1 if that is known. length: that of a list of
+// open length, else NULL.
+static dim *listed_axis(const node *n, dim *const *axes, dim *length, int i, int a, int rank) {
+    dim *named = axes ? dim_is_axis(axes[i], a, rank) : infer_k(n, i == a);
+    return length ? dim_and(dim_lt(infer_k(n, i), length), named) : named;
+}
 
 // ---------------------------------------------------------------- Split
 // Version 1 also accepts the sizes as a second input, of the data's type.
@@ -205,22 +236,21 @@ typedef struct slice_args {
     dim **start, **end, **axes, **step;
 } slice_args;
 
-// Lists of unknown length, for the leading axes: runtime symbols for all axes, of which the run sets the
-// first ones.
+static dim ***list_of(slice_args *s, int i) {
+    return i == 1 ? &s->start : i == 2 ? &s->end : i == 3 ? &s->axes : &s->step;
+}
+
+// Lists of open length have as many elements as there are axes, of which the run sets the first ones.
 static bool open_arguments(node *n, slice_args *s) {
-    arena *a = infer_arena(n);
-    if (node_in(n, 3) || !infer_has_rank(n, 0)) return false;
+    if (!infer_has_rank(n, 0)) return false;
     s->count = infer_in(n, 0)->rank;
     for (int i = 1; i < 5; i++) {
         const value *v = node_in(n, i);
         if (!v) continue;
-        if (v->type.rank != 1 || !dtype_is_int(v->type.elem)) return false;
-        dim **to = ARENA_ARRAY(a, dim *, s->count + 1);
-        *(i == 1 ? &s->start : i == 2 ? &s->end : &s->step) = to;
+        dim **list = *list_of(s, i) = open_list(n, i, s->count);
+        if (!list) return false;
         s->length =
             s->length ? infer_same_dim(n, v->type.dims[0], s->length, "number of axes") : v->type.dims[0];
-        for (int j = 0; j < s->count; j++)
-            to[j] = dim_opaque_named(infer_dims(n), arena_printf(a, "?%s.%d", v->name, j));
     }
     return true;
 }
@@ -236,19 +266,11 @@ static bool slice_arguments(node *n, slice_args *s) {
     if (ends != s->count) infer_error(n, "there are %d starts and %d ends", s->count, ends);
     for (int i = 3; i < 5; i++) {
         if (!node_in(n, i)) continue;
-        dim ***to = i == 3 ? &s->axes : &s->step;
-        if (!infer_argument(n, i, s->count, to, &others, elem)) return false;
+        if (!infer_argument(n, i, s->count, list_of(s, i), &others, elem)) return false;
         if (others != s->count)
             infer_error(n, "there are %d starts and %d %s", s->count, others, i == 3 ? "axes" : "steps");
     }
     return true;
-}
-
-// Whether argument i of the slice is for axis a: 0 or 1 if that is known.
-static dim *slice_hits(const node *n, const slice_args *s, int i, int a, int rank) {
-    if (s->length && i == a) return dim_lt(infer_k(n, i), s->length);
-    if (!s->axes) return infer_k(n, i == a);
-    return dim_is_axis(s->axes[i], a, rank);
 }
 
 static cuts slice_cuts(const node *n, const slice_args *s) {
@@ -266,7 +288,7 @@ static cuts slice_cuts(const node *n, const slice_args *s) {
     for (int a = 0; a < in->rank; a++) {
         c.at[a] = (cut){zero, one, in->dims[a]};
         for (int i = 0; i < s->count; i++) {
-            dim *hit = slice_hits(n, s, i, a, in->rank);
+            dim *hit = listed_axis(n, s->axes, s->length, i, a, in->rank);
             if (dim_is(hit, 0)) continue;
             cut asked = cut_of(in->dims[a], s->start[i], s->end[i], s->step ? s->step[i] : one);
             c.at[a].start = dim_select(hit, asked.start, c.at[a].start);
@@ -301,26 +323,12 @@ static void slice_infer(node *n) {
     if (infer_static(in, CONTENTS_MAX, c.sizes, &count)) infer_move_contents(n, slice_position, &c);
 }
 
-// Sets d to element j of input i; to 0 if the list is shorter.
-static void slice_place(lowering *l, node *n, int i, int j, dim *d) {
-    buffer *list = lower_in(l, n, i);
-    const char *name = arena_printf(infer_arena(n), "%d_%d", i, j);
-    buffer *at = lower_temp(l, n, name, DT_I64, 0, NULL);
-    kernel *k = lower_kernel(l, n, name);
-    expr *place = x_i64(k, j), *inside = x_lt(k, place, x_dim(k, list->dims[0]));
-    stage_write(k, kernel_stage(k), at, NULL,
-                x_cast(k, x_read_guarded(k, list, &place, inside, NULL), DT_I64, false));
-    lower_set_dim(l, n, d, at, 0);
-}
-
 static void slice_places(lowering *l, node *n) {
     slice_args s = {0};
     if (infer_common_length(n, 1, 4) >= 0 || !open_arguments(n, &s)) return;
-    for (int j = 0; j < s.count; j++) {
-        slice_place(l, n, 1, j, s.start[j]);
-        slice_place(l, n, 2, j, s.end[j]);
-        if (s.step) slice_place(l, n, 4, j, s.step[j]);
-    }
+    for (int i = 1; i < 5; i++)
+        for (int j = 0; node_in(n, i) && j < s.count; j++)
+            set_open(l, n, i, *list_of(&s, i), j, infer_k(n, j));
     lower_check(l, n, dim_at_most(s.length, infer_k(n, s.count)), "there are more starts than axes");
 }
 
@@ -331,6 +339,7 @@ static void slice_lower(lowering *l, node *n) {
     if (!slice_arguments(n, &args)) lower_unknown_length(l, n);
     cuts c = slice_cuts(n, &args);
     lower_check(l, n, c.valid, "a step is 0");
+    if (args.axes) rows_check_axes(l, n, c.rank, args.axes, args.count);
     if (lower_known_contents(l, n)) return;
     buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     kernel *k;
@@ -370,28 +379,48 @@ static pad_mode pad_mode_of(const node *n) {
 
 // The padding before and after each axis; negative amounts crop.
 typedef struct padding {
-    int rank;
+    int rank, count;
     dim *lo[MAX_RANK], *hi[MAX_RANK];
+    dim **axes,
+        **pads;  // the listed axes, of which there are `count`, NULL: all; their padding before, then after
+    dim *length; // number of listed axes if known only at run time, else NULL
 } padding;
 
-static bool padding_of(node *n, padding *p) {
-    const type *in = infer_in(n, 0);
-    dim **pads, **axes = NULL, *zero = infer_k(n, 0);
-    int count, naxes = in->rank;
-    int given = infer_common_length(n, 1, 1);
-    if (node_in(n, 3) && !infer_argument(n, 3, given < 0 ? -1 : given / 2, &axes, &naxes, in->elem))
+// Both lists of open length: as many axes as the input has, of which the run sets the first ones.
+static bool open_padding(node *n, padding *p) {
+    dim **axes = node_in(n, 3) && p->rank >= 0 ? open_list(n, 3, p->rank) : NULL;
+    dim **pads = axes ? open_list(n, 1, 2 * p->rank) : NULL;
+    if (!pads) return false;
+    p->count = p->rank, p->axes = axes, p->pads = pads, p->length = infer_in(n, 3)->dims[0];
+    infer_same_dim(n, infer_in(n, 1)->dims[0], dim_mulk(p->length, 2), "number of pads");
+    return true;
+}
+
+static bool pad_arguments(node *n, padding *p) {
+    dtype elem = infer_in(n, 0)->elem;
+    int count, given = infer_common_length(n, 1, 1);
+    *p = (padding){.rank = infer_in(n, 0)->rank};
+    if (given < 0 && infer_common_length(n, 3, 3) < 0 && open_padding(n, p)) return true;
+    p->count = p->rank;
+    if (node_in(n, 3) && !infer_argument(n, 3, given < 0 ? -1 : given / 2, &p->axes, &p->count, elem))
         return false;
     infer_rank(n, 0);
-    if (!infer_argument(n, 1, 2 * naxes, &pads, &count, in->elem)) return false;
-    if (count != 2 * naxes) infer_error(n, "there are %d pads for %d axes, not %d", count, naxes, 2 * naxes);
-    p->rank = in->rank;
-    if (axes) infer_distinct_axes(n, axes, naxes, in->rank);
-    for (int a = 0; a < in->rank; a++) {
+    if (!infer_argument(n, 1, 2 * p->count, &p->pads, &count, elem)) return false;
+    if (count != 2 * p->count)
+        infer_error(n, "there are %d pads for %d axes, not %d", count, p->count, 2 * p->count);
+    return true;
+}
+
+static bool padding_of(node *n, padding *p) {
+    dim *zero = infer_k(n, 0);
+    if (!pad_arguments(n, p)) return false;
+    if (p->axes) infer_distinct_axes(n, p->axes, p->count, p->rank);
+    for (int a = 0; a < p->rank; a++) {
         p->lo[a] = p->hi[a] = zero;
-        for (int i = 0; i < naxes; i++) {
-            dim *hit = axes ? dim_is_axis(axes[i], a, in->rank) : infer_k(n, i == a);
-            p->lo[a] = dim_select(hit, pads[i], p->lo[a]);
-            p->hi[a] = dim_select(hit, pads[naxes + i], p->hi[a]);
+        for (int i = 0; i < p->count; i++) {
+            dim *hit = listed_axis(n, p->axes, p->length, i, a, p->rank);
+            p->lo[a] = dim_select(hit, p->pads[i], p->lo[a]);
+            p->hi[a] = dim_select(hit, p->pads[p->count + i], p->hi[a]);
         }
     }
     return true;
@@ -440,12 +469,25 @@ static expr *pad_position(kernel *k, pad_mode mode, expr *i, const pad_axis *a) 
     return i;
 }
 
+static void pad_places(lowering *l, node *n) {
+    padding p;
+    if (!pad_arguments(n, &p) || !p.length) return;
+    for (int i = 0; i < p.count; i++) {
+        set_open(l, n, 3, p.axes, i, infer_k(n, i));
+        set_open(l, n, 1, p.pads, i, infer_k(n, i));
+        set_open(l, n, 1, p.pads, p.count + i, dim_addk(p.length, i));
+    }
+    lower_check(l, n, dim_at_most(p.length, infer_k(n, p.rank)), "there are more axes than the input has");
+}
+
 static void pad_lower(lowering *l, node *n) {
     const type *t = infer_in(n, 0);
     pad_mode mode = pad_mode_of(n);
     padding p;
+    pad_places(l, n);
     lower_arguments(l, n);
     if (!padding_of(n, &p)) lower_unknown_length(l, n);
+    if (p.axes) rows_check_axes(l, n, p.rank, p.axes, p.count);
     const type *to = &n->out[0]->type;
     for (int a = 0; a < p.rank; a++) {
         pad_axis x = pad_axis_of(t->dims[a], p.lo[a], p.hi[a]);
