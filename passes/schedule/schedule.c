@@ -262,16 +262,16 @@ static void choose_vector(nest *n, int lanes) {
 // ---------------------------------------------------------------- loops
 enum { TASK_GRAIN = 4096 }; // positions of the vector axis per task
 
-static scope open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
+scope nest_open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
     emit_hoist_stage(n->e, n->s, n->writes);
     return scope_axis(n->e, axis, begin, end, step, role);
 }
 
-static scope open_axis(nest *n, int axis, loop_role role) {
+scope nest_open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
     if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
     else nest_update_range(n, axis, &begin, &end);
-    return open_loop(n, axis, begin, end, 1, role);
+    return nest_open_loop(n, axis, begin, end, 1, role);
 }
 
 // ---------------------------------------------------------------- bodies
@@ -304,7 +304,7 @@ static ins *add_byte_product(emitter *e, const state *st, ins *old) {
 }
 
 // A fused multiply-add if the step is a product.
-static ins *next_state(nest *n, const state *st, ins *old) {
+ins *nest_next_state(nest *n, const state *st, ins *old) {
     emitter *e = n->e;
     const expr *x = st->step;
     if (st->op == RED_CUSTOM) return emit_vector(e, st->step);
@@ -325,7 +325,7 @@ void nest_step(nest *n) {
     scope mark = scope_open(e);
     nest_use_states(n);
     nest_write(n, WRITE_BEFORE);
-    for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
+    for (int j = 0; j < n->s->states.n; j++) next[j] = nest_next_state(n, &n->s->states.at[j], e->state[j]);
     for (int j = 0; j < n->s->states.n; j++) lb_set(&e->b, n->vars[j], next[j]);
     scope_close(e, mark); // values of the old states are stale
     mark = scope_open(e);
@@ -362,7 +362,7 @@ static void sum_of_block(nest *n, ins *begin, ins *end) {
         expr *zero = reduce_neutral(e->k, RED_SUM, n->s->states.at[j].dtype);
         n->vars[j] = lb_var(&e->b, "piece", emit_vector(e, zero));
     }
-    scope loop = open_loop(n, n->inner[n->ninner - 1], begin, end, 1, LOOP_SERIAL);
+    scope loop = nest_open_loop(n, n->inner[n->ninner - 1], begin, end, 1, LOOP_SERIAL);
     nest_step(n);
     scope_close(e, loop);
     for (int j = 0; j < n->s->states.n; j++)
@@ -400,19 +400,19 @@ static void inner_loops(nest *n, int depth) {
         iterate(n);
         return;
     }
-    scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    scope loop = nest_open_axis(n, n->inner[depth], LOOP_SERIAL);
     inner_loops(n, depth + 1);
     scope_close(n->e, loop);
 }
 
-static ins *initial(nest *n, const state *st, int lanes) {
+ins *nest_initial(nest *n, const state *st, int lanes) {
     ins *v = emit_value(n->e, st->init);
     return lanes > 1 && v->type.lanes == 1 ? lb_splat(&n->e->b, v, lanes) : v;
 }
 
 void nest_init(nest *n) {
     for (int j = 0; j < n->s->states.n; j++)
-        n->vars[j] = lb_var(&n->e->b, "acc", initial(n, &n->s->states.at[j], n->e->lanes));
+        n->vars[j] = lb_var(&n->e->b, "acc", nest_initial(n, &n->s->states.at[j], n->e->lanes));
 }
 
 void nest_point(nest *n) {
@@ -431,168 +431,6 @@ void nest_point(nest *n) {
     e->half = 0;
 }
 
-// ---------------------------------------------------------------- reduction along the vector axis
-enum { REDUCE_UNROLL = 4 };
-
-// The next states from those in the variables; steps may read all of them.
-static void next_states(nest *n, ins *const *vars, int apart, ins **next) {
-    emitter *e = n->e;
-    for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(&e->b, vars[j * apart]);
-    for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
-}
-
-static void set_states(nest *n, ins *const *vars, int apart, ins *const *next) {
-    for (int j = 0; j < n->s->states.n; j++) lb_set(&n->e->b, vars[j * apart], next[j]);
-}
-
-static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
-    emitter *e = n->e;
-    ins *next[64];
-    for (int u = 0; u < unroll; u++) {
-        scope mark = scope_open(e);
-        e->counter[n->vaxis] = idx_addk(&e->b, base, (int64_t)u * n->lanes);
-        next_states(n, vars + u, REDUCE_UNROLL, next);
-        set_states(n, vars + u, REDUCE_UNROLL, next);
-        scope_close(e, mark);
-    }
-}
-
-static void scalar_rest(nest *n, ins *begin, ins *end) {
-    emitter *e = n->e;
-    int lanes = e->lanes;
-    emitter_stage(e, n->s, n->vaxis, 1, false);
-    scope loop = open_loop(n, n->vaxis, begin, end, 1, LOOP_SERIAL);
-    ins *next[64];
-    next_states(n, n->vars, 1, next);
-    set_states(n, n->vars, 1, next);
-    scope_close(e, loop);
-    emitter_stage(e, n->s, n->vaxis, lanes, true);
-}
-
-// What a state of the partial last vector becomes: lanes past the end contribute the neutral element, or stay.
-static ins *state_inside(nest *n, const state *st, ins *inside, ins *old) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    if (st->op == RED_CUSTOM) return lb_select(b, inside, emit_vector(e, st->step), old);
-    ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
-    return emit_reduce(e, st->op, st->dtype, old, lb_select(b, inside, emit_vector(e, st->step), neutral));
-}
-
-// Which lanes are below n, compared as integers as wide as the values that they are of: then one mask does for these and for
-// their loads.
-static ins *first_lanes(lbuild *b, ins *n, int lanes, lkind value) {
-    static const lkind by_bytes[9] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32, [8] = LK_I64};
-    ltype number = lt(lanes > INT8_MAX ? LK_I16 : by_bytes[lkind_bytes(value)], lanes);
-    if (lkind_bits((lkind)n->type.kind) < lkind_bits((lkind)number.kind)) number.kind = n->type.kind;
-    if (n->type.kind != number.kind) n = lb_conv(b, L_ITRUNC, (lkind)number.kind, n);
-    return lb_cmp(b, L_SLT, lb_iota(b, number), lb_splat(b, n, lanes));
-}
-
-static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    ins *next[64];
-    scope part = open_partial_vector(e, n->vaxis, begin, end);
-    ins *inside = first_lanes(b, e->active, n->lanes, compute_kind(n->s->states.at[0].dtype));
-    for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
-    for (int j = 0; j < n->s->states.n; j++)
-        next[j] = state_inside(n, &n->s->states.at[j], inside, e->state[j]);
-    set_states(n, vars, REDUCE_UNROLL, next);
-    close_partial_vector(e, part);
-}
-
-static void reduce_range(nest *n, ins **vars, ins *begin, ins *end, int unroll) {
-    scope loop = open_loop(n, n->vaxis, begin, end, (int64_t)n->lanes * unroll, LOOP_SERIAL);
-    vector_terms(n, vars, loop.head, unroll);
-    scope_close(n->e, loop);
-}
-
-// The states side by side as the first of them.
-static void merge_sums(nest *n, ins **vars) {
-    ins *acc[64], *from[64];
-    int states = n->s->states.n;
-    for (int j = 0; j < states; j++) acc[j] = lb_get(&n->e->b, vars[j * REDUCE_UNROLL]);
-    for (int u = 1; u < n->sums; u++) {
-        for (int j = 0; j < states; j++) from[j] = lb_get(&n->e->b, vars[j * REDUCE_UNROLL + u]);
-        nest_merge(n, acc, from);
-    }
-    if (n->sums > 1) set_states(n, vars, REDUCE_UNROLL, acc);
-}
-
-// As many sums side by side as rows have vectors; short rows of open sizes skip the loop and merge nothing.
-static void unrolled_range(nest *n, ins **vars, ins *end) {
-    emitter *e = n->e;
-    ins *zero = lb_idx(&e->b, 0);
-    bool open = n->ninner == 1 && n->sums > 1 && end->op != L_CONST;
-    scope some = scope_if(e, open ? lb_cmp(&e->b, L_SLT, zero, end) : NULL);
-    reduce_range(n, vars, zero, end, n->sums);
-    if (n->ninner == 1) merge_sums(n, vars);
-    scope_close(e, some);
-}
-
-static void reduce_last(nest *n, ins **vars) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[n->vaxis]);
-    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * n->sums),
-        *full = emit_int_floor(b, extent, n->lanes);
-    unrolled_range(n, vars, wide);
-    if (!same_index(wide, full)) reduce_range(n, vars, wide, full, 1);
-    if (same_index(full, extent)) return;
-    if (n->masked) masked_rest(n, vars, full, extent);
-    else scalar_rest(n, full, extent);
-}
-
-static void reduce_loops(nest *n, ins **vars, int depth) {
-    if (depth == n->ninner - 1) {
-        reduce_last(n, vars);
-        return;
-    }
-    scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);
-    reduce_loops(n, vars, depth + 1);
-    scope_close(n->e, loop);
-}
-
-// Whether the states of the scalar tail, which begin with the initial values, differ from neutral elements.
-static bool has_rest(const nest *n) {
-    const dim *extent = n->e->extent[n->vaxis];
-    bool tail = !n->masked && !(dim_is_const(extent) && dim_value(extent) % n->lanes == 0);
-    for (int j = 0; j < n->s->states.n; j++) {
-        const state *st = &n->s->states.at[j];
-        tail |= st->op == RED_CUSTOM || st->init != reduce_neutral(n->e->k, st->op, st->dtype);
-    }
-    return tail;
-}
-
-static void point_reduced(nest *n) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    scope mark = scope_open(e);
-    ins *vars[64 * REDUCE_UNROLL], *acc[64], *from[64];
-    int states = n->s->states.n;
-    const dim *extent = e->extent[n->vaxis];
-    int64_t vectors = dim_is_const(extent) ? dim_value(extent) / n->lanes : REDUCE_UNROLL;
-    n->sums = vectors < 1 ? 1 : vectors < REDUCE_UNROLL ? (int)vectors : REDUCE_UNROLL;
-    for (int j = 0; j < states; j++) {
-        const state *st = &n->s->states.at[j];
-        n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
-        expr *start = st->op == RED_CUSTOM ? st->init : reduce_neutral(e->k, st->op, st->dtype);
-        for (int u = 0; u < n->sums; u++)
-            vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, start), n->lanes));
-    }
-    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
-    reduce_loops(n, vars, 0);
-    if (n->ninner > 1) merge_sums(n, vars);
-    for (int j = 0; j < states; j++) acc[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
-    nest_merge_lanes(n, acc);
-    emitter_stage(e, n->s, -1, 1, false);
-    for (int j = 0; j < states; j++) from[j] = lb_get(b, n->vars[j]);
-    if (has_rest(n)) nest_merge(n, acc, from);
-    memcpy(e->state, acc, (size_t)states * sizeof *acc);
-    nest_write(n, WRITE_END);
-    scope_close(e, mark);
-}
-
 // ---------------------------------------------------------------- nests
 static void any_point(nest *n) {
     if (n->waxis >= 0) window_point(n);
@@ -607,7 +445,7 @@ static void vector_axis(nest *n) {
     ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     e->whole_steps = TASK_GRAIN % n->lanes == 0;
-    scope loop = open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
+    scope loop = nest_open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
     any_point(n);
     scope_close(e, loop);
     bool tail = !same_index(full, extent);
@@ -626,7 +464,7 @@ static void vector_axis(nest *n) {
     }
     if (!tail || n->masked || n->overlaps) return;
     emitter_stage(e, n->s, n->vaxis, 1, false);
-    loop = open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
+    loop = nest_open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
     any_point(n);
     scope_close(e, loop);
 }
@@ -636,7 +474,7 @@ void nest_loops(nest *n) { parallel_loops(n, 0); }
 
 // The axis has no counter inside: otherwise hoisted values would be valid for one position only.
 static void tile_of(nest *n, ins *begin, ins *end, int depth) {
-    scope loop = open_loop(n, n->waxis, begin, end, n->positions, LOOP_PARALLEL);
+    scope loop = nest_open_loop(n, n->waxis, begin, end, n->positions, LOOP_PARALLEL);
     n->base = loop.head;
     n->e->counter[n->waxis] = NULL;
     parallel_loops(n, depth + 1);
@@ -661,7 +499,7 @@ static void parallel_loops(nest *n, int depth) {
     bool vector_here = n->vaxis >= 0 && !n->reduce_vector;
     if (depth == n->nparallel - (vector_here ? 1 : 0)) {
         if (vector_here) vector_axis(n);
-        else if (n->reduce_vector) point_reduced(n);
+        else if (n->reduce_vector) nest_point_reduced(n);
         else any_point(n);
         return;
     }
@@ -669,7 +507,7 @@ static void parallel_loops(nest *n, int depth) {
         tiled_loop(n, depth);
         return;
     }
-    scope loop = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
+    scope loop = nest_open_axis(n, n->parallel[depth], LOOP_PARALLEL);
     parallel_loops(n, depth + 1);
     scope_close(n->e, loop);
 }

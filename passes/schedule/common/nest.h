@@ -55,6 +55,14 @@ void nest_point(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
+// The initial value of a state, and its next one after a step.
+ins *nest_initial(nest *n, const state *st, int lanes);
+ins *nest_next_state(nest *n, const state *st, ins *old);
+// Loops over an axis; the second one over all of it, within nest_range or nest_update_range.
+scope nest_open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role);
+scope nest_open_axis(nest *n, int axis, loop_role role);
+// The body where the vector axis is the last reduce axis (schedule_reduce.c): states, loops, writes.
+void nest_point_reduced(nest *n);
 // into := the states of into and from as one; the states of all lanes as one.
 void nest_merge(nest *n, ins **into, ins *const *from);
 void nest_merge_lanes(nest *n, ins **acc);
