@@ -277,8 +277,7 @@ static cuts slice_cuts(const node *n, const slice_args *s) {
     const type *in = infer_in(n, 0);
     dim *zero = infer_k(n, 0), *one = infer_k(n, 1);
     cuts c = {.rank = in->rank, .valid = one};
-    if (!s->axes && s->count > in->rank)
-        infer_error(n, "%d starts for an input of rank %d", s->count, in->rank);
+    if (s->count > in->rank) infer_error(n, "%d starts for an input of rank %d", s->count, in->rank);
     if (s->axes) infer_distinct_axes(n, s->axes, s->count, in->rank);
     for (int i = 0; i < s->count; i++) {
         if (!s->step) continue;
