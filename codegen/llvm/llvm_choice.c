@@ -133,7 +133,10 @@ static LLVMValueRef emit_chosen(emit *e, const choice *c) {
     return at_byte(e, e->choices->place, LLVMBuildSExt(e->b, distance, word, ""));
 }
 
+// LLVM stores a distance from a function whose address does not matter by the relocation of a call, which not all linkers
+// take as data on AArch64 and RISC-V (binutils 2.40 does not): the address matters here.
 static LLVMValueRef distance(emit *e, LLVMValueRef f, LLVMValueRef table) {
+    LLVMSetUnnamedAddress(f, LLVMNoUnnamedAddr);
     LLVMTypeRef word = e->kinds[LK_I64];
     return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(f, word), LLVMConstPtrToInt(table, word)),
                           e->kinds[LK_I32]);
