@@ -173,9 +173,7 @@ const char *time_text(arena *a, double seconds) {
 static void add_kernels(text *t, const report_part *part, kernel_times *times) {
     const program *g = part->program;
     const build *b = part->build;
-    dim *all = dim_const(g->dims, 0);
-    for (int i = 0; i < g->kernels.n; i++) all = dim_add(all, kernel_cost_of(g->kernels.at[i]).macs);
-    text_printf(t, "kernels: %d%s%s\n", g->kernels.n, macs_text(t->arena, all),
+    text_printf(t, "kernels: %d%s%s\n", g->kernels.n, macs_text(t->arena, program_macs(g)),
                 cycles_text(t->arena, part, b && b->cost ? b->cost->all : (code_cost){0}));
     for (int i = 0; i < g->kernels.n; i++) {
         const kernel *k = g->kernels.at[i];

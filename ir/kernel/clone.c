@@ -110,3 +110,22 @@ write *clone_write(cloning *g, stage *s, const write *w) {
     made->guard = clone_expr(g, w->guard);
     return made;
 }
+
+kernel *kernel_copy(const kernel *old) {
+    kernel *k = kernel_new(old->program, old->name, old->loc);
+    arena *a = k->arena, *scratch = arena_new();
+    k->nouter = old->nouter, k->in_place = old->in_place, k->algorithm = old->algorithm;
+    for (int j = 0; j < old->nodes.n; j++)
+        if (old->nodes.at[j] != old->loc) VEC_PUSH(a, &k->nodes, old->nodes.at[j]);
+    for (int j = 0; j < old->axes.n; j++) VEC_PUSH(a, &k->axes, old->axes.at[j]);
+    for (int j = 0; j < old->locals.n; j++) VEC_PUSH(a, &k->locals, old->locals.at[j]);
+    for (int j = 0; j < old->messages.n; j++) VEC_PUSH(a, &k->messages, old->messages.at[j]);
+    cloning *g = clone_same(scratch, k, old);
+    for (int j = 0; j < old->stages.n; j++) {
+        stage *s = clone_stage(g, old->stages.at[j]);
+        for (int i = 0; i < old->stages.at[j]->writes.n; i++)
+            clone_write(g, s, &old->stages.at[j]->writes.at[i]);
+    }
+    arena_destroy(scratch);
+    return k;
+}

@@ -23,6 +23,7 @@ cloning *clone_new(arena *scratch, kernel *to, const kernel *from);
 expr *clone_expr(cloning *g, expr *e);
 stage *clone_stage(cloning *g, const stage *s); // axes and states
 write *clone_write(cloning *g, stage *s, const write *w);
+kernel *kernel_copy(const kernel *k); // a kernel of the same program that computes the same
 // Clears k's stages and expressions to rebuild them from the returned copy of k.
 kernel *kernel_begin(kernel *k);
 cloning *clone_same(arena *scratch, kernel *k,

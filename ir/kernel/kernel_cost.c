@@ -98,6 +98,18 @@ kernel_cost kernel_cost_of(const kernel *k) {
     return c;
 }
 
+static dim *region_macs(const program *p, const region *r) {
+    dim *sum = dim_const(p->dims, 0);
+    for (int j = 0; r && j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        if (s->kind == STEP_KERNEL) sum = dim_add(sum, kernel_cost_of(s->kernel).macs);
+        else sum = dim_add(sum, dim_max(region_macs(p, s->body[0]), region_macs(p, s->body[1])));
+    }
+    return sum;
+}
+
+dim *program_macs(const program *p) { return region_macs(p, p->main); }
+
 int value_work(arena *scratch, expr *value) {
     expr_list all = expr_nodes(scratch, value);
     int work = 0;

@@ -4,6 +4,7 @@
 // row-major and get explicit copies.
 #include "passes/layout/layout.h"
 #include "compiler/base/round.h"
+#include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/layout/channels_last.h"
@@ -492,11 +493,46 @@ static int last_axis(const expr *read) {
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
 // as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
 // both operands.
-static bool worth_packing(const contraction *c, int group) {
+static int least_packed_rows(const contraction *c, int group) {
     enum { ROWS_ACROSS = 6, ROWS_APART = 2, ROWS_ALONG = 65 };
     bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a));
-    int rows = along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
-    return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= rows;
+    return along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
+}
+
+static bool worth_packing(const contraction *c, int group) {
+    return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= least_packed_rows(c, group);
+}
+
+static void open_branch(program *p, step *s, dim *condition) {
+    for (int j = 0; j < 2; j++) s->body[j] = ARENA_NEW(p->arena, region);
+    s->kind = STEP_IF, s->kernel = NULL, s->dim = condition;
+}
+
+// A branch for a single row, whose kernel knows that.
+static void branch_for_one_row(program *p, region *r, const contraction *c, dim *rows) {
+    dim *one = dim_const(p->dims, 1);
+    kernel *others = kernel_copy(c->k);
+    step *s = step_kernel(p, r, others);
+    if (dim_equal(rows, one) == TRI_NO) return;
+    kernel *single = kernel_copy(c->k);
+    for (int j = 0; j < c->m.n; j++) single->axes.at[c->m.at[j]].extent = one;
+    open_branch(p, s, dim_eq(rows, one));
+    step_kernel(p, s->body[0], single);
+    step_kernel(p, s->body[1], others);
+}
+
+// If a run may have fewer rows: a branch that packs the operand, and one whose kernel reads it as it is. Returns the step of the
+// former, in *r.
+static step *open_packing(assign *a, region **r, step *s, const contraction *c, int group) {
+    program *p = a->p;
+    dim *rows = axes_extent(c->k, c->m.at, c->m.n),
+        *most = dim_const(p->dims, least_packed_rows(c, group) - 1);
+    if (a->t->freestanding || dim_less(most, rows) == TRI_YES) return s;
+    kernel *k = s->kernel;
+    open_branch(p, s, dim_lt(most, rows));
+    branch_for_one_row(p, s->body[1], c, rows);
+    *r = s->body[0];
+    return step_kernel(p, *r, k);
 }
 
 // Scales of small blocks are a fifth of what a row reads.
@@ -530,7 +566,7 @@ static void pack_sides(assign *a, const contraction *c) {
 
 // In kernels of several stages only constants are packed: other operands may change between iterations of the
 // outer axes.
-static void pack_operand(assign *a, region *r, const step *s, const contraction *c, bool alone) {
+static void pack_operand(assign *a, region *r, step *s, const contraction *c, bool alone) {
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
@@ -556,6 +592,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);
     } else {
+        s = open_packing(a, &r, s, c, group);
         to = clone_buffer(a->p, r, s, b, "panels", l);
         if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
         buffer *from = b == a->unpacked ? a->small : c->b->buffer;
@@ -666,7 +703,7 @@ static void write_unpacked(assign *a, region *r, const step *s) {
                               a->small, a->unpacked));
 }
 
-static void pack_operands(assign *a, region *r, const step *s) {
+static void pack_operands(assign *a, region *r, step *s) {
     const kernel *k = s->kernel;
     contraction c;
     if (s->kind != STEP_KERNEL || calls_cblas(k)) return;

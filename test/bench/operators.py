@@ -18,7 +18,7 @@ from onnx import helper, parser
 from peers import Compiled, difference, ort_session
 
 TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool, "int32": np.int32}
-SIZES = {"D": 64, "H": 14, "W": 14, "M": 3, "N": 5}  # of open dims
+SIZES = {"D": 64, "H": 14, "W": 14, "L": 1, "M": 3, "N": 5}  # of open dims
 ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
 
 
@@ -85,6 +85,8 @@ CASES = {
     "Resize 3x224x224 to 448x448": ("float[1,3,224,224] x", "float", "s = Constant <value = float[4] {1, 1, 2, 2}> ()  e = Constant <value = float[0] {}> ()  y = Resize <mode = \"linear\"> (x, e, s)"),
     "Exp 64x4096": ("float[64,4096] x", "float", "y = Exp (x)"),
     "ReduceSum 16x9x64x64, axis 1": ("float[16,9,64,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
+    "1x4096x4096, B an input, rows open": ("float[L,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
+    "8 x 1x64x1024, B an input, rows open": ("float[8,L,64] x, float[8,64,1024] w", "float", "y = MatMul (x, w)"),
     "3x512x512, B an input, rows open": ("float[M,512] x, float[512,512] w", "float", "y = MatMul (x, w)"),
     "5x512x512, B an input, rows open": ("float[N,512] x, float[512,512] w", "float", "y = MatMul (x, w)"),
     "MaxPool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
