@@ -164,6 +164,17 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
     return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
 }
 
+// Whether rows are so short that merging what the lanes found, in log2(lanes) steps, costs more than to gather the elements of
+// several rows: of states that are merged by an expression of their own, such as a maximum with its position.
+static bool merges_dearly(const nest *n, int lanes) {
+    const dim *extent = n->ninner == 1 && !n->by_row ? n->e->extent[n->inner[0]] : NULL;
+    bool custom = false;
+    int steps = 0;
+    for (int j = 0; j < n->s->states.n; j++) custom |= n->s->states.at[j].op == RED_CUSTOM;
+    while (lanes >> (steps + 1)) steps++;
+    return custom && extent && dim_is_const(extent) && dim_value(extent) < steps * lanes;
+}
+
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
     if (e->extent[axis]->max < 2) return 0;
@@ -172,7 +183,10 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     vector_cost v = vector_cost_of(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
-    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - 3 * v.gather);
+    if (*lanes == 1) return 0;
+    bool across = merges_dearly(n, *lanes);
+    if (across && reduce) return 1;
+    return *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather));
 }
 
 static void consider(nest *n, int axis, bool reduce, int forced, int *best) {
