@@ -278,3 +278,16 @@ void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int
     bool is_float = dtype_is_float(t);
     for (int64_t j = 0; j < n; j++) out[j] = eval_one(e, t, is_float, a[j * sa], b[j * sb], c[j * sc]);
 }
+
+const cell *eval_over(eval_span *s, const expr *e) {
+    if (s->done[e->id]) return s->done[e->id];
+    cell *out = ARENA_ARRAY(s->scratch, cell, s->count);
+    const cell *a[3] = {0};
+    for (int j = 0; j < expr_arity(e->op) && e != s->source; j++) a[j] = eval_over(s, e->arg[j]);
+    if (e == s->source)
+        for (int64_t j = 0; j < s->count; j++) out[j].i = s->first + j;
+    else if (e->op == X_CONST)
+        for (int64_t j = 0; j < s->count; j++) out[j].i = e->i;
+    else eval_op(e, s->count, a[0], 1, a[1], 1, a[2], 1, out);
+    return s->done[e->id] = out;
+}

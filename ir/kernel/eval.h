@@ -13,6 +13,15 @@ typedef union cell {
 // e is an operation with operands (not a leaf, not X_CHECK).
 void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
              cell *out);
+// Values of expressions of a single integer, for `count` consecutive values of it.
+typedef struct eval_span {
+    arena *scratch;
+    const expr *source; // that integer
+    int64_t first, count;
+    cell **done; // by id, NULL: not yet
+} eval_span;
+// e has no leaves but the source and constants.
+const cell *eval_over(eval_span *s, const expr *e);
 // One value converted as x_cast says.
 cell eval_cast(cell v, dtype from, dtype to, bool saturate);
 // Element i of storage as a compute-type cell, and back (the cell has dtype_compute(t)).

@@ -78,25 +78,6 @@ static bool worthwhile(const tables *t, const expr *source, const expr *e) {
 // ---------------------------------------------------------------- elements
 static int64_t least(const expr *byte) { return byte->dtype == DT_I8 ? -(BYTES / 2) : 0; }
 
-typedef struct evaluation {
-    tables *t;
-    const expr *source;
-    cell **cells; // by id, NULL: not yet
-} evaluation;
-
-static const cell *evaluate(evaluation *v, const expr *e) {
-    if (v->cells[e->id]) return v->cells[e->id];
-    cell *out = ARENA_ARRAY(v->t->scratch, cell, BYTES);
-    const cell *a[3] = {0};
-    for (int j = 0; j < expr_arity(e->op) && e != v->source; j++) a[j] = evaluate(v, e->arg[j]);
-    if (e == v->source)
-        for (int j = 0; j < BYTES; j++) out[j].i = least(e) + j;
-    else if (e->op == X_CONST)
-        for (int j = 0; j < BYTES; j++) out[j].i = e->i;
-    else eval_op(e, BYTES, a[0], 1, a[1], 1, a[2], 1, out);
-    return v->cells[e->id] = out;
-}
-
 // Gathers need elements of at least 32 bits, but for those of Helium.
 static dtype stored_type(const target *t, const expr *e) {
     if (dtype_bits(e->dtype) >= 32 || (is_byte(e) && (is_scalar_core(t) || t->dot_across))) return e->dtype;
@@ -104,8 +85,8 @@ static dtype stored_type(const target *t, const expr *e) {
 }
 
 static buffer *table_of(tables *t, const expr *source, const expr *e) {
-    evaluation v = {t, source, ARENA_ARRAY(t->scratch, cell *, t->nlooks)};
-    const cell *cells = evaluate(&v, e);
+    eval_span span = {t->scratch, source, least(source), BYTES, ARENA_ARRAY(t->scratch, cell *, t->nlooks)};
+    const cell *cells = eval_over(&span, e);
     program *p = t->k->program;
     int64_t dims[1] = {BYTES};
     constant *c = constant_new(p->arena, stored_type(t->t, e), 1, dims);

@@ -38,6 +38,7 @@ typedef struct vector_cost {
     int bits;   // widest element or value of a vector
     bool all;   // values vary along the axis even if they do not use it: states, row by row
     bool whole; // vectors start at multiples of the lanes
+    bool parts; // reads are linear in parts of the axis
 } vector_cost;
 
 static void widen(vector_cost *v, dtype t) {
@@ -54,7 +55,7 @@ static bool may_run(const vector_cost *v, const access *a) {
 }
 static void cost_of_access(vector_cost *v, const access *a) {
     const expr *c = a->coef[v->axis];
-    if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->adjacent++;
+    if (!c && (v->parts || repeats_evenly(v, a) || may_run(v, a))) v->adjacent++;
     else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
     else if (!c) v->uniform++;
     else if (expr_is_int(c, 0)) v->uniform++;
@@ -97,6 +98,8 @@ static void cost_of_value(vector_cost *v, expr *value) {
 
 static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
     vector_cost v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
+    nest_parts parts;
+    v.parts = !reduce && nest_parts_find(n, axis, &parts);
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
         cost_of_value(&v, n->s->states.at[j].step);
@@ -161,6 +164,17 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
     return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
 }
 
+// Whether rows are so short that merging what the lanes found, in log2(lanes) steps, costs more than to gather the elements of
+// several rows: of states that are merged by an expression of their own, such as a maximum with its position.
+static bool merges_dearly(const nest *n, int lanes) {
+    const dim *extent = n->ninner == 1 && !n->by_row ? n->e->extent[n->inner[0]] : NULL;
+    bool custom = false;
+    int steps = 0;
+    for (int j = 0; j < n->s->states.n; j++) custom |= n->s->states.at[j].op == RED_CUSTOM;
+    while (lanes >> (steps + 1)) steps++;
+    return custom && extent && dim_is_const(extent) && dim_value(extent) < steps * lanes;
+}
+
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
     if (e->extent[axis]->max < 2) return 0;
@@ -169,7 +183,10 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     vector_cost v = vector_cost_of(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
-    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - 3 * v.gather);
+    if (*lanes == 1) return 0;
+    bool across = merges_dearly(n, *lanes);
+    if (across && reduce) return 1;
+    return *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather));
 }
 
 static void consider(nest *n, int axis, bool reduce, int forced, int *best) {
@@ -225,15 +242,11 @@ bool nest_masks(const nest *n) {
     return !stage_any(n->s, reads_narrow);
 }
 
-// Whether vectors may write elements twice: scatters have no masks.
+// Whether the last vector of a scatter, which has no masks, may overlap the one before.
 static bool may_overlap(const nest *n) {
     const dim *extent = n->e->extent[n->vaxis];
-    if (!n->e->t->dot_across || !dim_is_const(extent) || dim_value(extent) < n->lanes) return false;
-    for (int j = 0; j < n->s->writes.n; j++) {
-        const write *w = &n->s->writes.at[j];
-        if (w->when != WRITE_END || may_be_in_place(n->e->k, w->to)) return false;
-    }
-    return true;
+    bool fills = dim_is_const(extent) && dim_value(extent) >= n->lanes;
+    return n->e->t->dot_across && fills && nest_writes_twice(n);
 }
 
 static void choose_vector(nest *n, int lanes) {
@@ -260,13 +273,6 @@ static void choose_vector(nest *n, int lanes) {
 }
 
 // ---------------------------------------------------------------- loops
-enum { TASK_GRAIN = 4096 }; // positions of the vector axis per task
-
-scope nest_open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
-    emit_hoist_stage(n->e, n->s, n->writes);
-    return scope_axis(n->e, axis, begin, end, step, role);
-}
-
 scope nest_open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
     if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
@@ -432,43 +438,6 @@ void nest_point(nest *n) {
 }
 
 // ---------------------------------------------------------------- nests
-static void any_point(nest *n) {
-    if (n->waxis >= 0) window_point(n);
-    else nest_point(n);
-}
-
-static void vector_axis(nest *n) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    ins *begin, *extent;
-    piece_range(e, n->vaxis, TASK_GRAIN, &begin, &extent);
-    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, extent, begin), n->lanes));
-    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
-    e->whole_steps = TASK_GRAIN % n->lanes == 0;
-    scope loop = nest_open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
-    any_point(n);
-    scope_close(e, loop);
-    bool tail = !same_index(full, extent);
-    if (tail && n->masked) {
-        scope part = open_partial_vector(e, n->vaxis, full, extent);
-        any_point(n);
-        close_partial_vector(e, part);
-    }
-    e->whole_steps = false;
-    if (tail && n->overlaps) {
-        scope last = scope_open(e);
-        e->counter[n->vaxis] = idx_subk(b, extent, n->lanes);
-        any_point(n);
-        scope_close(e, last);
-        e->counter[n->vaxis] = NULL;
-    }
-    if (!tail || n->masked || n->overlaps) return;
-    emitter_stage(e, n->s, n->vaxis, 1, false);
-    loop = nest_open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
-    any_point(n);
-    scope_close(e, loop);
-}
-
 static void parallel_loops(nest *n, int depth);
 void nest_loops(nest *n) { parallel_loops(n, 0); }
 
@@ -498,9 +467,9 @@ static void tiled_loop(nest *n, int depth) {
 static void parallel_loops(nest *n, int depth) {
     bool vector_here = n->vaxis >= 0 && !n->reduce_vector;
     if (depth == n->nparallel - (vector_here ? 1 : 0)) {
-        if (vector_here) vector_axis(n);
+        if (vector_here) nest_vector_axis(n);
         else if (n->reduce_vector) nest_point_reduced(n);
-        else any_point(n);
+        else nest_any_point(n);
         return;
     }
     if (n->parallel[depth] == n->waxis) {
@@ -557,7 +526,7 @@ static void choose_tasks(nest *n) {
         if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
         bool pieces = a == n->vaxis;
         emitter_tasks(e, a,
-                      pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, TASK_GRAIN))
+                      pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, NEST_GRAIN))
                              : e->extent[a]);
         return;
     }

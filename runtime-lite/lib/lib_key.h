@@ -68,13 +68,18 @@ ONNXC_MAYBE_UNUSED static void lib_keys(int64_t elem, const void *at, int64_t st
     }
 }
 
-/* Merges the runs a[begin, middle) and a[middle, end) into to[begin ...), stable. */
+/* Merges the runs a[begin, middle) and a[middle, end) into to[begin ...), stable. Which run comes next is not to be foreseen:
+ * no branch depends on it. */
 static void lib_merge(const lib_pair *a, lib_pair *to, int64_t begin, int64_t middle, int64_t end) {
-    int64_t i = begin, j = middle, k;
-    for (k = begin; k < end; k++) {
-        if (i < middle && (j >= end || a[i].key <= a[j].key)) to[k] = a[i++];
-        else to[k] = a[j++];
+    int64_t i = begin, j = middle, k = begin;
+    while (i < middle && j < end) {
+        int64_t second = a[j].key < a[i].key;
+        to[k++] = a[i + (j - i) * second];
+        i += 1 - second;
+        j += second;
     }
+    while (i < middle) to[k++] = a[i++];
+    while (j < end) to[k++] = a[j++];
 }
 
 /* Ascending and stable. spare: n pairs. */

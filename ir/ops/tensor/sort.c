@@ -45,6 +45,7 @@ static void topk_infer(node *n) {
 
 // values, indices = the k best elements of every row along the axis
 static void topk_lower(lowering *l, node *n) {
+    enum { FEW = 64, SHARE = 16 }; // as in lib_topk.c
     int axis = topk_axis(n), count;
     buffer *x = lower_in(l, n, 0);
     lower_in(l, n, 1);
@@ -53,8 +54,9 @@ static void topk_lower(lowering *l, node *n) {
     lower_check_size(l, n, k, "K is negative");
     lower_check(l, n, dim_at_most(k, size), "K is larger than the axis");
     buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
-    buffer *scratch =
-        pairs(l, n, dim_select(dim_lt(size, dim_mulk(k, 4)), dim_mulk(size, 2), dim_max(k, infer_k(n, 0))));
+    dim *many = dim_and(dim_lt(infer_k(n, FEW), k), dim_lt(size, dim_mulk(k, SHARE))),
+        *all = dim_add(dim_mulk(size, 2), k);
+    buffer *scratch = pairs(l, n, dim_select(many, all, dim_max(k, infer_k(n, 0))));
     lower_call(l, n, "topk", 3, BUFFERS(values, indices, scratch, x),
                DIMS(infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,
                     product_of(n, x->dims, axis + 1, x->rank), k,

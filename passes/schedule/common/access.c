@@ -120,6 +120,13 @@ static void find_slopes(emitter *e, access *a) {
     }
 }
 
+static void find_form(emitter *e, access *a) {
+    a->coef = ARENA_ARRAY(e->scratch, expr *, e->k->axes.n + 1);
+    a->affine = expr_affine(e->k, a->offset, &a->base, a->coef);
+    if (a->affine) a->offset = canonical_offset(e->k, a);
+    else find_slopes(e, a);
+}
+
 access *access_make(emitter *e, buffer *b, expr *const *index) {
     access *a = ARENA_NEW(e->scratch, access);
     a->buffer = b;
@@ -127,11 +134,15 @@ access *access_make(emitter *e, buffer *b, expr *const *index) {
     a->offset = b->layout ? layout_offset(e->k, b, index) : row_major_offset(e->k, b, index);
     if (e->row_lanes && b->role == BUF_LOCAL && b->rank)
         a->offset = x_add(e->k, x_mul(e->k, a->offset, x_i64(e->k, e->row_lanes)), x_axis(e->k, e->row_axis));
-    a->coef = ARENA_ARRAY(e->scratch, expr *, e->k->axes.n + 1);
-    a->affine = expr_affine(e->k, a->offset, &a->base, a->coef);
-    if (a->affine) a->offset = canonical_offset(e->k, a);
-    else find_slopes(e, a);
+    find_form(e, a);
     return a;
+}
+
+access *access_at(emitter *e, const access *a, expr *offset) {
+    access *to = ARENA_NEW(e->scratch, access);
+    *to = (access){.buffer = a->buffer, .offset = offset};
+    find_form(e, to);
+    return to;
 }
 
 // ---------------------------------------------------------------- other positions

@@ -112,6 +112,8 @@ void emitter_store_status(emitter *e);
 // Prepares a stage: accesses of its reads, and which values vary along vaxis.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
 access *access_make(emitter *e, buffer *b, expr *const *index);
+// The same elements as `a` wherever its offset is the given one.
+access *access_at(emitter *e, const access *a, expr *offset);
 // Collapses adjacent axes of order[0..n) (outermost first, of one kind) if all accesses allow it; returns the
 // new n.
 int collapse_axes(emitter *e, access *const *writes, int *order, int n);

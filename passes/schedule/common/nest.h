@@ -58,7 +58,8 @@ void nest_write(nest *n, write_when when);
 // The initial value of a state, and its next one after a step.
 ins *nest_initial(nest *n, const state *st, int lanes);
 ins *nest_next_state(nest *n, const state *st, ins *old);
-// Loops over an axis; the second one over all of it, within nest_range or nest_update_range.
+// Loops over an axis, with what is invariant in them hoisted; the second one over all of it, within nest_range or
+// nest_update_range.
 scope nest_open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role);
 scope nest_open_axis(nest *n, int axis, loop_role role);
 // The body where the vector axis is the last reduce axis (schedule_reduce.c): states, loops, writes.
@@ -69,6 +70,27 @@ void nest_merge_lanes(nest *n, ins **acc);
 // Whether the nest is a window, and the code for n->positions positions of it.
 void window_choose(nest *n);
 void window_point(nest *n);
+enum { NEST_GRAIN = 4096 }; // positions of the vector axis per task
+// The body for one position, or one tile of a window's axis.
+void nest_any_point(nest *n);
+// Whether vectors may write elements twice.
+bool nest_writes_twice(const nest *n);
+// The loops over the parallel axis that runs in vectors (schedule_vector.c).
+void nest_vector_axis(nest *n);
+// Parts of the vector axis of a nest that only copies and maps, in each of which positions of reads are linear
+// (schedule_parts.c).
+enum { NEST_PARTS = 8 };
+typedef struct nest_parts {
+    int n;
+    int64_t begin[NEST_PARTS + 1]; // of the part, and the end of the last one
+    expr_list reads;               // those that are not linear along the whole axis
+    access **whole;                // their accesses
+} nest_parts;
+// False: the axis is better left whole.
+bool nest_parts_find(const nest *n, int axis, nest_parts *p);
+// Reads move as they do in the part, until the nest enters another one or leaves them.
+void nest_part_enter(nest *n, const nest_parts *p, int part);
+void nest_parts_leave(nest *n, const nest_parts *p);
 // Makes the current states visible to expressions.
 void nest_use_states(nest *n);
 #endif
