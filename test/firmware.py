@@ -138,7 +138,7 @@ def convolutions(path):
 
 
 def functions(path):
-    """What stands between quantised values in networks for small cores: functions of one, sums and products of two."""
+    """What stands between quantised values in networks for small cores: functions of one, sums, products and maxima of two."""
     n = Network((1, 16, 8, 8), (1, 1))
     for op, attributes in (("HardSwish", {}), ("LeakyRelu", {"alpha": 0.1}), ("Sigmoid", {}), ("Neg", {})):
         for source, zero in (("x", -8), ("u", 120)):
@@ -147,7 +147,7 @@ def functions(path):
     n.kinds[v] = "int8"
     limits = [n.constant(np.float32(v)) for v in (0, 6)]
     n.output(n.quantised(n.node("Clip", [n.dequantised(v, 0.9, 3), *limits]), 0.0351, -128), TensorProto.INT8)
-    for op, scale in (("Add", 0.06), ("Sub", 0.0517), ("Mul", 0.0213)):
+    for op, scale in (("Add", 0.06), ("Sub", 0.0517), ("Mul", 0.0213), ("Max", 0.0391), ("Min", 0.0391)):
         pair = [n.dequantised("x", 0.04871, -8), n.dequantised("u", 0.03129, 120)]
         n.output(n.quantised(n.node(op, pair), scale, -9), TensorProto.INT8)
     n.save(path, 14)
@@ -383,7 +383,7 @@ def main():
     most = counts.get(("grouped", "cortex-m3", "-O2"), np.inf)
     results.check(most < 600, "groups on a Cortex-M3", f"{most} thousand instructions for 53,460 products")
     most = counts.get(("functions", "cortex-m3", "-O2"), np.inf)
-    results.check(most < 500, "functions of bytes on a Cortex-M3", f"{most} thousand instructions for 12,288 bytes")
+    results.check(most < 500, "functions of bytes on a Cortex-M3", f"{most} thousand instructions for 14,336 bytes")
     m4, m55 = (counts.get(("convolutions", cpu, "-O2"), 0) for cpu in ("cortex-m4", "cortex-m55"))
     results.check(m55 and 3 * m55 <= m4, "convolutions on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4")
     if os.environ.get("FIRMWARE_VERBOSE"):
