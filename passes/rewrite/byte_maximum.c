@@ -96,7 +96,7 @@ static void rewrite_stage(kernel *k, stage *s) {
 }
 
 // ---------------------------------------------------------------- of several values
-enum { MOST_OPERANDS = 8 };
+enum { MOST_OPERANDS = 8, MOST_NODES = 256 };
 
 typedef struct selection {
     kernel *k;
@@ -175,9 +175,16 @@ static expr *select_bytes(const selection *c, expr *x) {
     return x_bin(c->k, x->op, select_bytes(c, x->arg[0]), select_bytes(c, x->arg[1]));
 }
 
+// Operations and operands of x, where those with several users count once for each.
+static int tree_size(const expr *x, int most) {
+    int n = 1;
+    for (int j = 0; j < expr_arity(x->op) && n < most; j++) n += tree_size(x->arg[j], most - n);
+    return n;
+}
+
 static expr *rewrite_selection(void *user, expr *e) {
     selection *c = user;
-    if (!is_byte(e->dtype) || !expr_arity(e->op)) return NULL;
+    if (!is_byte(e->dtype) || !expr_arity(e->op) || tree_size(e, MOST_NODES) >= MOST_NODES) return NULL;
     expr_list all = expr_nodes(c->scratch, e);
     int at = all.n - 1;
     while (at >= 0 && !(is_selection(all.at[at]) && !byte_of(c->scratch, all.at[at]))) at--;

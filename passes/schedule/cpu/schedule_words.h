@@ -1,5 +1,6 @@
 // Contractions in f32 or int32 whose constant operand has elements of 2 or 4 bits: weights quantised in blocks, or of
-// quantised layers. Their panels hold words of 32 bits with neighbours along K, so that one load feeds a vector of columns for several steps:
+// quantised layers. Their panels hold words of 32 bits with neighbours along K, so that one load feeds a vector of columns for
+// several steps:
 //
 //   for k in steps of g = 32 / bits:
 //     w[v] = B[n0 / 16 ...][k / g][n0 % 16 ...]         a word per column
