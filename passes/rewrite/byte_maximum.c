@@ -4,12 +4,21 @@
 //   s max= in[y, x] ? float(int32(q[y, x]) - z) * d : -inf      s max= in[y, x] ? q[y, x] : 0
 //   out = byte(rint(s / d) + z)                                  out = s
 //
-// This holds if dequantisation never decreases and quantisation is its inverse, which is tried for all 256 bytes.
+// This holds if dequantisation never decreases and quantisation is its inverse, which is tried for all 256 bytes. And the greater
+// or lesser of several values that are quantised, each of them a function of a byte:
+//
+//   out = byte(rint(max(f(q), g(r)) / d) + z)      out = max(byte(rint(f(q) / d) + z), byte(rint(g(r) / d) + z))
+//
+// This holds if quantisation never decreases, which is tried for all values of f and g. Where it undoes f, its result is q itself;
+// otherwise, without floating point, it is computed in integers or becomes a table.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/eval.h"
+#include "ir/target.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { BYTES = 256 };
 
@@ -52,9 +61,11 @@ static const expr *state_of(arena *a, expr *x) {
     return NULL;
 }
 
+static int64_t least_of(const expr *byte) { return byte->dtype == DT_I8 ? -BYTES / 2 : 0; }
+
 // Whether the written value of f(byte) is the byte, f never decreases, and no element at all gives the least byte.
 static bool is_inverse(expr *f, const expr *byte, expr *written, const expr *s) {
-    int64_t least = byte->dtype == DT_I8 ? -BYTES / 2 : 0;
+    int64_t least = least_of(byte);
     double last = -INFINITY;
     cell out;
     if (!value_of(written, s, (cell){.f = -INFINITY}, &out) || out.i != least) return false;
@@ -78,10 +89,120 @@ static void rewrite_stage(kernel *k, stage *s) {
     expr *f = guarded ? st->step->arg[1] : st->step, *byte = byte_of(k->arena, f);
     const expr *whole = state_of(k->arena, w->value);
     if (!byte || !whole || byte->dtype != w->value->dtype || !is_inverse(f, byte, w->value, whole)) return;
-    expr *least = x_int(k, byte->dtype, byte->dtype == DT_I8 ? -BYTES / 2 : 0);
+    expr *least = x_int(k, byte->dtype, least_of(byte));
     st->step = guarded ? x_select(k, st->step->arg[0], byte, least) : byte;
     st->init = least, st->dtype = byte->dtype;
     w->value = x_state(k, 0, byte->dtype);
+}
+
+// ---------------------------------------------------------------- of several values
+enum { MOST_OPERANDS = 8, MOST_NODES = 256 };
+
+typedef struct selection {
+    kernel *k;
+    arena *scratch;
+    bool tables;             // functions of a byte are integers or lookups
+    expr *written, *top;     // a byte, and the greatest or least value that it quantises
+    int n;                   // operands
+    double *values;          // of all operands, BYTES of each
+    expr *of[MOST_OPERANDS]; // functions of a byte
+} selection;
+
+static bool is_selection(const expr *x) { return (x->op == X_MAX || x->op == X_MIN) && x->dtype == DT_F32; }
+
+// Whether x is a function of one byte, whose values are then noted.
+static bool note_function(selection *c, expr *x) {
+    expr *byte = byte_of(c->scratch, x);
+    if (!byte || c->n == MOST_OPERANDS) return false;
+    for (int j = 0; j < BYTES; j++) {
+        cell v;
+        if (!value_of(x, byte, (cell){.i = least_of(byte) + j}, &v) || isnan(v.f)) return false;
+        c->values[c->n * BYTES + j] = v.f;
+    }
+    c->of[c->n++] = x;
+    return true;
+}
+
+static bool note_operands(selection *c, expr *x) {
+    if (note_function(c, x)) return true;
+    return is_selection(x) && note_operands(c, x->arg[0]) && note_operands(c, x->arg[1]);
+}
+
+static bool undoes(const selection *c, int operand) {
+    const expr *byte = byte_of(c->scratch, c->of[operand]);
+    cell out;
+    for (int j = 0; j < BYTES; j++)
+        if (!value_of(c->written, c->top, (cell){.f = c->values[operand * BYTES + j]}, &out) ||
+            out.i != least_of(byte) + j)
+            return false;
+    return byte->dtype == c->written->dtype;
+}
+
+static int compare_values(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool never_decreases(const selection *c) {
+    int64_t last = INT64_MIN;
+    double *sorted = ARENA_ARRAY(c->scratch, double, c->n *BYTES);
+    memcpy(sorted, c->values, (size_t)(c->n * BYTES) * sizeof *sorted);
+    qsort(sorted, (size_t)(c->n * BYTES), sizeof *sorted, compare_values);
+    for (int j = 0; j < c->n * BYTES; j++) {
+        cell out;
+        if (!value_of(c->written, c->top, (cell){.f = sorted[j]}, &out) || out.i < last) return false;
+        last = out.i;
+    }
+    return true;
+}
+
+typedef struct replacement {
+    const expr *from;
+    expr *by;
+} replacement;
+
+static expr *replaced(void *user, expr *e) {
+    const replacement *r = user;
+    return e == r->from ? r->by : NULL;
+}
+
+static expr *select_bytes(const selection *c, expr *x) {
+    for (int j = 0; j < c->n; j++)
+        if (c->of[j] == x) {
+            replacement r = {c->top, x};
+            return undoes(c, j) ? byte_of(c->scratch, x) : expr_rewrite(c->k, c->written, replaced, &r);
+        }
+    return x_bin(c->k, x->op, select_bytes(c, x->arg[0]), select_bytes(c, x->arg[1]));
+}
+
+// Operations and operands of x, where those with several users count once for each.
+static int tree_size(const expr *x, int most) {
+    int n = 1;
+    for (int j = 0; j < expr_arity(x->op) && n < most; j++) n += tree_size(x->arg[j], most - n);
+    return n;
+}
+
+static expr *rewrite_selection(void *user, expr *e) {
+    selection *c = user;
+    if (!is_byte(e->dtype) || !expr_arity(e->op) || tree_size(e, MOST_NODES) >= MOST_NODES) return NULL;
+    expr_list all = expr_nodes(c->scratch, e);
+    int at = all.n - 1;
+    while (at >= 0 && !(is_selection(all.at[at]) && !byte_of(c->scratch, all.at[at]))) at--;
+    if (at < 0) return NULL;
+    c->written = e, c->top = all.at[at], c->n = 0;
+    c->values = ARENA_ARRAY(c->scratch, double, MOST_OPERANDS *BYTES);
+    if (!note_operands(c, c->top) || !never_decreases(c)) return NULL;
+    for (int j = 0; j < c->n && !c->tables; j++)
+        if (!undoes(c, j)) return NULL;
+    return select_bytes(c, c->top);
+}
+
+static void rewrite_selections(kernel *k, bool tables) {
+    selection c = {.k = k, .scratch = arena_new(), .tables = tables};
+    write_list writes = kernel_write_list(k);
+    for (int j = 0; j < writes.n; j++)
+        writes.at[j]->value = expr_rewrite(k, writes.at[j]->value, rewrite_selection, &c);
+    arena_destroy(c.scratch);
 }
 
 void pass_byte_maxima(pass_context *c) {
@@ -89,5 +210,6 @@ void pass_byte_maxima(pass_context *c) {
     for (int j = 0; j < p->kernels.n; j++) {
         kernel *k = p->kernels.at[j];
         for (int s = 0; s < k->stages.n; s++) rewrite_stage(k, k->stages.at[s]);
+        rewrite_selections(k, !c->target->f32);
     }
 }

@@ -153,6 +153,10 @@ int64_t block_depth(const target *t, const contraction *c);
 int sum_rows(const tiling *t, const tile *x);
 void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b);
 void split_blocks_of_sums(tiling *t, const tile *x, ins **acc);
+// contract_words.c: the same of words of packed elements.
+void add_packed(tiling *t, const tile *x, ins **acc, ins *start_b);
+// A's factor at element `at`, in all lanes.
+ins *factor_a(tiling *t, ins *at);
 // Where neither blocks nor unpacked columns pay off: memory is small and fast, and overwritten row by row.
 bool is_microcontroller(const target *t);
 // Chooses cache blocks if K is long and B's panel is reused by enough rows.

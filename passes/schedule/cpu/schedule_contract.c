@@ -84,7 +84,7 @@ bool contraction_operands(tiling *t) {
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-static ins *factor_a(tiling *t, ins *at) {
+ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
     if (t->widens) return byte_of_a(t, at);
@@ -136,69 +136,6 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     }
 }
 
-// A word of each column of B: one step of k for each of its elements. Sums of blocks leave out B's invariant
-// factors.
-static void accumulate_words(tiling *t, const tile *x, ins **acc, ins *start_b, bool sums_block) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    int axis = t->group_axis;
-    ins *words[MAX_VECTORS], *begin = e->counter[axis];
-    ins *row = emit_index(e, t->row_stride), *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
-    emit_request(t, x, at_b, t->group);
-    for (int v = 0; v < x->vectors; v++)
-        words[v] = load_packed(e, t->c, lb_add(b, at_b, column_offset(t, v)), t->lanes);
-    for (int u = 0; u < t->group; u++) {
-        scope step = scope_open(e);
-        ins *fb[MAX_VECTORS];
-        e->counter[axis] = idx_addk(b, begin, u);
-        for (int v = 0; v < x->vectors; v++) {
-            const expr *part;
-            ins *value = word_element(e, t->c, &t->word, words[v], u, &part);
-            fb[v] = emit_column(t, x, v, sums_block ? t->word.term : t->word.whole, part, value);
-        }
-        ins *at_a = emit_index(e, t->a->offset);
-        for (int r = 0; r < x->rows; r++) {
-            ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
-            for (int v = 0; v < x->vectors; v++) {
-                ins *var = acc[r * x->vectors + v];
-                lb_set(b, var, emit_muladd(b, fa, fb[v], lb_get(b, var)));
-            }
-        }
-        scope_close(e, step);
-    }
-    e->counter[axis] = begin;
-}
-
-static void word_loop(tiling *t, const tile *x, ins **acc, ins *start_b, bool sums_block) {
-    emitter *e = t->e;
-    scope loop = scope_axis(e, t->group_axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[t->group_axis]),
-                            t->group, LOOP_SERIAL);
-    accumulate_words(t, x, acc, start_b, sums_block);
-    scope_close(e, loop);
-    e->counter[t->group_axis] = NULL;
-}
-
-// The words of a block, whose sum B's invariant factors multiply if there are registers for it.
-static void word_block(tiling *t, const tile *x, ins **acc, ins *start_b) {
-    lbuild *b = &t->e->b;
-    int sums = x->rows * x->vectors;
-    unsigned sides = load_sides(t, x);
-    if (!t->word.scale || 2 * (sums + x->vectors) + 2 > t->e->t->vector_regs) {
-        word_loop(t, x, acc, start_b, !t->word.scale);
-        forget_sides(t, sides);
-        return;
-    }
-    ins *part[MAX_ROWS * MAX_VECTORS], *zero = emit_zero(b, lt(LK_F32, t->lanes));
-    for (int j = 0; j < sums; j++) part[j] = lb_var(b, "block", zero);
-    word_loop(t, x, part, start_b, true);
-    for (int v = 0; v < x->vectors; v++) {
-        ins *scale = emit_column(t, x, v, t->word.scale, NULL, NULL);
-        for (int j = v; j < sums; j += x->vectors)
-            lb_set(b, acc[j], emit_muladd(b, lb_get(b, part[j]), scale, lb_get(b, acc[j])));
-    }
-    forget_sides(t, sides);
-}
-
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
 
 // Whether the u-th step of K from the beginning of a cache line of B is in that line, too.
@@ -243,7 +180,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        (t->bytes ? add_byte_block : t->words ? word_block : add_groups)(t, x, acc, start_b);
+        (t->bytes ? add_byte_block : t->words ? add_packed : add_groups)(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
@@ -664,7 +601,7 @@ static bool prepare(tiling *t) {
     choose_lanes(t);
     bool scalars = t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32);
     if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !scalars) ||
-        t->lanes * dtype_bits(c->b->buffer->dtype) < 8)
+        (!t->words && t->lanes * dtype_bits(c->b->buffer->dtype) < 8))
         return false;
     choose_axes(t);
     t->heavy = is_heavy_epilogue(t);

@@ -11,9 +11,9 @@ static int bits_of(const contraction *c) { return dtype_bits(c->b->buffer->dtype
 int word_elements(const contraction *c) {
     const buffer *b = c->b->buffer;
     bool small = bits_of(c) < 8 && WORD_BITS % bits_of(c) == 0 && b->role == BUF_CONST && !b->view_of;
-    return small && c->s->states.at[0].dtype == DT_F32 && !c->b->guard && !c->a->guard
-               ? WORD_BITS / bits_of(c)
-               : 0;
+    dtype sum = c->s->states.at[0].dtype;
+    return small && (sum == DT_F32 || sum == DT_I32) && !c->b->guard && !c->a->guard ? WORD_BITS / bits_of(c)
+                                                                                     : 0;
 }
 
 static bool is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }

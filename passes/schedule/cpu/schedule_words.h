@@ -1,10 +1,11 @@
-// Contractions in f32 whose constant operand has elements of 2 or 4 bits: weights quantised in blocks. Their panels
-// hold words of 32 bits with neighbours along K, so that one load feeds a vector of columns for several steps:
+// Contractions in f32 or int32 whose constant operand has elements of 2 or 4 bits: weights quantised in blocks, or of
+// quantised layers. Their panels hold words of 32 bits with neighbours along K, so that one load feeds a vector of columns for
+// several steps:
 //
 //   for k in steps of g = 32 / bits:
 //     w[v] = B[n0 / 16 ...][k / g][n0 % 16 ...]         a word per column
 //     for u < g:
-//       f[v] = table[w[v] >> bits * u]                   the element as f32
+//       f[v] = table[w[v] >> bits * u]                   the element as f32 or int32
 //       for r: acc[r][v] += splat(A[m0 + r][k + u]) * f[v]
 //
 // Factors of B that are invariant in a block (scales) multiply the block's sum if registers suffice for it.
