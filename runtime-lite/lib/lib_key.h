@@ -1,4 +1,4 @@
-/* Maps elements of numeric types to unsigned keys of the same order, and sorts by these. Zeros of both
+/* Maps elements of numeric types to unsigned keys of the same order; sorts, and keeps heaps, by these. Zeros of both
  * signs are equal, NaNs are equal to each other and above all other values. */
 #ifndef ONNXC_LIB_KEY_H
 #define ONNXC_LIB_KEY_H
@@ -103,5 +103,24 @@ ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n)
         to = other;
     }
     if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
+}
+
+/* By key, among equal keys by index: ascending, or descending if `falling`. */
+ONNXC_MAYBE_UNUSED static int lib_precedes(const lib_pair *a, const lib_pair *b, int falling) {
+    return a->key < b->key || (a->key == b->key && (falling ? a->index > b->index : a->index < b->index));
+}
+
+/* Puts element `at` of a heap in its place. The root precedes all others. */
+ONNXC_MAYBE_UNUSED static void lib_sink(lib_pair *heap, int64_t n, int64_t at, int falling) {
+    lib_pair x = heap[at];
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && lib_precedes(&heap[child + 1], &heap[child], falling)) child++;
+        if (!lib_precedes(&heap[child], &x, falling)) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = x;
 }
 #endif

@@ -32,27 +32,10 @@ static int nms_overlaps(nms_box a, nms_box b, float threshold) {
 }
 
 // The first candidate of a heap is its root: the lowest key, or among equal keys the lowest index.
-static int nms_before(const lib_pair *a, const lib_pair *b) {
-    return a->key < b->key || (a->key == b->key && a->index < b->index);
-}
-
-static void nms_sink(lib_pair *heap, int64_t n, int64_t at) {
-    lib_pair x = heap[at];
-    for (;;) {
-        int64_t child = 2 * at + 1;
-        if (child >= n) break;
-        if (child + 1 < n && nms_before(&heap[child + 1], &heap[child])) child++;
-        if (!nms_before(&heap[child], &x)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = x;
-}
-
 static int64_t nms_pop(lib_pair *heap, int64_t n) {
     int64_t first = heap[0].index;
     heap[0] = heap[n - 1];
-    nms_sink(heap, n - 1, 0);
+    lib_sink(heap, n - 1, 0, 0);
     return first;
 }
 
@@ -71,7 +54,7 @@ static int64_t nms_candidates(const float *scores, int64_t n, const float *thres
     }
     if (!nms_is_heap(count, most)) lib_sort(pairs, pairs + n, count);
     else
-        for (i = count / 2 - 1; i >= 0; i--) nms_sink(pairs, count, i);
+        for (i = count / 2 - 1; i >= 0; i--) lib_sink(pairs, count, i, 0);
     return count;
 }
 

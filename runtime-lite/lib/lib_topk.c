@@ -6,24 +6,6 @@
 
 enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_ROUNDS = 64 };
 
-// The root of the heap is the worst candidate: the lowest key, or among equal keys the highest index.
-static int topk_worse(const lib_pair *a, const lib_pair *b) {
-    return a->key < b->key || (a->key == b->key && a->index > b->index);
-}
-
-static void topk_sink(lib_pair *heap, int64_t k, int64_t at) {
-    lib_pair x = heap[at];
-    for (;;) {
-        int64_t child = 2 * at + 1;
-        if (child >= k) break;
-        if (child + 1 < k && topk_worse(&heap[child + 1], &heap[child])) child++;
-        if (!topk_worse(&heap[child], &x)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = x;
-}
-
 // The first element from i on that is not ordered behind element `other`, as keys would tell after more work; n if there
 // is none. Blocks of elements of 32 bits are compared in vectors.
 #define TOPK_NEXT(name, type)                                                                                \
@@ -58,7 +40,7 @@ static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t oth
     }
 }
 
-// An element that is better than the worst candidate replaces it.
+// The root of the heap is the worst candidate: the lowest key, or among equal keys the highest index. A better element replaces it.
 static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
     int64_t elem = z[0], n = z[2], inner = z[3], i;
     uint64_t flip = z[5] ? 0 : UINT64_MAX, key;
@@ -66,19 +48,19 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
         heap[i].key = lib_key(elem, x, i * inner) ^ flip;
         heap[i].index = i;
     }
-    for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
+    for (i = k / 2 - 1; i >= 0; i--) lib_sink(heap, k, i, 1);
     for (i = topk_next(z, x, k, heap[0].index); i < n; i = topk_next(z, x, i + 1, heap[0].index)) {
         key = lib_key(elem, x, i * inner) ^ flip;
         if (key <= heap[0].key) continue;
         heap[0].key = key;
         heap[0].index = i;
-        topk_sink(heap, k, 0);
+        lib_sink(heap, k, 0, 1);
     }
     for (i = k - 1; i > 0; i--) {
         lib_pair worst = heap[0];
         heap[0] = heap[i];
         heap[i] = worst;
-        topk_sink(heap, i, 0);
+        lib_sink(heap, i, 0, 1);
     }
 }
 
