@@ -533,7 +533,7 @@ def contrib(results):
     folder = os.path.join(BUILD, "cases-contrib")
     if generate(results, "contrib/contrib_cases.py", folder):
         cases = sorted(glob.glob(os.path.join(folder, "*", "*")))
-        for form, step in (("interpret", 1), ("llvm", 1), ("llvm-symbolic", 5), ("c99", 20)):
+        for form, step in (("interpret", 1), ("llvm", 1), ("llvm-symbolic", 10), ("c99", 40)):
             run_cases(results, form, FORMS[form], cases[::step])
 
 
