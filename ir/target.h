@@ -44,11 +44,10 @@ typedef struct arch {
     bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
     bool vector_lengths;     // ... and work on the first n lanes, for any n
     bool divides_floats;     // vector instructions divide floats of 32 and 64 bits, but no integers
-    bool
-        strided_loads; // one instruction loads elements of any size that are equally far apart; also of some ARM CPUs
-    bool is_wasm;           // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
-    bool compiled_again;    // by an engine, whose register allocator spills where loads come early
-    const char *protect[2]; // module flags of branch protection
+    bool strided_loads;  // one instruction loads elements that are equally far apart; also of some ARM CPUs
+    bool is_wasm;        // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
+    bool compiled_again; // by an engine, whose register allocator spills where loads come early
+    const char *protect[2];       // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
     const cpu_level *levels;      // of hosted 64-bit code, from the least to the best; the last name is NULL
 } arch;

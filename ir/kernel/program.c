@@ -90,6 +90,11 @@ int step_index(const region *r, const step *s) {
     return at;
 }
 
+void step_branch(program *p, step *s, dim *condition) {
+    for (int j = 0; j < 2; j++) s->body[j] = ARENA_NEW(p->arena, region);
+    s->kind = STEP_IF, s->kernel = NULL, s->dim = condition;
+}
+
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers) {
     step *s = step_new(p, r, STEP_LIB, at);

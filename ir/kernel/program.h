@@ -75,6 +75,8 @@ buffer *root_of(const buffer *b);                                               
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended
 step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where); // before step `at`
 step *step_kernel(program *p, region *r, kernel *k);
+// The step becomes a STEP_IF with empty bodies.
+void step_branch(program *p, step *s, dim *condition);
 step *insert_kernel(program *p, region *r, int at, kernel *k); // before step `at`
 int step_index(const region *r, const step *s);
 // A library call with room for its arguments and numbers, which the caller sets.

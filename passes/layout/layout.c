@@ -503,11 +503,6 @@ static bool worth_packing(const contraction *c, int group) {
     return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= least_packed_rows(c, group);
 }
 
-static void open_branch(program *p, step *s, dim *condition) {
-    for (int j = 0; j < 2; j++) s->body[j] = ARENA_NEW(p->arena, region);
-    s->kind = STEP_IF, s->kernel = NULL, s->dim = condition;
-}
-
 // A branch for a single row, whose kernel knows that.
 static void branch_for_one_row(program *p, region *r, const contraction *c, dim *rows) {
     dim *one = dim_const(p->dims, 1);
@@ -516,7 +511,7 @@ static void branch_for_one_row(program *p, region *r, const contraction *c, dim 
     if (dim_equal(rows, one) == TRI_NO) return;
     kernel *single = kernel_copy(c->k);
     for (int j = 0; j < c->m.n; j++) single->axes.at[c->m.at[j]].extent = one;
-    open_branch(p, s, dim_eq(rows, one));
+    step_branch(p, s, dim_eq(rows, one));
     step_kernel(p, s->body[0], single);
     step_kernel(p, s->body[1], others);
 }
@@ -529,7 +524,7 @@ static step *open_packing(assign *a, region **r, step *s, const contraction *c, 
         *most = dim_const(p->dims, least_packed_rows(c, group) - 1);
     if (a->t->freestanding || dim_less(most, rows) == TRI_YES) return s;
     kernel *k = s->kernel;
-    open_branch(p, s, dim_lt(most, rows));
+    step_branch(p, s, dim_lt(most, rows));
     branch_for_one_row(p, s->body[1], c, rows);
     *r = s->body[0];
     return step_kernel(p, *r, k);

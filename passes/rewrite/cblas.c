@@ -148,8 +148,7 @@ static void consider(program *p, step *at, region *r) {
     dim *large = find(&x) ? is_large(&x) : NULL;
     if (!large || dim_is(large, 0)) return;
     if (!dim_is(large, 1)) { // both
-        at->kind = STEP_IF, at->kernel = NULL, at->dim = large;
-        for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(p->arena, region);
+        step_branch(p, at, large);
         step_kernel(p, at->body[1], x.old);
         r = at->body[0];
         at = step_kernel(p, r, x.old);

@@ -16,13 +16,11 @@ void variant_replace(program *p, region *r, step *at, kernel *first, kernel *las
         at->kernel = last;
         return;
     }
-    for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(p->arena, region);
+    kernel *old = at->kernel;
+    step_branch(p, at, condition);
     step_kernel(p, at->body[0], first);
     step_kernel(p, at->body[0], last);
-    step_kernel(p, at->body[1], at->kernel);
-    at->kind = STEP_IF;
-    at->kernel = NULL;
-    at->dim = condition;
+    step_kernel(p, at->body[1], old);
 }
 
 expr *variant_position(kernel *k, const kernel *old, const int *axes, int n, expr *const *index) {
