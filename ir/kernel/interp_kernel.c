@@ -2,6 +2,7 @@
 // strips, the others one position at a time.
 #include "compiler/base/round.h"
 #include "ir/kernel/interp_stage.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,6 +225,8 @@ static cell reduce_cells(reduce_op op, dtype t, cell s, cell v) {
     case RED_PROD: return combine(COMBINE_MUL, t, s, v);
     case RED_MIN: return combine(COMBINE_MIN, t, s, v);
     case RED_MAX: return combine(COMBINE_MAX, t, s, v);
+    case RED_NUMBER_MAX:
+        return dtype_is_float(t) ? (cell){.f = fmax(s.f, v.f)} : combine(COMBINE_MAX, t, s, v);
     case RED_AND: return (cell){.i = s.i & v.i};
     case RED_OR: return (cell){.i = s.i | v.i};
     case RED_CUSTOM: break;

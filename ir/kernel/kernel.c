@@ -114,6 +114,7 @@ static cell neutral(reduce_op op, dtype t) {
         if (f) return (cell){.f = INFINITY};
         return (cell){.i = t == DT_BOOL ? 1 : t == DT_U64 ? -1 : dtype_int_max(t)};
     case RED_MAX:
+    case RED_NUMBER_MAX:
         if (f) return (cell){.f = -INFINITY};
         return (cell){.i = t == DT_BOOL ? 0 : dtype_int_min(t)};
     case RED_CUSTOM: break;

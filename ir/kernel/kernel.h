@@ -225,7 +225,18 @@ typedef struct axis {
     dim *extent;
 } axis;
 
-typedef enum reduce_op { RED_SUM, RED_PROD, RED_MIN, RED_MAX, RED_AND, RED_OR, RED_CUSTOM } reduce_op;
+// RED_MAX of floats is NaN if an element is; RED_NUMBER_MAX ignores NaN, which saves comparisons where the result cannot show
+// the difference, as in a softmax: its sum is NaN.
+typedef enum reduce_op {
+    RED_SUM,
+    RED_PROD,
+    RED_MIN,
+    RED_MAX,
+    RED_NUMBER_MAX,
+    RED_AND,
+    RED_OR,
+    RED_CUSTOM
+} reduce_op;
 typedef struct state {
     dtype dtype; // compute type
     reduce_op op;

@@ -8,9 +8,14 @@
 const char *const role_words[] = {[BUF_INPUT] = "input", [BUF_OUTPUT] = "output", [BUF_CONST] = "const",
                                   [BUF_TEMP] = "temp",   [BUF_HEAP] = "heap",     [BUF_LOCAL] = "local"};
 const char *const axis_words[] = {[AXIS_PARALLEL] = "for", [AXIS_REDUCE] = "reduce", [AXIS_SCAN] = "scan"};
-const char *const reduce_words[] = {
-    [RED_SUM] = "+=", [RED_PROD] = "*=", [RED_MIN] = "min=", [RED_MAX] = "max=",
-    [RED_AND] = "&=", [RED_OR] = "|=",   [RED_CUSTOM] = "="};
+const char *const reduce_words[] = {[RED_SUM] = "+=",
+                                    [RED_PROD] = "*=",
+                                    [RED_MIN] = "min=",
+                                    [RED_MAX] = "max=",
+                                    [RED_NUMBER_MAX] = "number_max=",
+                                    [RED_AND] = "&=",
+                                    [RED_OR] = "|=",
+                                    [RED_CUSTOM] = "="};
 const char *const combine_words[] = {[COMBINE_SET] = "=",
                                      [COMBINE_ADD] = "+=",
                                      [COMBINE_MUL] = "*=",

@@ -202,8 +202,10 @@ static bool scales(const mctx *m) {
     return !m->f64 && t->scale_instr && m->t.lanes >= 4 && m->t.lanes * 32 <= t->vector_bits;
 }
 
+static const double LEAST_NORMAL = -87.33; // e to it is above 2^-126
+
 ins *exp_of_negative(const mctx *m, ins *x) {
-    if (m->coarse && scales(m)) return scaled_exp(m, x, -87.33);
+    if (m->coarse && scales(m)) return scaled_exp(m, x, LEAST_NORMAL);
     if (scales(m)) return scaled_exp(m, x, -104); // rounds to 0 below
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
     return apply_scale(m, scale_of(m, d.low, 0), exp_poly(m, d.r));
@@ -394,6 +396,13 @@ ins *math_unary(lbuild *b, expr_op op, ins *x) {
         break;
     }
     diag_defect(b->diag, NULL, "function %s: %s is not an elementary function", b->f->name, expr_op_name(op));
+}
+
+ins *math_weight(lbuild *b, ins *x) {
+    mctx c = math_ctx(b, x->type), *m = &c;
+    if (scales(m)) return scaled_exp(m, x, LEAST_NORMAL);
+    ins *zero = mf(m, 0), *small = less(m, x, mf(m, LEAST_NORMAL));
+    return pick(m, small, zero, exp_of_small(m, pick(m, small, zero, x)));
 }
 
 ins *math_binary(lbuild *b, expr_op op, ins *x, ins *y) {

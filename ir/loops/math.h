@@ -7,6 +7,9 @@
 
 // X_EXP ... X_SIGMOID, and X_SQRT.
 ins *math_unary(lbuild *b, expr_op op, ins *x);
+// e^x of f32 for x <= 0, but 0 where that is denormal, since an instruction that computes or reads denormal numbers takes
+// hundreds of cycles; NaN stays. Weights of attention.
+ins *math_weight(lbuild *b, ins *x);
 // X_POW, X_ATAN2, X_FMOD.
 ins *math_binary(lbuild *b, expr_op op, ins *x, ins *y);
 // Largest error in units in the last place over all arguments, as documented and tested.

@@ -197,7 +197,8 @@ static const buffer *sum_tells(const form *f) {
     const buffer *top = row_scalar(f->kept->arg[0]->arg[1]);
     int writer = top ? only_stage_writing(k, top) : -1;
     const stage *max = writer < 0 ? NULL : k->stages.at[writer], *sum = k->stages.at[f->sum];
-    if (!max || max->states.n != 1 || max->states.at[0].op != RED_MAX || sum->writes.n != 1) return NULL;
+    if (!max || max->states.n != 1 || sum->writes.n != 1) return NULL;
+    if (max->states.at[0].op != RED_MAX && max->states.at[0].op != RED_NUMBER_MAX) return NULL;
     const expr *score = f->kept->arg[0]->arg[0], *seen = max->states.at[0].step;
     if (score->op != X_READ || seen->op != X_READ || score->buffer != seen->buffer) return NULL;
     const buffer *total = sum->writes.at[0].to;

@@ -56,7 +56,8 @@ static bool find_stages(const kernel *k, attention *a, stages *s) {
         return false;
     if (a->score->axes.n != 2 || s->max->axes.n != 1 || s->sum->axes.n != 1 || a->value->axes.n != 2)
         return false;
-    if (!is_single_sum(a->score, RED_SUM) || !is_single_sum(s->max, RED_MAX) ||
+    if (!is_single_sum(a->score, RED_SUM) ||
+        (!is_single_sum(s->max, RED_MAX) && !is_single_sum(s->max, RED_NUMBER_MAX)) ||
         !is_single_sum(s->sum, RED_SUM) || !is_single_sum(a->value, RED_SUM))
         return false;
     a->j = a->score->axes.at[0], a->d = a->score->axes.at[1], a->e = a->value->axes.at[0],

@@ -18,11 +18,23 @@ write_list kernel_write_list(const kernel *k) {
     return l;
 }
 
+static bool is_state(const expr *x) { return x->op == X_STATE; }
+
 bool write_is_plain(const write *w) { return w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard; }
 
 bool stage_writes_at_end(const stage *s) {
     for (int j = 0; j < s->writes.n; j++)
         if (s->writes.at[j].when != WRITE_END) return false;
+    return true;
+}
+
+bool stage_keeps_terms(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        if (w->when == WRITE_END) continue;
+        if (w->when != WRITE_BEFORE || w->combine != COMBINE_SET || w->guard || expr_any(w->value, is_state))
+            return false;
+    }
     return true;
 }
 

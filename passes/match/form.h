@@ -9,6 +9,8 @@ typedef VEC(write *) write_list;
 write_list kernel_write_list(const kernel *k); // of all stages, in order; lives as long as k
 bool write_is_plain(const write *w);           // unguarded, sets, after all reductions
 bool stage_writes_at_end(const stage *s);      // all of its writes are WRITE_END
+// ... or keep values that do not depend on the states, before each step: a reduction may be done in any order.
+bool stage_keeps_terms(const stage *s);
 bool stage_scans(const kernel *k, const stage *s);
 bool stage_reduces(const kernel *k, const stage *s, const expr *x); // x varies along its reduce or scan axes
 // The only dim of an access that the axis indexes, -1: none or several; plain: the index is the axis itself.

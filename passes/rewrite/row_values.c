@@ -1,10 +1,10 @@
-// In: a kernel over rows that computes a function of each element in two stages. Out: a stage before them computes it once,
-// into an array of the row.
+// In: a kernel over rows that computes a function of each element in two stages. Out: the first one keeps it in an array of the
+// row for the second.
 //
-//   for r: sum += exp(x[r] - max)                 for r: e[r] = exp(x[r] - max)
-//   for r: y[r] = exp(x[r] - max) * scale   =>    for r: sum += e[r]
-//                                                 for r: y[r] = e[r] * scale
+//   for r: sum += exp(x[r] - max)                 for r: e[r] = exp(x[r] - max), sum += exp(x[r] - max)
+//   for r: y[r] = exp(x[r] - max) * scale   =>    for r: y[r] = e[r] * scale
 //
+// Where sums must be in order (--fp strict), which excludes vectors, a stage of its own computes it in vectors.
 // Rows whose elements are not adjacent are vectorised across: they stay as they are, since arrays would hold a vector of rows
 // per element.
 #include "ir/kernel/edit.h"
@@ -132,11 +132,23 @@ static void insert_stage(repeated *r) {
     kernel *k = r->k;
     stage *made = kernel_stage(k);
     expr *axis = stage_own_axis(k, made, AXIS_PARALLEL, "e", extent_of(r, r->axis));
-    r->kept = kernel_local(k, "kept", r->value->dtype, 1, (dim *[]){extent_of(r, r->axis)});
     stage_write(k, made, r->kept, (expr *[]){axis}, expr_substitute_axis(k, r->value, r->axis->axis, axis));
     for (int j = r->first; j < k->stages.n - 1; j++) read_kept(r, k->stages.at[j]);
     for (int j = k->stages.n - 1; j > r->first; j--) k->stages.at[j] = k->stages.at[j - 1];
     k->stages.at[r->first] = made;
+}
+
+static void keep_terms(repeated *r) {
+    kernel *k = r->k;
+    stage_write(k, k->stages.at[r->first], r->kept, &r->axis, r->value)->when = WRITE_BEFORE;
+    for (int j = r->first + 1; j < k->stages.n; j++) read_kept(r, k->stages.at[j]);
+}
+
+static void keep_values(repeated *r, bool in_order) {
+    const stage *first = r->k->stages.at[r->first];
+    r->kept = kernel_local(r->k, "kept", r->value->dtype, 1, (dim *[]){extent_of(r, r->axis)});
+    if (first->states.n && !in_order) keep_terms(r);
+    else insert_stage(r);
 }
 
 void pass_row_values(pass_context *c) {
@@ -144,6 +156,7 @@ void pass_row_values(pass_context *c) {
     for (int j = 0; j < c->program->kernels.n; j++) {
         repeated r = {.k = c->program->kernels.at[j]};
         attention a;
-        if (r.k->stages.n > 1 && !attention_match(r.k, &a) && find(&r)) insert_stage(&r);
+        if (r.k->stages.n > 1 && !attention_match(r.k, &a) && find(&r))
+            keep_values(&r, c->target->fp == FP_STRICT);
     }
 }

@@ -223,7 +223,7 @@ static void join_pieces(split *s) {
     s->locals[s->a.total->id] = total, s->locals[s->a.top->id] = top;
     stage *st = kernel_stage(k);
     part_index(s, add_piece(s, st), index);
-    stage_write(k, st, top, NULL, stage_reduce(k, st, RED_MAX, x_read(k, s->tops, index)));
+    stage_write(k, st, top, NULL, stage_reduce(k, st, RED_NUMBER_MAX, x_read(k, s->tops, index)));
     st = kernel_stage(k);
     part_index(s, add_piece(s, st), index);
     expr *term = x_mul(k, x_read(k, s->totals, index), weight_of(s, index, top));

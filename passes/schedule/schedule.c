@@ -146,7 +146,14 @@ static bool writes_allow(nest *n, int axis, bool *scatters) {
     return true;
 }
 
-static bool reduces_allow(nest *n) {
+// Values that a reduction keeps are elements side by side in memory.
+static bool keeps_vectors(const nest *n, int axis) {
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END && !steps_by_one(n->writes[j], axis)) return false;
+    return stage_keeps_terms(n->s);
+}
+
+static bool reduces_allow(nest *n, int axis) {
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         bool reorders = dtype_is_float(st->dtype) && (st->op == RED_SUM || st->op == RED_PROD);
@@ -154,7 +161,7 @@ static bool reduces_allow(nest *n) {
     }
     for (int j = 0; j < n->ninner; j++)
         if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
-    return n->s->states.n > 0 && stage_writes_at_end(n->s);
+    return n->s->states.n > 0 && keeps_vectors(n, axis);
 }
 
 static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
@@ -179,7 +186,7 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
     if (e->extent[axis]->max < 2) return 0;
     bool scatters = false;
-    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
+    if (reduce ? !reduces_allow(n, axis) : !writes_allow(n, axis, &scatters)) return 0;
     vector_cost v = vector_cost_of(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
@@ -357,7 +364,7 @@ static bool sums_in_blocks(const nest *n) {
     }
     for (int j = 0; j < n->s->states.n; j++)
         if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
-    return n->s->states.n && terms >= 2 * SUM_BLOCK && stage_writes_at_end(n->s);
+    return n->s->states.n && terms >= 2 * SUM_BLOCK && stage_keeps_terms(n->s);
 }
 
 static void sum_of_block(nest *n, ins *begin, ins *end) {

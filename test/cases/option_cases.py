@@ -413,6 +413,22 @@ for dtype in (np.complex64, np.complex128):
 
 
 # ---------------------------------------------------------------- writing
+# ---------------------------------------------------------------- rows with NaN and infinities
+def rows_of_specials(n):
+    x = 5 * np.random.default_rng(n).standard_normal((8, n)).astype(np.float32)
+    x[1, 0], x[2, -1], x[3] = np.nan, np.nan, np.nan
+    x[4], x[5, n // 2], x[6] = -np.inf, np.inf, -np.inf
+    x[6, n // 2] = np.nan
+    return x
+
+
+for length in (1, 3, 19, 64, 150):
+    case("Softmax", [rows_of_specials(length)], {"axis": -1}, by="reference")
+    case("Softmax", [rows_of_specials(length).T.copy()], {"axis": 0}, by="reference")
+    case("LogSoftmax", [rows_of_specials(length)], {"axis": -1}, by="reference")
+    case("ReduceLogSumExp", [rows_of_specials(length)[:4], np.array([1])], {"keepdims": 1}, by="reference", constants=(1,))
+
+
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
             for n, v in values.items() if n not in constants]

@@ -311,6 +311,29 @@ static void coarse_exp_is_near(void **state) {
     }
 }
 
+// Within the bound of exp down to the least normal number, 0 below; NaN stays.
+static void weights_are_near(void **state) {
+    (void)state;
+    enum { N = 1 << 14 };
+    static float x[N], got[N];
+    for (int j = 0; j < N; j++) x[j] = -(float)(100. * j / N);
+    x[1] = -INFINITY, x[2] = NAN, x[3] = -1e30f, x[4] = -0.f;
+    for (int form = 0; form < 4; form++) {
+        int lanes = form & 1 ? 16 : 1;
+        rig r;
+        open_rig(&r, form & 2, lanes);
+        r.target.scale_instr = lanes > 1;
+        lb_store(&r.b, r.ptr[3], r.i, math_weight(&r.b, lb_load(&r.b, lt(LK_F32, lanes), r.ptr[0], r.i, 0)),
+                 0);
+        run_rig(&r, x, x, NULL, got, N);
+        for (int j = 0; j < N; j++) {
+            if (x[j] < -87.34f) assert_true(got[j] == 0);
+            else if (x[j] > -87.32f || isnan(x[j]))
+                assert_true(error_of(got[j], truth(X_EXP, x[j], 0), false) <= math_ulp_bound(X_EXP, LK_F32));
+        }
+    }
+}
+
 // Vectors of 16 lanes have tables, whose results are not those of one lane, and nothing above 1.
 static void is_near_by_tables(expr_op op, double end) {
     enum { N = 1 << 16 };
@@ -771,19 +794,13 @@ static void rounding_to_integers_keeps_values(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--table")) return print_table();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32_functions_with_fma),
-        cmocka_unit_test(f32_functions_without_fma),
-        cmocka_unit_test(f64_functions_with_fma),
-        cmocka_unit_test(f64_functions_without_fma),
-        cmocka_unit_test(coarse_exp_is_near),
-        cmocka_unit_test(functions_by_tables_are_near),
-        cmocka_unit_test(loads_are_exact),
-        cmocka_unit_test(stores_round_like_dtype),
-        cmocka_unit_test(expressions_agree_with_eval),
-        cmocka_unit_test(casts_agree_with_eval),
-        cmocka_unit_test(constants_divide_exactly),
-        cmocka_unit_test(integers_divide_as_floats),
-        cmocka_unit_test(rounding_to_integers_keeps_values),
+        cmocka_unit_test(f32_functions_with_fma),       cmocka_unit_test(f32_functions_without_fma),
+        cmocka_unit_test(f64_functions_with_fma),       cmocka_unit_test(f64_functions_without_fma),
+        cmocka_unit_test(coarse_exp_is_near),           cmocka_unit_test(weights_are_near),
+        cmocka_unit_test(functions_by_tables_are_near), cmocka_unit_test(loads_are_exact),
+        cmocka_unit_test(stores_round_like_dtype),      cmocka_unit_test(expressions_agree_with_eval),
+        cmocka_unit_test(casts_agree_with_eval),        cmocka_unit_test(constants_divide_exactly),
+        cmocka_unit_test(integers_divide_as_floats),    cmocka_unit_test(rounding_to_integers_keeps_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ static expr *reduce_keys(attention *a, const char *name, reduce_op op, buffer *f
 static expr *softmax_stages(attention *a, buffer *weight) {
     kernel *k = a->k;
     dtype t = a->score->dtype;
-    expr *top = reduce_keys(a, "top", RED_MAX, a->score), *lowest = x_float(k, t, -INFINITY);
+    expr *top = reduce_keys(a, "top", RED_NUMBER_MAX, a->score), *lowest = x_float(k, t, -INFINITY);
     top = x_select(k, x_bin(k, X_EQ, top, lowest), x_float(k, t, 0), top);
     stage *s = kernel_stage(k);
     expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", a->s.total);

@@ -44,7 +44,7 @@ static void lower_softmax(lowering *l, node *n, bool log) {
     along a = along_new(l, n);
     kernel *k = a.k;
     expr *index[MAX_RANK];
-    expr *max = row_reduce(&a, "max", RED_MAX, term_itself, NULL);
+    expr *max = row_reduce(&a, "max", RED_NUMBER_MAX, term_itself, NULL);
     stage *s = rows_stage(&a.rows, AXIS_REDUCE, index);
     expr *sum = stage_reduce(k, s, RED_SUM, term_exp(k, x_read(k, a.x, index), max));
     // The sum is at least 1, so multiplying by its reciprocal is as accurate as a division.

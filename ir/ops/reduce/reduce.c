@@ -187,7 +187,7 @@ static void lower_log_sum_exp(lowering *l, node *n) {
     kernel *k = r.rows.k;
     expr *index[MAX_RANK];
     stage *s = rows_stage(&r.rows, AXIS_REDUCE, index);
-    expr *max = stage_reduce(k, s, RED_MAX, x_read(k, r.x, index));
+    expr *max = stage_reduce(k, s, RED_NUMBER_MAX, x_read(k, r.x, index));
     max = x_select(k, x_un(k, X_ISINF, max), x_zero(k, max->dtype), max);
     max = rows_scalar(&r.rows, s, "max", max);
     s = rows_stage(&r.rows, AXIS_REDUCE, index);

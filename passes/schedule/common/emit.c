@@ -722,9 +722,13 @@ void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {
 
 // ---------------------------------------------------------------- reductions
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term) {
-    static const expr_op ops[] = {[RED_SUM] = X_ADD, [RED_PROD] = X_MUL, [RED_MIN] = X_MIN,
-                                  [RED_MAX] = X_MAX, [RED_AND] = X_AND,  [RED_OR] = X_OR};
-    return emit_operation(&e->b, ops[op], t, old, old->type.lanes > 1 ? splat_to(e, term, true) : term);
+    static const expr_op ops[] = {
+        [RED_SUM] = X_ADD,        [RED_PROD] = X_MUL, [RED_MIN] = X_MIN, [RED_MAX] = X_MAX,
+        [RED_NUMBER_MAX] = X_MAX, [RED_AND] = X_AND,  [RED_OR] = X_OR};
+    if (old->type.lanes > 1) term = splat_to(e, term, true);
+    // L_FMAX returns its second operand if one is NaN: the maximum so far, which is none.
+    if (op == RED_NUMBER_MAX && dtype_is_float(t)) return lb_bin(&e->b, L_FMAX, term, old);
+    return emit_operation(&e->b, ops[op], t, old, term);
 }
 
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v) {
@@ -736,7 +740,8 @@ ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v) {
     case RED_SUM: l = L_HADD; break;
     case RED_PROD: l = L_HMUL; break;
     case RED_MIN: l = t == DT_BOOL ? L_HAND : s ? L_HSMIN : L_HUMIN; break;
-    case RED_MAX: l = t == DT_BOOL ? L_HOR : s ? L_HSMAX : L_HUMAX; break;
+    case RED_MAX:
+    case RED_NUMBER_MAX: l = t == DT_BOOL ? L_HOR : s ? L_HSMAX : L_HUMAX; break;
     case RED_AND: l = L_HAND; break;
     case RED_OR: l = L_HOR; break;
     case RED_CUSTOM: break;

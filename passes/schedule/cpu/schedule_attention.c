@@ -318,20 +318,12 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, ins *columns, bool last)
         s = lb_select(b, lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, left, a->lanes)), s, lowest);
     }
     lb_store(b, f->scores, at, s, 4);
-    lb_set(b, best, emit_reduce(e, RED_MAX, DT_F32, lb_get(b, best), s));
+    lb_set(b, best, emit_reduce(e, RED_NUMBER_MAX, DT_F32, lb_get(b, best), s));
     e->active = NULL;
     e->counter[a->i] = e->counter[a->j] = NULL;
     scope_close(e, mark);
     lb_end(b, c);
-    return emit_horizontal(e, RED_MAX, DT_F32, lb_get(b, best));
-}
-
-static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
-
-ins *attention_weight(flash *f, ins *x) {
-    lbuild *b = f->b;
-    ins *zero = lb_float(b, x->type, 0), *small = lb_cmp(b, L_SLT, x, lb_float(b, x->type, -87.33));
-    return lb_select(b, small, zero, exp_of(f, lb_select(b, small, zero, x)));
+    return emit_horizontal(e, RED_NUMBER_MAX, DT_F32, lb_get(b, best));
 }
 
 static void softmax_row(flash *f, ins *i, ins *r, ins *j0, ins *columns, bool last) {
@@ -340,14 +332,14 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, ins *columns, bool la
     ltype scalar = lt(LK_F32, 1);
     ins *zero = lb_float(b, scalar, 0), *lowest = lb_float(b, scalar, -INFINITY);
     ins *block = mask_row(f, i, r, j0, columns, last), *old = lb_load(b, scalar, f->top, r, 4);
-    ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
+    ins *top = emit_reduce(f->e, RED_NUMBER_MAX, DT_F32, old, block);
     // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
-    ins *rescale = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
+    ins *rescale = math_weight(b, lb_sub(b, old, safe)); // 0 if old is -inf
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
         *c = serial(f, "col", lb_idx(b, 0), columns, lanes);
     ins *at = lb_add(b, row_base(f, r), c);
-    ins *p = attention_weight(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
+    ins *p = math_weight(b, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     if (f->a->blocks) attention_blocks_store_weights(f, r, c, p);
     else lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));

@@ -3,6 +3,7 @@
 #ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ATTENTION_IMPL_H
 #include "ir/loops/loops_tiles.h"
+#include "ir/loops/math.h"
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_range.h"
 
@@ -38,8 +39,6 @@ void attention_blocks_values(flash *f, ins *j0, ins *n); // adds n weighted valu
 ins *flash_first_lanes(flash *f, ins *n);                // whether a lane is one of the first n
 // Elements column .. column + lanes of x along its axis as f32, those past `left` of them 0.
 ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column, int64_t left);
-// exp(x), where denormal weights are 0: an instruction that computes or reads one takes hundreds of cycles.
-ins *attention_weight(flash *f, ins *x);
 // Narrows a range of keys to those that the scores of these rows, or of the current one (NULL), do not exclude.
 void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
 

@@ -172,21 +172,21 @@ static ins *all_scores(few *w, ins *i, ins *begin, ins *end) {
     request_keys(f, f->a->score, f->a->key, f->a->j, f->a->d, j, lanes);
     for (int u = 0; u < lanes; u++) part[u] = partial_sums(w, idx_addk(b, j, u));
     ins *s = score(w, i, j, sums_of_all(f, part), lanes);
-    lb_set(b, best, emit_reduce(f->e, RED_MAX, DT_F32, lb_get(b, best), s));
+    lb_set(b, best, emit_reduce(f->e, RED_NUMBER_MAX, DT_F32, lb_get(b, best), s));
     lb_end(b, j);
     j = flash_loop(f, "j", full, end, 1);
     s = score(w, i, j, lb_hreduce(b, L_HADD, partial_sums(w, j)), 1);
-    lb_set(b, rest, emit_reduce(f->e, RED_MAX, DT_F32, lb_get(b, rest), s));
+    lb_set(b, rest, emit_reduce(f->e, RED_NUMBER_MAX, DT_F32, lb_get(b, rest), s));
     lb_end(b, j);
-    ins *most = emit_horizontal(f->e, RED_MAX, DT_F32, lb_get(b, best));
-    return emit_reduce(f->e, RED_MAX, DT_F32, most, lb_get(b, rest));
+    ins *most = emit_horizontal(f->e, RED_NUMBER_MAX, DT_F32, lb_get(b, best));
+    return emit_reduce(f->e, RED_NUMBER_MAX, DT_F32, most, lb_get(b, rest));
 }
 
 // ---------------------------------------------------------------- weights
 static ins *weight(few *w, ins *at, ins *top, int lanes) {
     flash *f = w->f;
     ins *s = lb_load(f->b, lt(LK_F32, lanes), f->scores, at, 4);
-    ins *p = attention_weight(f, lb_sub(f->b, s, lb_splat(f->b, top, lanes)));
+    ins *p = math_weight(f->b, lb_sub(f->b, s, lb_splat(f->b, top, lanes)));
     lb_store(f->b, f->scores, at, p, 4);
     return p;
 }
@@ -336,8 +336,8 @@ static void shared_heads(few *w, ins *i) {
     ins *block = block_of(w, &end);
     h = attention_head_begin(f);
     load_query(w);
-    ins *best =
-        emit_reduce(f->e, RED_MAX, DT_F32, lb_load(b, one, f->top, zero, 4), all_scores(w, i, block, end));
+    ins *best = emit_reduce(f->e, RED_NUMBER_MAX, DT_F32, lb_load(b, one, f->top, zero, 4),
+                            all_scores(w, i, block, end));
     lb_store(b, f->top, zero, best, 4);
     attention_head_end(f, h);
     lb_end(b, block);

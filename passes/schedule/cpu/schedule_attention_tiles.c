@@ -330,13 +330,11 @@ static void mask_vector(keys_block *x, ins *c, ins *left) {
     scope_close(e, mark);
 }
 
-static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
-
 static void weigh_vector(keys_block *x, ins *c, ins *left) {
     (void)left;
     flash *f = x->f;
     lbuild *b = f->b;
-    ins *s = lb_load(b, f->vec, f->scores, score_at(x, c), 0), *p = exp_of(f, lb_sub(b, s, x->top));
+    ins *s = lb_load(b, f->vec, f->scores, score_at(x, c), 0), *p = math_weight(b, lb_sub(b, s, x->top));
     ins *at = lb_add(b, idx_mulk(b, x->row, 2 * pitch_of(f->a)), c);
     lb_store(b, f->scores, at, as_bf16(f, p), 0);
     lb_set(b, x->sum, lb_add(b, lb_get(b, x->sum), p));
@@ -365,7 +363,7 @@ static ins *rescale_row(flash *f, ins *row, ins *top) {
     lbuild *b = f->b;
     ins *at = lanes_of(f, row), *old = lb_load(b, f->vec, f->top, at, 0);
     top = lb_bin(b, L_FMAX, top, old);
-    ins *factor = exp_of(f, lb_sub(b, old, finite_top(f, top)));
+    ins *factor = math_weight(b, lb_sub(b, old, finite_top(f, top)));
     lb_store(b, f->sum, at, lb_mul(b, lb_load(b, f->vec, f->sum, at, 0), factor), 0);
     for (int64_t c = 0; c < f->padded; c += f->a->lanes) {
         ins *to = idx_addk(b, idx_mulk(b, row, f->padded), c);

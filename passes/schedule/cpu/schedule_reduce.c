@@ -4,6 +4,7 @@
 //   for r in reduce axes, the last in steps of REDUCE_UNROLL * lanes:
 //     acc[0 .. REDUCE_UNROLL][lanes] op= term
 //   state = horizontal(acc[0] op acc[1] op ...); write
+#include "ir/kernel/kernel_cost.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 #include "passes/schedule/common/nest.h"
@@ -29,6 +30,7 @@ static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
     for (int u = 0; u < unroll; u++) {
         scope mark = scope_open(e);
         e->counter[n->vaxis] = idx_addk(&e->b, base, (int64_t)u * n->lanes);
+        nest_write(n, WRITE_BEFORE);
         next_states(n, vars + u, REDUCE_UNROLL, next);
         set_states(n, vars + u, REDUCE_UNROLL, next);
         scope_close(e, mark);
@@ -41,6 +43,7 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
     emitter_stage(e, n->s, n->vaxis, 1, false);
     scope loop = nest_open_loop(n, n->vaxis, begin, end, 1, LOOP_SERIAL);
     ins *next[64];
+    nest_write(n, WRITE_BEFORE);
     next_states(n, n->vars, 1, next);
     set_states(n, n->vars, 1, next);
     scope_close(e, loop);
@@ -72,6 +75,7 @@ static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     ins *next[64];
     scope part = open_partial_vector(e, n->vaxis, begin, end);
     ins *inside = first_lanes(b, e->active, n->lanes, compute_kind(n->s->states.at[0].dtype));
+    nest_write(n, WRITE_BEFORE);
     for (int j = 0; j < n->s->states.n; j++) e->state[j] = lb_get(b, vars[j * REDUCE_UNROLL]);
     for (int j = 0; j < n->s->states.n; j++)
         next[j] = state_inside(n, &n->s->states.at[j], inside, e->state[j]);
@@ -142,15 +146,28 @@ static bool has_rest(const nest *n) {
     return tail;
 }
 
+// Several sums hide the latency of additions. Terms of much arithmetic hide it themselves: then only long rows have several,
+// whose rounding errors are smaller.
+static int sums_of(const nest *n) {
+    enum { MUCH_WORK = 12, MANY_VECTORS = 64 };
+    const dim *extent = n->e->extent[n->vaxis];
+    int64_t vectors = dim_is_const(extent) ? dim_value(extent) / n->lanes : REDUCE_UNROLL;
+    bool hidden = true; // RED_CUSTOM: what steps compute depends on the states
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        hidden &= st->op != RED_CUSTOM && value_work(n->e->scratch, st->step) >= MUCH_WORK;
+    }
+    if (vectors < 2 || (hidden && vectors < MANY_VECTORS)) return 1;
+    return vectors < REDUCE_UNROLL ? (int)vectors : REDUCE_UNROLL;
+}
+
 void nest_point_reduced(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     scope mark = scope_open(e);
     ins *vars[64 * REDUCE_UNROLL], *acc[64], *from[64];
     int states = n->s->states.n;
-    const dim *extent = e->extent[n->vaxis];
-    int64_t vectors = dim_is_const(extent) ? dim_value(extent) / n->lanes : REDUCE_UNROLL;
-    n->sums = vectors < 1 ? 1 : vectors < REDUCE_UNROLL ? (int)vectors : REDUCE_UNROLL;
+    n->sums = sums_of(n);
     for (int j = 0; j < states; j++) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "rest", nest_initial(n, st, 1));
