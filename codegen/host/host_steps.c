@@ -241,16 +241,15 @@ static void move_step(host *h, const step *s) {
 }
 
 // ---------------------------------------------------------------- dims and control
-// The memory plan relies on the bounds of sizes.
+// The memory plan relies on the bounds of sizes, and checks that they imply are not in the program.
 static void check_bounds(host *h, const step *s, ins *v) {
     lbuild *b = &h->b;
     const dim *d = s->target;
-    if (d->min <= INT64_MIN / 2 || d->max >= INT64_MAX / 2 || v->op == L_CONST) return;
+    if (d->min <= INT64_MIN / 2 || v->op == L_CONST) return;
     if (s->dim && s->dim->min >= d->min && s->dim->max <= d->max) return;
     ins *above = lb_bin(b, L_SUB, v, lb_int(b, i64(), d->min));
     ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
-    const char *range = arena_printf(h->builder->arena, "outside the range %lld to %lld", (long long)d->min,
-                                     (long long)d->max);
+    const char *range = dim_range_text(h->builder->arena, d);
     const char *plain = arena_printf(h->builder->arena, "a size is %s", range);
     const char *numbered = arena_printf(h->builder->arena, "size \1 is %s", range);
     host_fail_saying(h, wrong, ONNXC_CHECK_FAILED,

@@ -9,11 +9,39 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
+typedef struct exits {
+    int64_t pointers, breaks;
+} exits;
+
+static void count_exits(exits *c, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        c->pointers += x->op == L_VAR && x->type.kind == LK_PTR;
+        c->breaks += x->op == L_BREAK;
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) count_exits(c, x->body[j]);
+    }
+}
+
+// Host code that frees its memory wherever a step fails: LLVM's own pipeline sets each pointer anew at every place from
+// which a run leaves the steps.
+static bool has_many_exits(const emit *e) {
+    enum { MOST_SETS = 10000 };
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        const lfunc *f = e->m->funcs.at[i];
+        exits c = {0};
+        if (!f->body || f->kernel || (e->plan && e->plan->piece[i] != e->piece)) continue;
+        count_exits(&c, f->body);
+        if (c.pointers * c.breaks > MOST_SETS) return true;
+    }
+    return false;
+}
+
 // Schedules emit loops in their final form, so few passes are needed. For size, LLVM's own pipeline is
 // better. Functions that call equal kernels for the tasks of threads are equal, too; with -g each keeps its name.
 static const char *pipeline(const emit *e) {
     const target *t = e->m->target;
-    if (t->size_level) return e->m->debug_info ? "default<Oz>" : "default<Oz>,mergefunc";
+    if (t->size_level && !has_many_exits(e))
+        return e->m->debug_info ? "default<Oz>" : "default<Oz>,mergefunc";
     if (t->opt == 0) return "function(mem2reg)";
     if (e->m->debug_info) return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
     return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg),mergefunc";

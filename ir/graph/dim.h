@@ -60,7 +60,7 @@ dim *dim_opaque_named(dims *t, const char *name);
 // Narrows the range of a symbol or opaque; ranges of all dims built from it follow. A bound that would leave
 // no value is ignored: compare with min and max first. divisor 1: nothing known.
 void dim_bound(dim *symbol, int64_t lo, int64_t hi, int64_t divisor);
-// Narrows the range of the symbol that decides whether d >= lo, if a single one does so through sums with
+// Narrows the range of the symbol or opaque that decides whether d >= lo, if a single one does so through sums with
 // constants, products and quotients by them: from floordiv(N - 7, 2) >= 0 follows N >= 7.
 void dim_require(dim *d, int64_t lo);
 
@@ -119,6 +119,8 @@ bool dim_has_atom(const dim *d, const dim *atom);
 int dim_parts_count(const dim *d);          // distinct dims in d, including d
 bool dim_is_opaque(const dim *d);           // one of its atoms is: only a step of the program sets it
 bool dims_are_opaque(dim *const *d, int n); // one of them is
+// What a value out of d's range is: "negative", "less than 3", "outside the range 3 to 7".
+const char *dim_range_text(arena *a, const dim *d);
 // d rebuilt with the ranges known by now: often simpler.
 dim *dim_simplify(dim *d);
 // Text such as "2*N + floordiv(H, 2)"; dim_parse reads it back (NULL: not a dim). Opaques are printed as

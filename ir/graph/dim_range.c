@@ -266,10 +266,12 @@ static void require_term(dim *d, int64_t lo) {
     dim_require(term->atoms[0], -floor_div(-need, term->coef));
 }
 
+// Of an opaque only the sign is required: messages about larger windows name the nodes that have them.
 void dim_require(dim *d, int64_t lo) {
     int64_t scaled;
     if (d->min >= lo || infinite(lo)) return;
     if (d->kind == DIM_SYMBOL) dim_bound(d, lo, INT64_MAX, 1);
+    if (d->kind == DIM_OPAQUE && lo >= 0) dim_bound(d, 0, INT64_MAX, 1);
     if (d->kind == DIM_POLY) require_term(d, lo);
     if (d->kind == DIM_MIN) {
         dim_require(d->a, lo);

@@ -179,6 +179,12 @@ const char *dim_text(arena *a, const dim *d) {
     return result;
 }
 
+const char *dim_range_text(arena *a, const dim *d) {
+    if (d->max < INT64_MAX / 2)
+        return arena_printf(a, "outside the range %lld to %lld", (long long)d->min, (long long)d->max);
+    return d->min ? arena_printf(a, "less than %lld", (long long)d->min) : "negative";
+}
+
 const char *dim_brief(arena *a, const dim *d) {
     const char *whole = dim_text(a, d);
     if (strlen(whole) <= DIM_SHORT) return whole;

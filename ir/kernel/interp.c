@@ -160,9 +160,10 @@ static void run_set_dim(interp *in, const step *s) {
     }
     // Later steps rely on these bounds: implied checks are not in the program.
     if (v < s->target->min || v > s->target->max)
-        interp_stop(in, INTERP_FAILED,
-                    arena_printf(in->arena, "a size is outside the range %lld to %lld",
-                                 (long long)s->target->min, (long long)s->target->max));
+        interp_stop(
+            in, INTERP_FAILED,
+            text_located(in->arena, s->loc,
+                         arena_printf(in->arena, "a size is %s", dim_range_text(in->arena, s->target))));
     set_dim(in, s->target, v);
 }
 

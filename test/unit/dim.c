@@ -248,6 +248,23 @@ static void bad_text_is_refused(void **state) {
     assert_null(dim_parse(f->t, deep));
 }
 
+static void required_sizes_are_not_negative(void **state) {
+    fixture *f = *state;
+    dim *n = dim_symbol(f->t, "N"), *x = dim_opaque(f->t, "x", INT64_MIN, INT64_MAX),
+        *y = dim_opaque(f->t, "y", INT64_MIN, INT64_MAX);
+    dim_require(dim_floordiv(dim_addk(n, -7), dim_const(f->t, 2)), 0);
+    assert_int_equal(n->min, 7);
+    dim_require(dim_mulk(x, 4), 0);
+    assert_int_equal(x->min, 0);
+    dim_require(dim_addk(x, -7), 0); // a window larger than the image: its node says so
+    assert_int_equal(x->min, 0);
+    dim_require(dim_addk(y, 7), 0);
+    assert_true(y->min < 0);
+    assert_string_equal(dim_range_text(f->a, x), "negative");
+    assert_string_equal(dim_range_text(f->a, n), "less than 7");
+    assert_string_equal(dim_range_text(f->a, dim_opaque(f->t, "z", 3, 7)), "outside the range 3 to 7");
+}
+
 static void largest_values_have_no_opaques(void **state) {
     fixture *f = *state;
     dim *n = bounded(f, "N", 1, 100, 1), *m = dim_symbol(f->t, "M");
@@ -438,6 +455,7 @@ int main(void) {
         TEST(large_dims_stay_exact),
         TEST(deep_chains_are_cheap),
         TEST(bad_text_is_refused),
+        TEST(required_sizes_are_not_negative),
         TEST(largest_values_have_no_opaques),
         TEST(random_dims_mean_what_they_compute),
     };
