@@ -127,6 +127,23 @@ fi
 if there pkg-config; then
     check "libonnxc by pkg-config" sh -c "PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH; cc -std=c99 lib.c \$(pkg-config --cflags --libs libonnxc) -Wl,-rpath,$p/lib -o lib2 && ./lib2"
 fi
+if there localedef && [ -e /usr/share/i18n/locales/de_DE ]; then
+    mkdir locales && localedef -i de_DE -f UTF-8 locales/de_DE.UTF-8 2>/dev/null
+    cat >comma.c <<'EOF'
+#include <locale.h>
+#include <onnxc_compiler.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    const char *options[] = {"-o", argv[3], "-j4"};
+    const onnxc_job job = {.size = sizeof job, .model = argv[2], .options = options, .noptions = 3};
+    return argc != 4 || !setlocale(LC_ALL, argv[1]) || printf("%.1f\n", 0.5) != 4 || onnxc_compile(&job);
+}
+EOF
+    check "libonnxc in a locale with decimal commas" sh -c "cp '$here/test/cli/deep.onnx' . && cc comma.c -I$p/include -L$p/lib -lonnxc -Wl,-rpath,$p/lib -o comma && export LOCPATH=\$PWD/locales &&
+        ./comma de_DE.UTF-8 deep.onnx deep.onnxtxt | grep -q 0,5 && $p/bin/onnxc deep.onnx -o point.onnxtxt && cmp deep.onnxtxt point.onnxtxt &&
+        for model in deep.onnx deep.onnxtxt; do for kind in c html kernels s; do ./comma de_DE.UTF-8 \$model deep.\$kind && mv deep.\$kind comma.txt &&
+            $p/bin/onnxc \$model -o deep.\$kind && cmp comma.txt deep.\$kind || exit 1; done; done"
+fi
 check "make install into a folder with spaces" sh -c "make -s -C '$here' install PREFIX='$w/with spaces' && '$w/with spaces/bin/onnxc' mlp.onnx --name mlp -o spaced.a && cc main.c spaced.a -lpthread -o spaced && ./spaced"
 check "make in a folder with spaces" sh -c "! make -f '$w/with spaces/share/onnxc/runtime/Makefile' B=rt2 2>spaces.log && grep -q 'symbolic link' spaces.log &&
     echo 'include $w/with spaces/share/onnxc/onnxc.mk' | sed 's/ spaces/\\\\ spaces/' >spaces.mk && ! make -f spaces.mk 2>spaces.log && grep -q 'symbolic link' spaces.log"
