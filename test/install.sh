@@ -80,6 +80,14 @@ if there cmake; then
     sed 's/"mlp\.h"/"3d-net.v2.h"/; s/mlp_/m_3d_net_v2_/g' main.c >"odd names/main.c"
     check "a CMake target whose name is no identifier" sh -c "cmake -S 'odd names' -B 'odd names/b' -DCMAKE_PREFIX_PATH=$p && cmake --build 'odd names/b' && 'odd names/b/main'"
 fi
+if there cmake; then
+    mkdir -p tree/deps && cp main.c tree && echo "find_package(onnxc REQUIRED)" >tree/deps/CMakeLists.txt
+    sed 's/^find_package.*/add_subdirectory(deps)/; s|mlp.onnx|../mlp.onnx|' CMakeLists.txt >tree/CMakeLists.txt
+    check "CMake finds onnxc in a subdirectory" sh -c "cmake -S tree -B tree/b -DCMAKE_PREFIX_PATH=$p && cmake --build tree/b && tree/b/main"
+    mkdir source && cp main.c source
+    sed "s|^find_package.*|include(FetchContent)\nFetchContent_Declare(onnxc SOURCE_DIR $here)\nFetchContent_MakeAvailable(onnxc)|; s|mlp.onnx|../mlp.onnx|" CMakeLists.txt >source/CMakeLists.txt
+    check "FetchContent of the source tree" sh -c "cmake -S source -B source/b && cmake --build source/b && source/b/main"
+fi
 if there aarch64-linux-gnu-gcc qemu-aarch64; then
     check "make for aarch64" sh -c 'make clean; rm -f *.o; make CC=aarch64-linux-gnu-gcc LDFLAGS=-static main && qemu-aarch64 ./main'
     there cmake && check "cmake for aarch64" sh -c "cmake -S . -B arm64 -DCMAKE_PREFIX_PATH=$p -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \
