@@ -315,7 +315,7 @@ static void set_field(cfn *c, const ins *x) {
     const char *member = cmem_member(c, x);
     if (!member)
         diag_defect(c->mod->d, NULL, "function %s: member %s of an unknown struct", c->f->name, x->name);
-    line(c, "%s = %s;", member, cexpr_of(c, x->args[1]).s);
+    line(c, "%s = %s;", member, cexpr_passed(c, x->args[1], SIGN_SIGNED));
     consume(c, x);
 }
 
