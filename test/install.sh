@@ -80,6 +80,14 @@ if there cmake; then
     sed 's/"mlp\.h"/"3d-net.v2.h"/; s/mlp_/m_3d_net_v2_/g' main.c >"odd names/main.c"
     check "a CMake target whose name is no identifier" sh -c "cmake -S 'odd names' -B 'odd names/b' -DCMAKE_PREFIX_PATH=$p && cmake --build 'odd names/b' && 'odd names/b/main'"
 fi
+if there cmake; then
+    mkdir -p tree/deps && cp main.c tree && echo "find_package(onnxc REQUIRED)" >tree/deps/CMakeLists.txt
+    sed 's/^find_package.*/add_subdirectory(deps)/; s|mlp.onnx|../mlp.onnx|' CMakeLists.txt >tree/CMakeLists.txt
+    check "CMake finds onnxc in a subdirectory" sh -c "cmake -S tree -B tree/b -DCMAKE_PREFIX_PATH=$p && cmake --build tree/b && tree/b/main"
+    mkdir source && cp main.c source
+    sed "s|^find_package.*|include(FetchContent)\nFetchContent_Declare(onnxc SOURCE_DIR $here)\nFetchContent_MakeAvailable(onnxc)|; s|mlp.onnx|../mlp.onnx|" CMakeLists.txt >source/CMakeLists.txt
+    check "FetchContent of the source tree" sh -c "cmake -S source -B source/b && cmake --build source/b && source/b/main"
+fi
 if there aarch64-linux-gnu-gcc qemu-aarch64; then
     check "make for aarch64" sh -c 'make clean; rm -f *.o; make CC=aarch64-linux-gnu-gcc LDFLAGS=-static main && qemu-aarch64 ./main'
     there cmake && check "cmake for aarch64" sh -c "cmake -S . -B arm64 -DCMAKE_PREFIX_PATH=$p -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \
@@ -126,6 +134,23 @@ if there zsh; then
 fi
 if there pkg-config; then
     check "libonnxc by pkg-config" sh -c "PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH; cc -std=c99 lib.c \$(pkg-config --cflags --libs libonnxc) -Wl,-rpath,$p/lib -o lib2 && ./lib2"
+fi
+if there localedef && [ -e /usr/share/i18n/locales/de_DE ]; then
+    mkdir locales && localedef -i de_DE -f UTF-8 locales/de_DE.UTF-8 2>/dev/null
+    cat >comma.c <<'EOF'
+#include <locale.h>
+#include <onnxc_compiler.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    const char *options[] = {"-o", argv[3], "-j4"};
+    const onnxc_job job = {.size = sizeof job, .model = argv[2], .options = options, .noptions = 3};
+    return argc != 4 || !setlocale(LC_ALL, argv[1]) || printf("%.1f\n", 0.5) != 4 || onnxc_compile(&job);
+}
+EOF
+    check "libonnxc in a locale with decimal commas" sh -c "cp '$here/test/cli/deep.onnx' . && cc comma.c -I$p/include -L$p/lib -lonnxc -Wl,-rpath,$p/lib -o comma && export LOCPATH=\$PWD/locales &&
+        ./comma de_DE.UTF-8 deep.onnx deep.onnxtxt | grep -q 0,5 && $p/bin/onnxc deep.onnx -o point.onnxtxt && cmp deep.onnxtxt point.onnxtxt &&
+        for model in deep.onnx deep.onnxtxt; do for kind in c html kernels s; do ./comma de_DE.UTF-8 \$model deep.\$kind && mv deep.\$kind comma.txt &&
+            $p/bin/onnxc \$model -o deep.\$kind && cmp comma.txt deep.\$kind || exit 1; done; done"
 fi
 check "make install into a folder with spaces" sh -c "make -s -C '$here' install PREFIX='$w/with spaces' && '$w/with spaces/bin/onnxc' mlp.onnx --name mlp -o spaced.a && cc main.c spaced.a -lpthread -o spaced && ./spaced"
 check "make in a folder with spaces" sh -c "! make -f '$w/with spaces/share/onnxc/runtime/Makefile' B=rt2 2>spaces.log && grep -q 'symbolic link' spaces.log &&

@@ -419,6 +419,25 @@ class Types(unittest.TestCase):
         y, = onnxc.InferenceSession(identity(TensorProto.BFLOAT16)).run(None, {"x": x.view(np.uint16)})
         np.testing.assert_array_equal(y, x)
 
+    def test_bytes_beyond_the_range(self):
+        for number, good, wrong in (TensorProto.INT4, [-8, 7], 8), (TensorProto.INT4, [0], -9), (TensorProto.UINT2, [0, 3], 4):
+            element = values.ELEMENTS[number]
+            session = onnxc.InferenceSession(identity(number))
+            y, = session.run(None, {"x": np.array(good, element.stored)})
+            self.assertEqual(y.astype(int).tolist(), good)
+            with self.assertRaisesRegex(onnxc.InvalidArgument, f"input 'x' .* takes {element.name} from .* not {wrong}"):
+                session.run(None, {"x": np.array([*good, wrong], element.stored)})
+
+    def test_fractions_are_no_integers(self):
+        for number in TensorProto.INT64, TensorProto.BOOL, TensorProto.INT4:
+            session = onnxc.InferenceSession(identity(number))
+            self.assertEqual(session.run(None, {"x": [0, 1]})[0].astype(int).tolist(), [0, 1])
+            self.assertEqual(session.run(None, {"x": []})[0].shape, (0,))
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "input 'x' .* does not take .0.5.: it is not an integer"):
+                session.run(None, {"x": [0.5]})
+        y, = onnxc.InferenceSession(identity(TensorProto.BFLOAT16)).run(None, {"x": [0.5, 1]})
+        self.assertEqual(y.tolist(), [0.5, 1])
+
 
 class Values(unittest.TestCase):
     """Strings, sequences, optionals."""
@@ -432,6 +451,15 @@ class Values(unittest.TestCase):
         self.assertEqual(session.run(None, {"a": [], "b": []})[0].shape, (0,))
         with self.assertRaisesRegex(onnxc.InvalidArgument, "takes strings"):
             session.run(None, {"a": np.zeros(2), "b": ["", ""]})
+        for wrong in None, 3:
+            with self.assertRaisesRegex(onnxc.InvalidArgument, f"input 'a' .* takes strings, not {wrong}"):
+                session.run(None, {"a": np.array(["x", wrong], object), "b": ["", ""]})
+
+    def test_strings_of_other_bytes(self):
+        session = onnxc.InferenceSession(identity(TensorProto.STRING))
+        y, = session.run(None, {"x": [b"\xff", "x"]})
+        self.assertEqual(y[0].encode(errors="surrogateescape"), b"\xff")
+        self.assertEqual(session.run(None, {"x": y})[0].tolist(), y.tolist())
 
     def test_strings_of_data(self):
         model = text_model("g (string[N] a) => (string[N, K] c, int64[N] n) { c, n = StringSplit (a) }")

@@ -187,15 +187,11 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
     }
 }
 
-static void free_locale(void *l) { freelocale((locale_t)l); }
-
 void ctext_emit(const lmodule *l, dialect dialect, const char *header, const sink *out, diag *d) {
     arena *a = arena_within(d->arena);
     cmod m = {.m = l, .dialect = dialect, .arena = a, .d = d};
     m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.warpgroup.arena =
         m.defined.arena = m.early.arena = m.by_bits.arena = a;
-    m.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    arena_on_destroy(a, free_locale, (void *)m.locale);
     collect(&m);
     cfunc_text *t = ARENA_ARRAY(a, cfunc_text, l->funcs.n);
     for (int i = 0; i < l->funcs.n; i++) {

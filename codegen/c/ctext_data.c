@@ -9,7 +9,7 @@ static bool reads_back(const char *s, double v, bool is_float) {
     return is_float ? strtof(s, NULL) == (float)v : strtod(s, NULL) == v;
 }
 
-// The shortest decimal number that reads back. The locale must be "C".
+// The shortest decimal number that reads back.
 static void shortest(char *buf, size_t size, double v, bool is_float) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(buf, size, "%.*g", digits, v);
@@ -19,12 +19,10 @@ static void shortest(char *buf, size_t size, double v, bool is_float) {
     if (is_float) strcat(buf, "f");
 }
 
-const char *cfloat_text(cmod *m, arena *a, double v, lkind k) {
+const char *cfloat_text(arena *a, double v, lkind k) {
     char buf[64];
     if (v != v || v - v != 0) return NULL;
-    locale_t before = uselocale(m->locale);
     shortest(buf, sizeof buf, v, k == LK_F32);
-    uselocale(before);
     return arena_strdup(a, buf);
 }
 
@@ -104,12 +102,10 @@ static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const si
     for (int64_t at = 0; at < d->bytes; at += CHUNK) {
         int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
         ldata_copy(d, at, chunk, n);
-        locale_t before = uselocale(m->locale);
         for (int64_t i = 0; i + size <= n; i += size) {
             element(buf, sizeof buf, t, chunk + i, bits);
             put_element(&f, buf);
         }
-        uselocale(before);
         sink_addn(out, f.out.s, f.line.n);
         memmove(f.out.s, f.out.s + f.line.n, f.out.n - f.line.n + 1);
         f.out.n -= f.line.n;

@@ -77,7 +77,7 @@ static cexpr float_const(cfn *c, lkind k, double v) {
         dtype_store_float(k == LK_F16 ? DT_F16 : DT_BF16, &h, 0, v, false);
         return cexpr_make(PREC_POSTFIX, SIGN_UNSIGNED, FMT("0x%04x", h));
     }
-    const char *s = cfloat_text(c->mod, c->arena, v, k);
+    const char *s = cfloat_text(c->arena, v, k);
     return s ? cexpr_make(*s == '-' ? PREC_UNARY : PREC_POSTFIX, SIGN_SIGNED, s) : bits_const(c, k, v);
 }
 

@@ -6,7 +6,6 @@
 #include "compiler/base/sink.h"
 #include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
-#include <locale.h>
 
 typedef enum dialect { DIALECT_C, DIALECT_CUDA } dialect;
 
@@ -25,7 +24,6 @@ typedef struct cmod {
     map by_bits;               // names of data that is written as bits, since it has infinities or NaNs
     const char *section_macro; // of constants in a section of their own; NULL: not defined yet
     bool memory;               // string.h is needed
-    locale_t locale;           // "C": with decimal points
 } cmod;
 
 typedef enum csign { SIGN_SIGNED, SIGN_UNSIGNED, SIGN_LITERAL } csign;
@@ -170,7 +168,7 @@ const char *cname_new(cfn *c, const char *hint, const char *fallback);
 // ctext_data.c
 void cdata_write(cmod *m, const ldata *d, const sink *out);
 bool cdata_has_non_finite(cmod *m, const ldata *d);
-const char *cfloat_text(cmod *m, arena *a, double v,
+const char *cfloat_text(arena *a, double v,
                         lkind k); // shortest text that reads back; NULL: not finite
 void ccomment(text *t, int indent, const char *s);
 

@@ -315,7 +315,7 @@ static void set_field(cfn *c, const ins *x) {
     const char *member = cmem_member(c, x);
     if (!member)
         diag_defect(c->mod->d, NULL, "function %s: member %s of an unknown struct", c->f->name, x->name);
-    line(c, "%s = %s;", member, cexpr_of(c, x->args[1]).s);
+    line(c, "%s = %s;", member, cexpr_passed(c, x->args[1], SIGN_SIGNED));
     consume(c, x);
 }
 
@@ -331,11 +331,10 @@ static void leave_function(cfn *c, const ins *x) {
     name_clobbered(c, x, false, 0);
     if (!x->nargs && x->next == NULL && !info_of(c, x)->parent) return;
     const ins *v = x->nargs ? x->args[0] : NULL;
+    bool size = c->f->ctype && !strcmp(c->f->ctype, "size_t") && v && !(v->op == L_CONST && v->i >= 0);
     if (!v) line(c, "return;");
-    else
-        line(c, "return %s;",
-             v->type.kind == LK_PTR ? cmem_arg(c, v, &(cptr){.kind = PTR_BYTES})
-                                    : cexpr_passed(c, v, SIGN_SIGNED));
+    else if (v->type.kind == LK_PTR) line(c, "return %s;", cmem_arg(c, v, &(cptr){.kind = PTR_BYTES}));
+    else line(c, size ? "return (size_t)(%s);" : "return %s;", cexpr_passed(c, v, SIGN_SIGNED));
     consume(c, x);
 }
 

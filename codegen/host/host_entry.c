@@ -527,10 +527,17 @@ static void struct_params(host *h) {
     workspace_params(h);
 }
 
+// From here on messages go into *out, so the one about `out` itself has no place.
 static void check_structs(host *h) {
     lbuild *b = &h->b;
-    ins *none = lb_bin(b, L_OR, lb_cmp(b, L_EQ, h->in, lb_null(b)), lb_cmp(b, L_EQ, h->out, lb_null(b)));
-    host_fail_if(h, none, ONNXC_NULL_POINTER, "in and out must not be null pointers");
+    ins *in = lb_cmp(b, L_EQ, h->in, lb_null(b)), *out = lb_cmp(b, L_EQ, h->out, lb_null(b));
+    if (h->builder->io->messages) {
+        host_fail_if(h, out, ONNXC_NULL_POINTER, "'out' is a null pointer");
+        h->message = named_local(b, "message", LK_PTR, 1);
+        h->says_in_out = true;
+        host_fail_if(h, in, ONNXC_NULL_POINTER, "'in' is a null pointer");
+    } else
+        host_fail_if(h, lb_bin(b, L_OR, in, out), ONNXC_NULL_POINTER, "in and out must not be null pointers");
     check_growth_pointers(h);
 }
 
@@ -608,17 +615,11 @@ static void write_typed_run(host_builder *a, const target *t) {
     check_structs(&h);
     ins *data = named_local(b, "data", LK_PTR, io->nin + io->nout + 3),
         *dims = named_local(b, "dims", LK_I64, io->ndims + 1);
-    ins *capacity = named_local(b, "capacity", LK_I64, io->nout + 1), *message = lb_null(b);
-    if (io->messages) {
-        message = named_local(b, "message", LK_PTR, 1);
-        lb_store(b, message, idx(&h, 0), lb_null(b), 0);
-    }
+    ins *capacity = named_local(b, "capacity", LK_I64, io->nout + 1);
+    ins *message = io->messages ? h.message : lb_null(b);
+    if (io->messages) lb_store(b, message, idx(&h, 0), lb_null(b), 0);
     bool pools = passes_pools(a);
-    if (pools) {
-        h.says_in_out = io->messages;
-        h.message = io->messages ? message : NULL;
-        check_pool_members(&h);
-    }
+    if (pools) check_pool_members(&h);
     fill_arrays(&h, data, dims, capacity);
     fill_extras(&h, data);
     ins *args[] = {data, dims, capacity, pools ? pool_array(&h) : h.workspace, h.size, message};
@@ -685,8 +686,6 @@ static void write_output_sizes(host_builder *a, const target *t) {
     h.out =
         add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a->arena, "%s_out", io->name));
     check_structs(&h);
-    h.says_in_out = io->messages;
-    if (io->messages) h.message = named_local(&h.b, "message", LK_PTR, 1);
     host_bind_symbols(&h);
     check_rules(&h);
     host_check_negative(&h);

@@ -309,7 +309,13 @@ static void loop_step(host *h, const step *s) {
 
 static void check_step(host *h, const step *s) {
     ins *wrong = lb_cmp(&h->b, L_EQ, host_dim(h, s->dim), lb_int(&h->b, i64(), 0));
-    host_fail_if(h, wrong, ONNXC_CHECK_FAILED, located(h, s->loc, s->message));
+    said m = {.plain = located(h, s->loc, s->message)};
+    const char *word = check_compares(s);
+    if (word) {
+        m.numbered = arena_printf(h->builder->arena, "%s (\1%s\2)", m.plain, word);
+        m.first = host_dim(h, s->dim->a), m.second = host_dim(h, s->dim->b);
+    }
+    host_fail_saying(h, wrong, ONNXC_CHECK_FAILED, &m);
 }
 
 static void one_step(host *h, const step *s) {

@@ -54,7 +54,7 @@ static const char *temporary_prefix(arena *a, const outfile *product, const char
 
 // A temporary file with the object and its data.
 static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
-    outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
+    outfile *f = outfile_open(a, d, product, false);
     sink to = outfile_sink(f);
     object_write(a, d, object, m, &to);
     outfile_flush(f);

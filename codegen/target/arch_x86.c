@@ -10,6 +10,9 @@ static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
     (void)d;
     if (strncmp(flag, "-m", 2)) return false;
     if (off) name += 3;
+    // What every 64-bit CPU has selects none.
+    static const spelling common[] = {{"cx8 fxsr mmx sse sse2", ""}, {NULL, NULL}};
+    if (!off && !strncmp(n->triple, "x86_64", 6) && find_spelling(common, name, strlen(name))) return true;
     const char *known = find_spelling(spellings, name, strlen(name));
     names_add_features(n, arena_printf(a, "%c%s", off ? '-' : '+', known ? known : name));
     return true;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/ErrorHandling.h>
+#include <locale.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct guard {
     void *arg;
     diag *diag;
     sem_t over;
+    locale_t locale;
     ending how;
     char message[512];
 } guard;
@@ -45,6 +47,7 @@ static void *work(void *user) {
     guard *g = user;
     jmp_buf jump;
     current = g;
+    uselocale(g->locale);
     g->diag->jump = &jump;
     if (setjmp(jump)) g->how = LEFT_BY_DIAG;
     else g->fn(g->arg);
@@ -64,7 +67,7 @@ static int start(pthread_t *thread, guard *g) {
 void llvm_guard(diag *d, diag_class class, const char *doing, void (*fn)(void *), void *arg) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install);
-    guard g = {.fn = fn, .arg = arg, .diag = d, .how = ENDED};
+    guard g = {.fn = fn, .arg = arg, .diag = d, .how = ENDED, .locale = uselocale((locale_t)0)};
     jmp_buf *outer = d->jump;
     pthread_t thread;
     sem_init(&g.over, 0, 0);

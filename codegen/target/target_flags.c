@@ -86,7 +86,8 @@ const char *flag_after(const char *flag, const char *prefix) {
 // Flags of gcc and clang that do not change the code that onnxc emits: -mNAME, -mno-NAME, -mNAME=VALUE.
 static bool is_neutral(const char *flag) {
     static const spelling names[] = {
-        {"accumulate-outgoing-args cet-switch fentry fix-cortex-a53-835769 fix-cortex-a53-843419 "
+        {"accumulate-outgoing-args cet-switch direct-extern-access fentry fix-cortex-a53-835769 "
+         "fix-cortex-a53-843419 "
          "indirect-branch-register inline-all-stringops inline-stringops-dynamically long-calls manual-endbr "
          "ms-bitfields omit-leaf-frame-pointer outline-atomics push-args record-mcount red-zone relax "
          "relax-all retpoline skip-rax-setup slow-flash-data stack-arg-probe stackrealign strict-align "

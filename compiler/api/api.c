@@ -4,6 +4,7 @@
 #include "compiler/run/runnable.h"
 #include "compiler/tune/tune.h"
 #include <dlfcn.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,8 @@ static void begin(compilation *c) {
     c->pipeline = pipeline_new(c->arena, &c->diag, &c->options, &hooks);
 }
 
-// Runs body in a new compilation; errors are part of the result.
+// Runs body in a new compilation; errors are part of the result. Numbers have decimal points, whatever the locale of the
+// program.
 static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(compilation *, void *), void *arg,
                             arena *a) {
     compilation *c = ARENA_NEW(a, compilation);
@@ -127,6 +129,7 @@ static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(comp
     memcpy(&c->job, job, job->size < sizeof c->job ? job->size : sizeof c->job);
     c->diag = (diag){.arena = a, .sink = pass_message, .user = c};
     arena_set_limit(a, c->job.memory_limit, out_of_memory, c);
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
     jmp_buf jump;
     if (DIAG_TRY(&c->diag, jump)) {
         begin(c);
@@ -135,6 +138,8 @@ static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(comp
         c->result = result_of_job(c, c->diag.class);
     }
     arena_set_limit(a, 0, NULL, NULL);
+    uselocale(before);
+    if (plain) freelocale(plain);
     return c->result;
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/base/fs.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,9 +64,24 @@ bool is_stream(const char *path) {
     return is_stdout(path) || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
+static bool stat_folder_of(const char *path, struct stat *st) {
+    char folder[PATH_MAX];
+    size_t n = (size_t)(base_name(path) - path);
+    if (!n) return stat(".", st) == 0;
+    if (n >= sizeof folder) return false;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    return stat(folder, st) == 0;
+}
+
+static bool same_inode(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 bool same_file(const char *a, const char *b) {
     struct stat x, y;
     bool has_a = stat(a, &x) == 0, has_b = stat(b, &y) == 0;
-    if (has_a && has_b) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    return !has_a && !has_b && strcmp(a, b) == 0;
+    if (has_a && has_b) return S_ISREG(x.st_mode) && same_inode(&x, &y);
+    if (has_a || has_b || strcmp(base_name(a), base_name(b)) != 0) return false;
+    return strcmp(a, b) == 0 || (stat_folder_of(a, &x) && stat_folder_of(b, &y) && same_inode(&x, &y));
 }

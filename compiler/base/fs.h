@@ -12,8 +12,7 @@ const char *extension_of(const char *path); // with the dot; "": none
 bool is_folder(const char *path);
 bool is_stream(const char *path); // standard output, a device, a pipe or the name of a descriptor
 bool is_stdout(const char *path); // "-" or /dev/stdout; path may be NULL
-// Whether both name one regular file, also through links; for files that do not exist, whether the names are
-// equal.
+// Whether both name one regular file, also through links, or one that does not exist yet.
 bool same_file(const char *a, const char *b);
 bool ends_with(const char *s, const char *ending);
 // Opens standard descriptors that are closed, so that they do not become those of files, into which messages

@@ -3,6 +3,7 @@
 #include "compiler/base/jobs.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -63,6 +64,7 @@ typedef struct pool {
     jobserver server;
     void (*work)(void *user, int index);
     void *user;
+    locale_t locale;
 } pool;
 
 static int take_work(pool *p) {
@@ -101,6 +103,7 @@ static void give_back(pool *p, char token) {
 static void *helper(void *user) {
     pool *p = user;
     char token = 0;
+    uselocale(p->locale);
     if (p->server.in < 0) {
         do_work(p);
     } else if (wait_for_token(p, &token)) {
@@ -111,7 +114,11 @@ static void *helper(void *user) {
 }
 
 void jobs_run(int n, int threads, void (*work)(void *user, int index), void *user) {
-    pool p = {.n = n, .work = work, .user = user, .server = {NO_SERVER, NO_SERVER}};
+    pool p = {.n = n,
+              .work = work,
+              .user = user,
+              .server = {NO_SERVER, NO_SERVER},
+              .locale = uselocale((locale_t)0)};
     pthread_t helpers[THREADS_MOST];
     int started = 0;
     if (threads > n) threads = n;

@@ -47,7 +47,7 @@ extern const char
     operators_notes[]; // operators_notes.md, which tools/embed_text.awk makes a part of the program
 
 // message.c: text, one JSON object per line, or one SARIF document at the end, on standard error.
-bool message_terminal(void); // standard error is a terminal
+bool message_terminal(void); // standard error is a terminal that has colours and can erase lines
 void messages_end(session *s);
 // list_ops.c: the operators of this build, one per line; all operators of the standard (docs/operators.md).
 const char *list_ops_text(arena *a);

@@ -7,16 +7,19 @@
 
 int isatty(int fd); // of unistd.h
 
-bool message_terminal(void) { return isatty(2); }
+bool message_terminal(void) {
+    const char *term = getenv("TERM");
+    return isatty(2) && !(term && strcmp(term, "dumb") == 0);
+}
 
 static bool form_is(const session *s, const char *form) {
     return s->options.diagnostics && strcmp(s->options.diagnostics, form) == 0;
 }
 
 static bool use_color(const session *s) {
-    const char *c = s->options.color, *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *c = s->options.color, *no = getenv("NO_COLOR");
     if (c && strcmp(c, "auto") != 0) return strcmp(c, "always") == 0;
-    return message_terminal() && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+    return message_terminal() && !(no && *no);
 }
 
 static const char *severity_word(diag_severity s) {

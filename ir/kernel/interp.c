@@ -219,13 +219,19 @@ static void run_library(interp *in, const step *s) {
         if (s->args[j]) watch_buffer(in, s->args[j]);
 }
 
+static void run_check(interp *in, const step *s) {
+    if (interp_dim(in, s->dim)) return;
+    const char *text = text_located(in->arena, s->loc, s->message), *word = check_compares(s);
+    if (word)
+        text = arena_printf(in->arena, "%s (%lld%s%lld)", text, (long long)interp_dim(in, s->dim->a), word,
+                            (long long)interp_dim(in, s->dim->b));
+    interp_stop(in, INTERP_FAILED, text);
+}
+
 static void run_step(interp *in, const step *s) {
     switch (s->kind) {
     case STEP_KERNEL: run_kernel(in, s->kernel); break;
-    case STEP_CHECK:
-        if (!interp_dim(in, s->dim))
-            interp_stop(in, INTERP_FAILED, text_located(in->arena, s->loc, s->message));
-        break;
+    case STEP_CHECK: run_check(in, s); break;
     case STEP_SET_DIM: run_set_dim(in, s); break;
     case STEP_ALLOC: allocate(in, s->buffer); break;
     case STEP_FREE: release(in, s->buffer); break;

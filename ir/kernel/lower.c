@@ -288,9 +288,12 @@ void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
 
 enum { READABLE_MOST = 200 };
 
-// Long sizes are expressions of values that the model computes, which tell their reader nothing.
-static const char *mismatch_text(arena *a, const dim_check *c) {
-    const char *left = dim_text(a, c->a), *right = dim_text(a, c->b);
+// Long sizes are expressions of values that the model computes, which tell their reader nothing. The two sizes are in the
+// order of `holds`, in which a run that fails tells their numbers.
+static const char *mismatch_text(arena *a, const dim_check *c, const dim *holds) {
+    bool ordered = holds->kind == DIM_EQ;
+    const char *left = dim_text(a, ordered ? holds->a : c->a),
+               *right = dim_text(a, ordered ? holds->b : c->b);
     if (strlen(left) + strlen(right) > READABLE_MOST)
         return arena_printf(a, "%s: the sizes do not match", c->what);
     return arena_printf(a, "%s: %s is not %s", c->what, left, right);
@@ -304,7 +307,7 @@ void lower_checks(lowering *l, const node *n) {
         dim *holds = dim_eq(c->a, c->b);
         if (dim_is(holds, 1) || !all_set(l->program, holds)) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
-        lower_check(l, n, holds, mismatch_text(l->program->arena, c));
+        lower_check(l, n, holds, mismatch_text(l->program->arena, c, holds));
     }
 }
 

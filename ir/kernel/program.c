@@ -105,6 +105,12 @@ step *step_library(program *p, region *r, const char *lib, const loc *at, int nw
     return s;
 }
 
+const char *check_compares(const step *s) {
+    const dim *a = s->dim->a;
+    if (s->dim->kind != DIM_EQ || (a->min >= 0 && a->max <= 1)) return NULL; // a truth value
+    return dim_is_const(s->dim->b) ? ", not " : " and ";
+}
+
 static bool is_whole_call(const step *s) {
     for (int j = 0; j < s->nnumbers; j++)
         if (!s->numbers[j]) return false;

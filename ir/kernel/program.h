@@ -82,6 +82,8 @@ int step_index(const region *r, const step *s);
 // A library call with room for its arguments and numbers, which the caller sets.
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers);
+// If a STEP_CHECK compares two sizes, s->dim->a and s->dim->b, the words between them in its message; otherwise NULL.
+const char *check_compares(const step *s);
 const char *program_print(arena *a, const program *p);
 // Parses what program_print or anyone else wrote; errors have their line. The module of the program has only
 // a name.

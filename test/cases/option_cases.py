@@ -412,6 +412,14 @@ for dtype in (np.complex64, np.complex128):
     case("ScatterND", [x, np.array([[0], [2]]), x[1:]], by="reference")
 
 
+# ---------------------------------------------------------------- ConvTranspose: padding by auto_pad, strides beyond the kernel
+for mode, (kernel, stride, dilation, extra) in itertools.product(
+        ("SAME_UPPER", "SAME_LOWER", "VALID"),
+        ((3, 2, 1, 0), (4, 2, 1, 1), (2, 2, 1, 0), (1, 3, 1, 0), (2, 3, 1, 0), (2, 5, 2, 0), (2, 5, 1, 2))):
+    case("ConvTranspose", [floats(2, 3, 5, 4), floats(3, 2, kernel, 3)],
+         {"auto_pad": mode, "strides": [stride, 2], "dilations": [dilation, 1], "output_padding": [extra, 0]})
+
+
 # ---------------------------------------------------------------- writing
 # ---------------------------------------------------------------- rows with NaN and infinities
 def rows_of_specials(n):

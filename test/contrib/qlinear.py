@@ -230,12 +230,16 @@ def converted(dice, quantize):
 
 
 def halves(drawn, quantize):
-    """The CPU provider lacks float16: the standard's operator has it for quantising, and dequantising rounds at the end."""
+    """The CPU provider lacks float16. Quantising divides in float16, the type of the scale, as the text of the standard's operator says;
+    dequantising rounds at the end."""
     data, scale, zero = drawn.inputs
     scale = np.asarray(scale, np.float16)
     if quantize:
         drawn.inputs = [data.astype(np.float16), scale, zero]
-        drawn.expected = answer("", "QuantizeLinear", drawn)
+        along = [-1 if i == drawn.attributes["axis"] % data.ndim else 1 for i in range(data.ndim)] if scale.size > 1 else ()
+        steps = np.rint(drawn.inputs[0] / scale.reshape(along)).astype(np.float32) + (0 if zero is None else zero.reshape(along))
+        limits = np.iinfo(np.uint8 if zero is None else zero.dtype)
+        drawn.expected = [np.clip(steps, limits.min, limits.max).astype(limits.dtype)]
     else:
         wide = replace(drawn, inputs=[data, np.asarray(scale, np.float32), zero])
         drawn.inputs = [data, scale, zero]

@@ -670,9 +670,6 @@ def conv_transpose(g):
     out = g.dice.choice((1, 2, 3, 5))
     attributes = window(g, v, (1, 2, 3))
     strides = attributes.get("strides", [1] * (v.rank - 2))
-    spans = [(k - 1) * d + 1 for k, d in zip(attributes["kernel_shape"], attributes.get("dilations", [1] * len(strides)))]
-    if attributes.get("auto_pad", "")[:4] == "SAME" and any(s > k for s, k in zip(strides, spans)):
-        raise Unfit("negative padding: none in ONNX Runtime, which onnxc follows")
     if chance(g, 0.2):
         attributes["output_padding"] = [g.dice.randint(0, s - 1) for s in strides]
     w = g.fresh(v.dtype, (channels, out, *attributes["kernel_shape"]), -0.7, 0.7)

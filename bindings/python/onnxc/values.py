@@ -71,26 +71,43 @@ def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
     """The value as a dense array of that type; the value itself if it already is one. Numbers and lists become arrays; an array
     of another type is an error."""
     if element.is_string:
-        array = np.asarray(value)
+        array = np.asarray(value, None if isinstance(value, (np.ndarray, np.generic)) else object)
         if array.dtype.kind not in "OUST" and array.size:
             raise InvalidArgument(f"{what} takes strings, not {array.dtype}")
-        return array.astype(object)
+        array = array.astype(object)
+        for text in array.reshape(-1):
+            if not isinstance(text, (str, bytes)):
+                raise InvalidArgument(f"{what} takes strings, not {text!r:.60}")
+        return array
     if not isinstance(value, (np.ndarray, np.generic)):
         value = dlpack.from_dlpack(value, what) if hasattr(value, "__dlpack__") else converted(value, element, what)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     if value.dtype != element.dtype and value.dtype != element.stored:
         raise InvalidArgument(f"{what} takes {element.name} ({element.dtype}), not {value.dtype}")
+    if element.packed and value.dtype == element.stored:
+        check_range(value, element, what)
     if isinstance(value, np.ndarray) and value.flags.carray:
         return value
     return np.require(value, requirements=["C", "ALIGNED"])
 
 
+def check_range(array: Any, element: ElementType, what: str) -> None:
+    """Bytes that stand for elements of fewer bits."""
+    signed = element.stored.kind == "i"
+    low, high = (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if signed else (0, (1 << element.bits) - 1)
+    wrong = array[(array < low) | (array > high)]
+    if wrong.size:
+        raise InvalidArgument(f"{what} takes {element.name} from {low} to {high}, not {wrong.reshape(-1)[0]}")
+
+
 def converted(value: Any, element: ElementType, what: str) -> NDArray[Any]:
-    """Numbers and nested lists as an array."""
+    """Numbers and nested lists as an array; fractions do not become integers."""
     if value is None:
         raise InvalidArgument(f"{what} is None")
     try:
+        if element.name.startswith(("int", "uint", "bool")) and np.size(value) and np.asarray(value).dtype.kind in "fc":
+            raise TypeError("it is not an integer")
         return np.asarray(value, element.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(f"{what} does not take {value!r:.60}: {error}") from error
@@ -144,7 +161,7 @@ class Memory:
         return address(self.keep(pack(array, element.bits) if element.packed else array))
 
     def of_strings(self, array: NDArray[Any]) -> int:
-        texts = [self.keep(t.encode() if isinstance(t, str) else bytes(t)) for t in array.reshape(-1)]
+        texts = [self.keep(t.encode(errors="surrogateescape") if isinstance(t, str) else bytes(t)) for t in array.reshape(-1)]
         pointers = (ctypes.c_char_p * max(len(texts), 1))(*texts)
         addresses = np.frombuffer(self.keep(pointers), np.uint64)
         strings = np.zeros((max(len(texts), 1), 2), np.uint64)

@@ -73,7 +73,7 @@ static int64_t int_literal(parser *p) {
 static double float_literal(parser *p, bool narrow) {
     double v;
     const char *t = number_text(p);
-    if (!(narrow ? scan_float(&p->s, t, &v) : scan_real(&p->s, t, &v)))
+    if (!(narrow ? scan_float(t, &v) : scan_real(t, &v)))
         scan_fail(&p->s, "'%s' is not a %s", t, narrow ? "float" : "double");
     return v;
 }
@@ -433,7 +433,7 @@ static void put_literal(parser *p, wire_field *f, int type, const literal *l) {
     double x = 0;
     bool ok = type == ATTR_IS_STRING ? l->kind == ATTR_IS_STRING
               : type == ATTR_IS_INT  ? l->kind == ATTR_IS_INT && scan_int(l->text, &v)
-                                     : l->kind != ATTR_IS_STRING && scan_float(&p->s, l->text, &x);
+                                     : l->kind != ATTR_IS_STRING && scan_float(l->text, &x);
     if (!ok) scan_fail(&p->s, "'%s' is not a valid value for an attribute of this type", l->text);
     if (type == ATTR_IS_STRING) wire_bytes(&p->out, f, l->text, l->n);
     else if (type == ATTR_IS_INT) put_int(p, f, v);

@@ -1,7 +1,6 @@
-// Text scanner. Numbers do not depend on the locale.
+// Text scanner.
 #include "compiler/import/text/scan.h"
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -108,26 +107,15 @@ bool scan_int(const char *text, int64_t *v) {
     return true;
 }
 
-static void free_locale(void *plain) { freelocale(plain); }
-
-static locale_t plain_locale(scanner *s) {
-    if (!s->numbers) {
-        s->numbers = newlocale(LC_ALL_MASK, "C", NULL);
-        if (!s->numbers) diag_fatal(s->diag, NULL, "cannot create the locale for reading numbers");
-        arena_on_destroy(s->arena, free_locale, s->numbers);
-    }
-    return s->numbers;
-}
-
-static bool real(scanner *s, const char *text, double *v, bool narrow) {
+static bool real(const char *text, double *v, bool narrow) {
     const char *digits = text + (*text == '-' || *text == '+');
     bool word = strcasecmp(digits, "inf") == 0 || strcasecmp(digits, "infinity") == 0 ||
                 strcasecmp(digits, "nan") == 0;
     if (!word && (!(is_digit(*digits) || *digits == '.') || strpbrk(digits, "xXpP"))) return false;
     char *end;
-    *v = narrow ? (double)strtof_l(text, &end, plain_locale(s)) : strtod_l(text, &end, plain_locale(s));
+    *v = narrow ? (double)strtof(text, &end) : strtod(text, &end);
     return end != text && !*end && (word || !isinf(*v));
 }
 
-bool scan_real(scanner *s, const char *text, double *v) { return real(s, text, v, false); }
-bool scan_float(scanner *s, const char *text, double *v) { return real(s, text, v, true); }
+bool scan_real(const char *text, double *v) { return real(text, v, false); }
+bool scan_float(const char *text, double *v) { return real(text, v, true); }

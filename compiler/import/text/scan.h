@@ -12,8 +12,7 @@ typedef struct scanner {
     arena *arena;
     diag *diag;
     const char *begin, *at, *end;
-    int depth;     // of nested messages, graphs and types
-    void *numbers; // locale for numbers, made on demand
+    int depth; // of nested messages, graphs and types
 } scanner;
 
 _Noreturn void scan_fail(const scanner *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -33,7 +32,7 @@ void scan_nest(scanner *s);
 // The digits, signs, dots and letters of a number; NULL: none is next.
 const char *scan_number(scanner *s);
 // Parses the whole text as a number, decimal, hexadecimal or octal; false: not a number, or out of range.
-bool scan_int(const char *text, int64_t *v);              // also 2^63 ... 2^64 - 1, wrapped
-bool scan_real(scanner *s, const char *text, double *v);  // also inf, infinity and nan, with a sign
-bool scan_float(scanner *s, const char *text, double *v); // rounded once, to float
+bool scan_int(const char *text, int64_t *v);  // also 2^63 ... 2^64 - 1, wrapped
+bool scan_real(const char *text, double *v);  // also inf, infinity and nan, with a sign
+bool scan_float(const char *text, double *v); // rounded once, to float
 #endif

@@ -96,11 +96,11 @@ static bool enumerator(wire_field *f, const char *t, int64_t *v) {
     return known || scan_int(t, v);
 }
 
-static bool floating(reader *r, wire_field *f, char *t, double *v) {
+static bool floating(wire_field *f, char *t, double *v) {
     size_t n = strlen(t);
     bool word = n && (t[n - 1] == 'f' || t[n - 1] == 'F') && strcmp(t, "inf") != 0 && strcmp(t, "-inf") != 0;
     if (word) t[n - 1] = 0; // 1.5f
-    return f->type == PROTOBUF_C_TYPE_FLOAT ? scan_float(&r->s, t, v) : scan_real(&r->s, t, v);
+    return f->type == PROTOBUF_C_TYPE_FLOAT ? scan_float(t, v) : scan_real(t, v);
 }
 
 static const char *number_text(reader *r, wire_field *f) {
@@ -115,7 +115,7 @@ static void number_value(reader *r, wire_field *f) {
     int64_t v;
     double x;
     bool is_real = f->type == PROTOBUF_C_TYPE_FLOAT || f->type == PROTOBUF_C_TYPE_DOUBLE;
-    bool ok = is_real                           ? floating(r, f, arena_strdup(r->s.arena, t), &x)
+    bool ok = is_real                           ? floating(f, arena_strdup(r->s.arena, t), &x)
               : f->type == PROTOBUF_C_TYPE_BOOL ? boolean(t, &v)
               : f->type == PROTOBUF_C_TYPE_ENUM ? enumerator(f, t, &v)
                                                 : scan_int(t, &v);

@@ -33,13 +33,14 @@ static dim *full_size(const conv_transpose *t, int i, int64_t extra) {
     return dim_addk(dim_add(dim_mulk(dim_addk(t->in[i], -1), t->stride[i]), span), extra + 1);
 }
 
-// The padding that gives the requested output size, distributed to both sides.
-static void fit_padding(conv_transpose *t, int i, int64_t extra, dim *out, bool upper) {
-    dim *zero = dim_const(out->table, 0);
-    dim *total = dim_max(dim_sub(full_size(t, i, extra), out), zero);
-    dim *less = dim_floordiv(total, dim_const(zero->table, 2));
-    t->out[i] = out;
+// The padding that leaves `wanted` of the full size, distributed to both sides; returns the size that is left, which
+// is less than `wanted` where padding would have to be negative.
+static dim *fit_padding(conv_transpose *t, int i, int64_t extra, dim *wanted, bool upper) {
+    dim *full = full_size(t, i, extra);
+    dim *total = dim_max(dim_sub(full, wanted), dim_const(wanted->table, 0));
+    dim *less = dim_floordiv(total, dim_const(wanted->table, 2));
     t->lo[i] = upper ? less : dim_sub(total, less);
+    return dim_sub(full, total);
 }
 
 static conv_transpose transposed_of(const node *n) {
@@ -59,9 +60,12 @@ static conv_transpose transposed_of(const node *n) {
     for (int i = 0; i < t.n; i++) {
         t.in[i] = x->dims[i + 2], t.kernel[i] = w->dims[i + 2];
         int64_t lo = valid ? 0 : pads[i], hi = valid ? 0 : pads[t.n + i];
-        if (nwanted) fit_padding(&t, i, extra[i], infer_k(n, wanted[nwanted - t.n + i]), upper);
-        else if (upper || mode == SAME_LOWER)
-            fit_padding(&t, i, extra[i], dim_mulk(t.in[i], t.stride[i]), upper);
+        // Beyond the full size output_shape has zeros at the end. SAME stops there, as in ONNX's shape inference.
+        if (nwanted) {
+            t.out[i] = infer_k(n, wanted[nwanted - t.n + i]);
+            fit_padding(&t, i, extra[i], t.out[i], upper);
+        } else if (upper || mode == SAME_LOWER)
+            t.out[i] = fit_padding(&t, i, extra[i], dim_mulk(t.in[i], t.stride[i]), upper);
         else t.lo[i] = infer_k(n, lo), t.out[i] = dim_addk(full_size(&t, i, extra[i]), -lo - hi);
     }
     return t;
