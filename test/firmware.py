@@ -50,13 +50,13 @@ class Network:
         zero = self.constant(np.array(zero, self.kinds[source]))
         self.output(self.node(op, [source, self.constant(self.weights(kind, *shape)), zero], **attributes), TensorProto.INT32)
 
-    def dequantised(self, source, scale, zero):
-        return self.node("DequantizeLinear", [source, self.constant(np.float32(scale)), self.constant(np.array(zero, self.kinds[source]))])
+    def dequantised(self, source, scale, zero, kind=None):
+        return self.node("DequantizeLinear", [source, self.constant(np.float32(scale)), self.constant(np.array(zero, kind or self.kinds[source]))])
 
     def quantised(self, value, scale, zero, kind="int8"):
         return self.node("QuantizeLinear", [value, self.constant(np.float32(scale)), self.constant(np.array(zero, kind))])
 
-    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", to="int8", **attributes):
+    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", to="int8", swish=False, **attributes):
         """Dequantised image and weights, Conv with bias, quantised again; weights of uint8 have zero points."""
         scales = self.rng.uniform(0.002, 0.01, shape[0]).astype(np.float32)
         w = self.node("DequantizeLinear", [self.constant(self.weights(kind, *shape)), self.constant(scales),
@@ -64,6 +64,10 @@ class Network:
         bias = self.constant(self.rng.uniform(-2, 2, shape[0]).astype(np.float32))
         v = self.node("Conv", [self.dequantised(source, 0.05, zero), w, bias], **attributes)
         v = self.node("Relu", [v]) if relu else v
+        if swish:
+            x = self.dequantised(self.quantised(v, out, zero, to), out, zero, to)
+            gate = self.quantised(self.node("HardSigmoid", [x], alpha=1 / 6), 1 / 255, -128)
+            v = self.node("Mul", [x, self.dequantised(gate, 1 / 255, -128, "int8")])
         least = -128 if to == "int8" else 0
         return self.quantised(v, out, least if relu else zero, to)
 
@@ -155,7 +159,7 @@ def functions(path):
 
 MODELS = (products, rows, layers, grouped, convolutions, functions)
 
-# Layers of odd shapes in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
+# Layers in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
 SIDES = {"pads": [1, 1, 1, 1]}
 THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
           "one channel for four": ((1, 8, 12, 12), (32, 1, 3, 3), {"group": 8, **SIDES}),
@@ -164,9 +168,9 @@ THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
 
 
 def single(path, image, shape, attributes):
-    """One layer and its ReLU."""
+    """One layer and its ReLU, or what `swish` asks for."""
     n = Network(image, (1, 1))
-    n.output(n.layer("x", *shape, relu=True, **attributes), TensorProto.INT8)
+    n.output(n.layer("x", *shape, relu="swish" not in attributes, **attributes), TensorProto.INT8)
     n.save(path)
 
 
@@ -257,6 +261,15 @@ def check_third(results, onnxc, name, path):
     m4, m55 = counts.values()
     good = 3 * m55 <= m4 and flash["cortex-m55"] < 1.5 * flash["cortex-m4"] and most <= 1
     results.check(good, f"{name} on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4; bytes: {flash}; off by up to {most}")
+
+
+def check_table(results, onnxc, path):
+    """A depthwise convolution whose results are looked up in a table: positions share what they read, and channels are lanes."""
+    single(path, (1, 36, 12, 12), (36, 1, 5, 5), {"group": 36, "pads": [2] * 4, "swish": True})
+    for cpu, limit in (("cortex-m3", 550), ("cortex-m4", 450), ("cortex-m55", 200)):
+        count, _, apart = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and apart <= 1, f"a depthwise convolution and a table on a {cpu}", f"{count} thousand instructions for 129,600 products, off by up to {apart}")
+
 
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
@@ -364,6 +377,7 @@ def main():
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
+        check_table(results, onnxc, os.path.join(folder, "table.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
