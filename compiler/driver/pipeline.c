@@ -24,6 +24,7 @@ const pass passes[] = {
     {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"constants", "fuse", pass_constants, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"factors", "fuse", pass_factors, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},

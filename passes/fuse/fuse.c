@@ -227,6 +227,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
     arena_destroy(f.arena);
 }
 
+void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
 void pass_dead_code(pass_context *c) {

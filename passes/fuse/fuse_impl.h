@@ -2,6 +2,7 @@
 //
 //   fuse.c             the passes of the group, legality of moving kernels, names
 //   fuse_concat.c      chains of growing concatenations become one
+//   fuse_constants.c   kernels that read nothing are run
 //   fuse_view.c        index arithmetic through reshapes
 //   fuse_cost.c        cost of recomputing a value
 //   fuse_inline.c      pointwise producers are inlined into their consumers
@@ -93,6 +94,7 @@ bool affine_terms(kernel *k); // all reads in reduction terms have affine indice
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
 void fuse_literals(fuse *f);
+void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
 void fuse_rows(fuse *f);
