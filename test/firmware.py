@@ -19,7 +19,7 @@ CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
 ESTIMATE = 0.15  # how far inspect's number of instructions may be off
-TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16}
 
 
 class Network:
@@ -271,6 +271,28 @@ def check_table(results, onnxc, path):
         results.check(count < limit and apart <= 1, f"a depthwise convolution and a table on a {cpu}", f"{count} thousand instructions for 129,600 products, off by up to {apart}")
 
 
+def check_shuffled(results, onnxc, path):
+    """Channels in another order and an enlarged image, quantised by one scale before and after each step: integers are moved, and
+    positions and weights are known."""
+    counts, flash, apart = {}, {}, 0
+    for kind in ("int16", "int8"):
+        n = Network((1, 20, 10, 10), (1, 1))
+        n.kinds["x"] = kind
+        step = lambda op, *inputs, **attributes: n.dequantised(n.quantised(n.node(op, inputs, **attributes), 0.05, 3, kind), 0.05, 3, kind)
+        v = step("Concat", *(step("Slice", n.dequantised("x", 0.05, 3), *(n.constant(np.array([at])) for at in (first, first + 10, 1))) for first in (10, 0)), axis=1)
+        v = step("Transpose", step("Reshape", v, n.constant(np.array([1, 2, 10, 10, 10]))), perm=[0, 2, 1, 3, 4])
+        v = step("Reshape", v, n.constant(np.array([1, 20, 10, 10])))
+        v = n.node("Resize", [v, "", n.constant(np.array([1, 1, 2, 1.5], np.float32))], mode="linear")
+        n.output(n.quantised(v, 0.05, 3, kind), TYPES[kind])
+        n.save(path, 21, 10)
+        for cpu in ("cortex-m4", "cortex-m55"):
+            counts[kind, cpu], _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            flash[kind, cpu] = inspected(Arguments(onnxc, "-O2"), path, cpu)["footprint"]["flash_bytes"]
+            apart = max(apart, most)
+    good = max(counts.values()) < 500 and max(flash.values()) < 3000 and apart <= 1
+    results.check(good, "shuffled and enlarged integers", f"thousand instructions: {counts} for 6,000 elements; bytes: {flash}; off by up to {apart}")
+
+
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
@@ -378,6 +400,7 @@ def main():
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
+        check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):

@@ -469,10 +469,17 @@ static bool varies(expr *e) {
     return found;
 }
 
+// A byte that a float became, or one of another temporary or of several.
+static bool makes_byte(const expr *e) {
+    if (e->op == X_CAST) return is_byte(e->to) && dtype_is_float(e->arg[0]->dtype);
+    if (e->op == X_READ && e->buffer->role != BUF_TEMP) return false;
+    return is_byte(e->dtype) && (e->op == X_READ || e->op == X_SELECT);
+}
+
 // The byte of which e is a function, by operations with invariant operands.
 static expr *byte_under(expr *e) {
     for (;;) {
-        if (e->op == X_CAST && is_byte(e->to) && dtype_is_float(e->arg[0]->dtype)) return e;
+        if (makes_byte(e)) return e;
         int n = expr_arity(e->op);
         if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
         if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
@@ -530,7 +537,7 @@ static void narrow_storage(quantise *q) {
     for (int j = 0; j < n; j++) {
         buffer *b = q->p->buffers.at[j];
         const storage *s = &of[buffer_root(b)->id];
-        if (s->byte) b->dtype = s->byte->to;
+        if (s->byte) b->dtype = s->byte->op == X_CAST ? s->byte->to : s->byte->dtype;
     }
     for (int j = 0; j < n; j++)
         if (of[j].byte) of[j].w->value = of[j].byte;
