@@ -271,6 +271,20 @@ def check_table(results, onnxc, path):
         results.check(count < limit and apart <= 1, f"a depthwise convolution and a table on a {cpu}", f"{count} thousand instructions for 129,600 products, off by up to {apart}")
 
 
+def check_zero_points(results, onnxc, path):
+    """Depthwise weights with a zero point: no sums of windows are kept, which would take four times the memory of the image."""
+    n = Network((1, 36, 12, 12), (1, 1))
+    names = ["u", *(n.constant(v) for v in (np.float32(0.05), np.uint8(121), n.weights("uint8", 36, 1, 3, 3), np.float32(0.004), np.uint8(131),
+                                            np.float32(0.3), np.uint8(116)))]
+    n.output(n.node("QLinearConv", names, group=36, pads=[1] * 4), TensorProto.UINT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 1450), ("cortex-m4", 220), ("cortex-m55", 80)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 36 * 14 * 14 + 100 and most <= 1 and differ <= 4
+        results.check(good, f"depthwise weights with a zero point on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
 def check_shuffled(results, onnxc, path):
     """Channels in another order and an enlarged image, quantised by one scale before and after each step: integers are moved, and
     positions and weights are known."""
@@ -400,6 +414,7 @@ def main():
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
+        check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))
         check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
