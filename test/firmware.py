@@ -271,6 +271,23 @@ def check_table(results, onnxc, path):
         results.check(count < limit and apart <= 1, f"a depthwise convolution and a table on a {cpu}", f"{count} thousand instructions for 129,600 products, off by up to {apart}")
 
 
+def check_phases(results, onnxc, path):
+    """A transposed convolution beside a branch: each of its phases writes bytes, and no image of floats."""
+    n = Network((1, 12, 9, 9), (1, 1))
+    w = n.node("DequantizeLinear", [n.constant(n.weights("int8", 12, 8, 3, 3)), n.constant(np.float32(0.01)), n.constant(np.int8(0))])
+    v = n.node("Relu", [n.node("ConvTranspose", [n.dequantised("x", 0.05, 3), w], strides=[2, 2], pads=[1, 1, 0, 0])])
+    up, side = n.quantised(v, 0.2, -128), n.quantised(n.node("Resize", [n.dequantised("x", 0.05, 3), "", n.constant(np.array([1, 1, 2, 2], np.float32))]), 0.05, 3)
+    n.kinds[up] = n.kinds[side] = "int8"
+    joined = n.node("Concat", [n.dequantised(side, 0.05, 3), n.dequantised(up, 0.2, -128)], axis=1)
+    n.output(n.quantised(joined, 0.2, 3), TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 8000), ("cortex-m4", 430), ("cortex-m55", 140)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 11000 and most <= 1 and differ <= 4
+        results.check(good, f"a transposed convolution on a {cpu}", f"{count} thousand instructions for 69,984 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
 def check_zero_points(results, onnxc, path):
     """Depthwise weights with a zero point: no sums of windows are kept, which would take four times the memory of the image."""
     n = Network((1, 36, 12, 12), (1, 1))
@@ -414,6 +431,7 @@ def main():
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
+        check_phases(results, onnxc, os.path.join(folder, "phases.onnx"))
         check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))
         check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
         check_runtime(results, onnxc, folder)

@@ -44,6 +44,7 @@ const pass passes[] = {
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"phases", "quantise", pass_phases, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"signs", "quantise", pass_signs, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"byte-maxima", "quantise", pass_byte_maxima, NULL, GOAL_PROGRAM, 1, ON_ANY},

@@ -7,6 +7,7 @@
 //   fuse_cost.c        cost of recomputing a value
 //   fuse_inline.c      pointwise producers are inlined into their consumers
 //   fuse_epilogue.c    pointwise consumers become the epilogue of their producers
+//   fuse_phases.c      epilogues of values that several kernels write
 //   fuse_rows.c        kernels over the same rows become stages of one kernel
 //   fuse_attention.c   contraction, rows, contraction: attention
 //   fuse_reciprocal.c  divisions by a value of the row
@@ -97,6 +98,7 @@ void fuse_literals(fuse *f);
 void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
+void fuse_phases(fuse *f);
 void fuse_rows(fuse *f);
 void fuse_chains(fuse *f); // fuse_chain for every kernel
 // Prepends p1's stages to p2's kernel; force: regardless of shape and size.
