@@ -19,7 +19,7 @@ CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
 ESTIMATE = 0.15  # how far inspect's number of instructions may be off
-TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16}
 
 
 class Network:
@@ -50,13 +50,13 @@ class Network:
         zero = self.constant(np.array(zero, self.kinds[source]))
         self.output(self.node(op, [source, self.constant(self.weights(kind, *shape)), zero], **attributes), TensorProto.INT32)
 
-    def dequantised(self, source, scale, zero):
-        return self.node("DequantizeLinear", [source, self.constant(np.float32(scale)), self.constant(np.array(zero, self.kinds[source]))])
+    def dequantised(self, source, scale, zero, kind=None):
+        return self.node("DequantizeLinear", [source, self.constant(np.float32(scale)), self.constant(np.array(zero, kind or self.kinds[source]))])
 
     def quantised(self, value, scale, zero, kind="int8"):
         return self.node("QuantizeLinear", [value, self.constant(np.float32(scale)), self.constant(np.array(zero, kind))])
 
-    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", to="int8", **attributes):
+    def layer(self, source, *shape, zero=3, relu=False, out=0.9, kind="int8", to="int8", swish=False, **attributes):
         """Dequantised image and weights, Conv with bias, quantised again; weights of uint8 have zero points."""
         scales = self.rng.uniform(0.002, 0.01, shape[0]).astype(np.float32)
         w = self.node("DequantizeLinear", [self.constant(self.weights(kind, *shape)), self.constant(scales),
@@ -64,6 +64,10 @@ class Network:
         bias = self.constant(self.rng.uniform(-2, 2, shape[0]).astype(np.float32))
         v = self.node("Conv", [self.dequantised(source, 0.05, zero), w, bias], **attributes)
         v = self.node("Relu", [v]) if relu else v
+        if swish:
+            x = self.dequantised(self.quantised(v, out, zero, to), out, zero, to)
+            gate = self.quantised(self.node("HardSigmoid", [x], alpha=1 / 6), 1 / 255, -128)
+            v = self.node("Mul", [x, self.dequantised(gate, 1 / 255, -128, "int8")])
         least = -128 if to == "int8" else 0
         return self.quantised(v, out, least if relu else zero, to)
 
@@ -155,7 +159,7 @@ def functions(path):
 
 MODELS = (products, rows, layers, grouped, convolutions, functions)
 
-# Layers of odd shapes in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
+# Layers in row-major images, which a Cortex-M55 computes in a third of an M4's instructions: image, weights, attributes.
 SIDES = {"pads": [1, 1, 1, 1]}
 THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
           "one channel for four": ((1, 8, 12, 12), (32, 1, 3, 3), {"group": 8, **SIDES}),
@@ -164,9 +168,9 @@ THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
 
 
 def single(path, image, shape, attributes):
-    """One layer and its ReLU."""
+    """One layer and its ReLU, or what `swish` asks for."""
     n = Network(image, (1, 1))
-    n.output(n.layer("x", *shape, relu=True, **attributes), TensorProto.INT8)
+    n.output(n.layer("x", *shape, relu="swish" not in attributes, **attributes), TensorProto.INT8)
     n.save(path)
 
 
@@ -257,6 +261,68 @@ def check_third(results, onnxc, name, path):
     m4, m55 = counts.values()
     good = 3 * m55 <= m4 and flash["cortex-m55"] < 1.5 * flash["cortex-m4"] and most <= 1
     results.check(good, f"{name} on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4; bytes: {flash}; off by up to {most}")
+
+
+def check_table(results, onnxc, path):
+    """A depthwise convolution whose results are looked up in a table: positions share what they read, and channels are lanes."""
+    single(path, (1, 36, 12, 12), (36, 1, 5, 5), {"group": 36, "pads": [2] * 4, "swish": True})
+    for cpu, limit in (("cortex-m3", 550), ("cortex-m4", 450), ("cortex-m55", 200)):
+        count, _, apart = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and apart <= 1, f"a depthwise convolution and a table on a {cpu}", f"{count} thousand instructions for 129,600 products, off by up to {apart}")
+
+
+def check_phases(results, onnxc, path):
+    """A transposed convolution beside a branch: each of its phases writes bytes, and no image of floats."""
+    n = Network((1, 12, 9, 9), (1, 1))
+    w = n.node("DequantizeLinear", [n.constant(n.weights("int8", 12, 8, 3, 3)), n.constant(np.float32(0.01)), n.constant(np.int8(0))])
+    v = n.node("Relu", [n.node("ConvTranspose", [n.dequantised("x", 0.05, 3), w], strides=[2, 2], pads=[1, 1, 0, 0])])
+    up, side = n.quantised(v, 0.2, -128), n.quantised(n.node("Resize", [n.dequantised("x", 0.05, 3), "", n.constant(np.array([1, 1, 2, 2], np.float32))]), 0.05, 3)
+    n.kinds[up] = n.kinds[side] = "int8"
+    joined = n.node("Concat", [n.dequantised(side, 0.05, 3), n.dequantised(up, 0.2, -128)], axis=1)
+    n.output(n.quantised(joined, 0.2, 3), TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 8000), ("cortex-m4", 430), ("cortex-m55", 140)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 11000 and most <= 1 and differ <= 4
+        results.check(good, f"a transposed convolution on a {cpu}", f"{count} thousand instructions for 69,984 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
+def check_zero_points(results, onnxc, path):
+    """Depthwise weights with a zero point: no sums of windows are kept, which would take four times the memory of the image."""
+    n = Network((1, 36, 12, 12), (1, 1))
+    names = ["u", *(n.constant(v) for v in (np.float32(0.05), np.uint8(121), n.weights("uint8", 36, 1, 3, 3), np.float32(0.004), np.uint8(131),
+                                            np.float32(0.3), np.uint8(116)))]
+    n.output(n.node("QLinearConv", names, group=36, pads=[1] * 4), TensorProto.UINT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 1450), ("cortex-m4", 220), ("cortex-m55", 80)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 36 * 14 * 14 + 100 and most <= 1 and differ <= 4
+        results.check(good, f"depthwise weights with a zero point on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
+def check_shuffled(results, onnxc, path):
+    """Channels in another order and an enlarged image, quantised by one scale before and after each step: integers are moved, and
+    positions and weights are known."""
+    counts, flash, apart = {}, {}, 0
+    for kind in ("int16", "int8"):
+        n = Network((1, 20, 10, 10), (1, 1))
+        n.kinds["x"] = kind
+        step = lambda op, *inputs, **attributes: n.dequantised(n.quantised(n.node(op, inputs, **attributes), 0.05, 3, kind), 0.05, 3, kind)
+        v = step("Concat", *(step("Slice", n.dequantised("x", 0.05, 3), *(n.constant(np.array([at])) for at in (first, first + 10, 1))) for first in (10, 0)), axis=1)
+        v = step("Transpose", step("Reshape", v, n.constant(np.array([1, 2, 10, 10, 10]))), perm=[0, 2, 1, 3, 4])
+        v = step("Reshape", v, n.constant(np.array([1, 20, 10, 10])))
+        v = n.node("Resize", [v, "", n.constant(np.array([1, 1, 2, 1.5], np.float32))], mode="linear")
+        n.output(n.quantised(v, 0.05, 3, kind), TYPES[kind])
+        n.save(path, 21, 10)
+        for cpu in ("cortex-m4", "cortex-m55"):
+            counts[kind, cpu], _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            flash[kind, cpu] = inspected(Arguments(onnxc, "-O2"), path, cpu)["footprint"]["flash_bytes"]
+            apart = max(apart, most)
+    good = max(counts.values()) < 500 and max(flash.values()) < 3000 and apart <= 1
+    results.check(good, "shuffled and enlarged integers", f"thousand instructions: {counts} for 6,000 elements; bytes: {flash}; off by up to {apart}")
+
 
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
@@ -364,6 +430,10 @@ def main():
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
+        check_table(results, onnxc, os.path.join(folder, "table.onnx"))
+        check_phases(results, onnxc, os.path.join(folder, "phases.onnx"))
+        check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))
+        check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):

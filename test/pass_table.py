@@ -62,6 +62,8 @@ MODELS = {
     "average": """g (float[2, 8, 6, 6] x) => (float[2, 8, 1, 1] y) <float r = {0.03125}, float t = {0.0625}, int8 z = {3}> {
   a = QuantizeLinear (x, r, z)   b = DequantizeLinear (a, r, z)   c = GlobalAveragePool (b)   d = QuantizeLinear (c, t, z)
   y = DequantizeLinear (d, t, z) }""",
+    # Positions and weights that depend on sizes alone.
+    "resize": """g (float[1, 2, 6, 6] x) => (float[1, 2, 12, 9] y) <float[4] by = {1, 1, 2, 1.5}> { y = Resize <mode = "linear"> (x, , by) }""",
     # Windows of rows that overlap.
     "windows": """g (float[2, 8, 20, 20] x) => (float[2, 8, 10, 10] y) {
   y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x) }""",
@@ -78,7 +80,7 @@ MODELS = {
 }
 OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
-UNSEEN = {"split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows", "fixed-point", "float-tables", "patches", "exact-halves"}  # they want long keys, large weights, --state, --precision, --max-workspace, tiles, deep quantised networks, and targets without floats
+UNSEEN = {"phases", "split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows", "fixed-point", "float-tables", "patches", "exact-halves"}  # they want long keys, large weights, --state, --precision, --max-workspace, tiles, deep quantised networks, and targets without floats
 WITH_GPU = {"images", "place"}  # and those that need NVRTC
 
 

@@ -24,6 +24,7 @@ const pass passes[] = {
     {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"constants", "fuse", pass_constants, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"factors", "fuse", pass_factors, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
@@ -43,6 +44,7 @@ const pass passes[] = {
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"phases", "quantise", pass_phases, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"signs", "quantise", pass_signs, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"byte-maxima", "quantise", pass_byte_maxima, NULL, GOAL_PROGRAM, 1, ON_ANY},

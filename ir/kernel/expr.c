@@ -176,6 +176,10 @@ static range range_of_narrow(const expr *e) {
     return within(before, all) ? before : all;
 }
 
+static bool is_range_op(expr_op op) {
+    return op == X_ADD || op == X_SUB || op == X_MUL || op == X_FLOORDIV || op == X_MOD;
+}
+
 static range range_of(kernel *k, const expr *e, int depth) {
     range all = {INT64_MIN, INT64_MAX};
     if (e->dtype != DT_I64 || depth > 12) return all;
@@ -186,8 +190,7 @@ static range range_of(kernel *k, const expr *e, int depth) {
         return (range){0, m == INT64_MAX ? m : m > 0 ? m - 1 : 0};
     }
     if (e->op == X_CAST) return range_of_narrow(e);
-    if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL && e->op != X_FLOORDIV && e->op != X_MOD)
-        return all;
+    if (!is_range_op(e->op)) return all;
     range a = range_of(k, e->arg[0], depth + 1), b = range_of(k, e->arg[1], depth + 1);
     if (e->op == X_ADD) return (range){saturating_add(a.lo, b.lo), saturating_add(a.hi, b.hi)};
     if (e->op == X_SUB && b.lo > INT64_MIN)
@@ -199,6 +202,14 @@ static range range_of(kernel *k, const expr *e, int depth) {
         return (range){a.lo / b.hi, a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
     if (e->op == X_MOD && b.lo > 0) return (range){0, b.hi == INT64_MAX ? INT64_MAX : b.hi - 1};
     return all;
+}
+
+bool expr_is_short(kernel *k, const expr *e) {
+    range all = {INT32_MIN, INT32_MAX};
+    if (e->dtype != DT_I64 || !within(range_of(k, e, 0), all)) return false;
+    for (int j = 0; is_range_op(e->op) && j < expr_arity(e->op); j++)
+        if (!expr_is_short(k, e->arg[j])) return false;
+    return true;
 }
 
 // (x + c1) + c2 is x + (c1 + c2).
@@ -296,9 +307,34 @@ expr *x_select(kernel *k, expr *c, expr *a, expr *b) {
     return fold(k, (expr){.op = X_SELECT, .dtype = a->dtype, .arg = {c, a, b}});
 }
 
+// The value without operand 1, a constant that `op` adds or subtracts: *c; e itself: it is not such a value.
+static expr *without_constant(expr *e, expr_op op, double *c) {
+    if (e->op != op || !is_const(e->arg[1])) return e;
+    *c = dtype_is_float(e->dtype) ? e->arg[1]->f : (double)e->arg[1]->i;
+    return e->arg[0];
+}
+
+// The integer x of type t in rint(float(x - zero) * scale / scale) + zero: both roundings are off by less than 2^-6 for integers
+// of 16 bits. NULL: e has another form.
+static expr *requantised_alike(expr *e, dtype t) {
+    double zero = 0, taken = 0, least = 0x1p-100, most = 0x1p100;
+    if (!dtype_is_int(t) || dtype_bits(t) > 16) return NULL;
+    e = without_constant(e, X_ADD, &zero);
+    if (e->op != X_RINT || e->dtype != DT_F32 || e->arg[0]->op != X_DIV) return NULL;
+    const expr *product = e->arg[0]->arg[0], *scale = e->arg[0]->arg[1];
+    if (product->op != X_MUL || product->arg[1] != scale || !is_const(scale)) return NULL;
+    e = product->arg[0];
+    if (e->op != X_CAST || scale->f < least || scale->f > most) return NULL;
+    e = without_constant(e->arg[0], X_SUB, &taken);
+    if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
+    return e->dtype == t && zero == taken ? e : NULL;
+}
+
 expr *x_cast(kernel *k, expr *a, dtype to, bool saturate) {
     dtype t = dtype_compute(to);
     if (to == a->dtype) return a;
+    expr *same = requantised_alike(a, to);
+    if (same) return same;
     if (a->op == X_DIM || (a->op == X_CONST && t == DT_I64)) saturate = true;
     return fold(k, (expr){.op = X_CAST, .dtype = t, .arg = {a}, .to = to, .saturate = saturate});
 }

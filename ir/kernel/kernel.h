@@ -216,6 +216,8 @@ expr_list expr_nodes(arena *a, expr *e);
 expr_list reads_only(expr_list l);                 // the reads of l, filtered in place
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(const expr *e, int axis);
+bool expr_is_short(kernel *k,
+                   const expr *e); // whether this int64, and what it is computed of, is known to fit 32 bits
 
 // ---------------------------------------------------------------- stages and kernels
 typedef enum axis_kind { AXIS_PARALLEL, AXIS_REDUCE, AXIS_SCAN } axis_kind;

@@ -227,6 +227,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
     arena_destroy(f.arena);
 }
 
+void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
 void pass_dead_code(pass_context *c) {
@@ -241,6 +242,9 @@ void pass_late_epilogue(pass_context *c) { run(c, true, fuse_epilogue); }
 void pass_late_inline(pass_context *c) { run(c, true, fuse_inline); }
 void pass_late_rows(pass_context *c) { run(c, true, fuse_rows); }
 void pass_late_attention(pass_context *c) { run(c, true, fuse_chains); }
+void pass_phases(pass_context *c) {
+    if (c->target->freestanding) run(c, true, fuse_phases);
+}
 void pass_reciprocal(pass_context *c) { run(c, true, fuse_divide); }
 
 // Half floats are computed as f32 within a kernel; other small types must be representable.

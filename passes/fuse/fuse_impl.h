@@ -2,10 +2,12 @@
 //
 //   fuse.c             the passes of the group, legality of moving kernels, names
 //   fuse_concat.c      chains of growing concatenations become one
+//   fuse_constants.c   kernels that read nothing are run
 //   fuse_view.c        index arithmetic through reshapes
 //   fuse_cost.c        cost of recomputing a value
 //   fuse_inline.c      pointwise producers are inlined into their consumers
 //   fuse_epilogue.c    pointwise consumers become the epilogue of their producers
+//   fuse_phases.c      epilogues of values that several kernels write
 //   fuse_rows.c        kernels over the same rows become stages of one kernel
 //   fuse_attention.c   contraction, rows, contraction: attention
 //   fuse_reciprocal.c  divisions by a value of the row
@@ -93,8 +95,10 @@ bool affine_terms(kernel *k); // all reads in reduction terms have affine indice
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
 void fuse_literals(fuse *f);
+void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
+void fuse_phases(fuse *f);
 void fuse_rows(fuse *f);
 void fuse_chains(fuse *f); // fuse_chain for every kernel
 // Prepends p1's stages to p2's kernel; force: regardless of shape and size.

@@ -282,6 +282,45 @@ static expr *narrow_product(const quantise *q, kernel *k, const expr *sum, expr 
     return x_mul(k, x_cast(k, x_read(k, narrow, sum->index), DT_I32, false), zero);
 }
 
+// ---- weights of single channels
+// Whether each reduce axis along which the read moves is part of a window, as in a depthwise convolution: sums of its elements
+// would be as many as results, and its products are not taken in groups.
+static bool is_window(const match *m, const expr *read) {
+    const kernel *k = m->k;
+    for (int r = 0; r < k->axes.n; r++) {
+        if (k->axes.at[r].kind != AXIS_REDUCE || dim_is(k->axes.at[r].extent, 1)) continue;
+        for (int d = 0; d < read->buffer->rank; d++) {
+            bool slides = false;
+            for (int o = 0; o < k->axes.n; o++)
+                slides |= k->axes.at[o].kind == AXIS_PARALLEL && expr_uses_axis(read->index[d], o);
+            if (expr_uses_axis(read->index[d], r) && !slides) return false;
+        }
+    }
+    return true;
+}
+
+// A constant of bytes less a zero point.
+static buffer *centred(program *p, const buffer *b, int64_t zero) {
+    constant *c = constant_new(p->arena, DT_I16, b->data->rank, b->data->dims);
+    for (int64_t j = 0; j < c->count; j++)
+        eval_store(DT_I16, (void *)c->data, j, (cell){.i = constant_int(b->data, j) - zero});
+    return program_constant(p, b->name, c);
+}
+
+// On bare machines sums of windows would take scarce memory: the zero point is taken off the weights instead, which become integers
+// of 16 bits.
+static void take_zero_off(const quantise *q, match *m) {
+    for (int j = 0; j < 2 && q->t->freestanding; j++) {
+        factor *f = &m->f[j];
+        const buffer *b = f->read->buffer;
+        if (!f->zero || !is_const(f->zero) || b->role != BUF_CONST || b->view_of || f->read->guard ||
+            dtype_bits(b->dtype) != 8 || !is_window(m, m->f[1 - j].read))
+            continue;
+        f->read = x_read(m->k, centred(q->p, b, f->zero->i), f->read->index);
+        f->zero = NULL;
+    }
+}
+
 static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
                       const factor *f) {
     kernel *k = m->k;
@@ -305,8 +344,9 @@ static expr *corrected(const quantise *q, region *r, const step *at, const match
     return x_add(k, acc, x_mul(k, length, x_mul(k, za, zb)));
 }
 
-static void rewrite(const quantise *q, region *r, const step *at, const match *m) {
+static void rewrite(const quantise *q, region *r, const step *at, match *m) {
     kernel *k = m->k;
+    take_zero_off(q, m);
     expr *now = corrected(q, r, at, m);
     if (!now) return;
     if (m->is_float) now = x_cast(k, now, DT_F32, false);
@@ -469,10 +509,17 @@ static bool varies(expr *e) {
     return found;
 }
 
+// A byte that a float became, or one of another temporary or of several.
+static bool makes_byte(const expr *e) {
+    if (e->op == X_CAST) return is_byte(e->to) && dtype_is_float(e->arg[0]->dtype);
+    if (e->op == X_READ && e->buffer->role != BUF_TEMP) return false;
+    return is_byte(e->dtype) && (e->op == X_READ || e->op == X_SELECT);
+}
+
 // The byte of which e is a function, by operations with invariant operands.
 static expr *byte_under(expr *e) {
     for (;;) {
-        if (e->op == X_CAST && is_byte(e->to) && dtype_is_float(e->arg[0]->dtype)) return e;
+        if (makes_byte(e)) return e;
         int n = expr_arity(e->op);
         if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
         if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
@@ -521,7 +568,7 @@ static void narrow_storage(quantise *q) {
     for (int j = 0; j < n; j++) {
         storage *s = &of[j];
         if (s->writes != 1 || q->uses->of[j].by_others || s->w->combine != COMBINE_SET ||
-            s->w->to->dtype != DT_F32)
+            (s->w->to->dtype != DT_F32 && s->w->to->dtype != DT_I32))
             continue;
         s->byte = byte_under(s->w->value);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
@@ -530,7 +577,7 @@ static void narrow_storage(quantise *q) {
     for (int j = 0; j < n; j++) {
         buffer *b = q->p->buffers.at[j];
         const storage *s = &of[buffer_root(b)->id];
-        if (s->byte) b->dtype = s->byte->to;
+        if (s->byte) b->dtype = s->byte->op == X_CAST ? s->byte->to : s->byte->dtype;
     }
     for (int j = 0; j < n; j++)
         if (of[j].byte) of[j].w->value = of[j].byte;

@@ -79,7 +79,8 @@ static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
 
 // Whether the operands of x are only needed for an index that fits 32 bits, as x itself is, or as such a read.
 static bool narrows(vector_cost *v, expr *x, bool only_index) {
-    if (x->op == X_READ) return !x->guard && emit_gathers_narrow(v->e, x, v->axis);
+    bool small = lindex_kind(v->e->t) == LK_I32;
+    if (x->op == X_READ) return !x->guard && (small || emit_gathers_narrow(v->e, x, v->axis));
     return only_index && x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL);
 }
 

@@ -571,6 +571,9 @@ ins *emit_value(emitter *e, expr *x) {
     if (selected) return emit_cache(e, x, 0, selected);
     ins *compared = emit_position_compare(e, x);
     if (compared) return emit_cache(e, x, 0, compared);
+    // Where indices have 32 bits, integers of 64 take several instructions, or functions.
+    if (is_index_op(x) && index_kind(e) == LK_I32 && expr_is_short(e->k, x))
+        return emit_cache(e, x, 0, index_to_value(e, x));
     const expr *product = contracted(e, x);
     if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};

@@ -134,10 +134,16 @@ static double filled_lanes(int64_t n, int lanes) {
     return (double)n / (double)((n + lanes - 1) / lanes * lanes);
 }
 
+// Bytes, or bytes times integers of 16 bits.
+static bool are_short(const contraction *c) {
+    return c->s->states.at[0].dtype == DT_I32 && is_plain_byte(c->term_a, c->a) &&
+           (is_plain_byte(c->term_b, c->b) || c->b->buffer->dtype == DT_I16);
+}
+
 int short_rows_axis(const target *t, const contraction *c) {
     enum { SHORT_ROW = 2 };
     int groups = axis_of_groups(c), lanes = target_lanes(t, 32), last = innermost(c->a->buffer);
-    if (!t->dot_across || !are_bytes(c) || c->b->buffer->role != BUF_CONST || c->n < 0 || c->other_n.n ||
+    if (!t->dot_across || !are_short(c) || c->b->buffer->role != BUF_CONST || c->n < 0 || c->other_n.n ||
         groups < 0 || last < 0 || !expr_uses_axis(c->a->index[last], groups))
         return -1;
     int row = neighbour_axis(c);

@@ -25,9 +25,10 @@ static bool shares_elements(const nest *n, const expr *read) {
 }
 
 // Whether it is a window: waxis and an inner axis both index a read. Where small code is preferred, positions also share
-// elements of it, as otherwise unrolled code saves counting only.
+// elements of it, as otherwise unrolled code saves counting only. What is read once for each result, such as a table, may lie
+// anywhere.
 static bool has_window(const nest *n) {
-    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
     bool window = false, small = n->vaxis < 0 && n->e->t->size_level;
     for (int j = 0; j < reads.n; j++) {
         const access *a = entry_of(n->e, reads.at[j])->read;

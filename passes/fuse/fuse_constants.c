@@ -1,0 +1,64 @@
+// Kernels that read nothing: the interpreter runs them, and what they write becomes constant, if it is small. Such are the parts
+// of an operator that depend on sizes only, as the weights of a Resize do; nodes whose inputs are all constant are folded before
+// (passes/graph/fold.c).
+#include "ir/kernel/interp.h"
+#include "passes/fuse/fuse_impl.h"
+
+enum { MOST_BYTES = 2048, MOST_WRITES = 4, MOST_WORK = 1 << 20 };
+
+// Whether nothing but the kernel writes b, and steps other than kernels do not use it.
+static bool is_own(const fuse *f, const site *at, const buffer *b) {
+    const buffer_uses *u = &f->uses->of[b->id];
+    if (b->role != BUF_TEMP || b->view_of || u->viewed || u->by_others || u->output) return false;
+    for (int j = 0; j < u->sites.n; j++)
+        if (u->sites.at[j] != at && site_writes(u->sites.at[j], b)) return false;
+    return true;
+}
+
+static bool checks(const expr *x) { return x->op == X_CHECK; }
+
+static bool is_constant(const fuse *f, const site *at) {
+    const kernel *k = at->s->kernel;
+    int64_t bytes = 0;
+    dim_list dims = kernel_dims(f->arena, k);
+    for (int j = 0; j < dims.n; j++)
+        if (!dim_is_const(dims.at[j])) return false;
+    for (int j = 0; j < at->writes.n; j++) {
+        const buffer *b = at->writes.at[j];
+        const dim *size = buffer_count(b);
+        int64_t count = is_own(f, at, b) && dim_is_const(size) ? dim_value(size) : 0;
+        bytes += dtype_size(b->dtype, count);
+        if (!count || bytes > MOST_BYTES) return false;
+    }
+    for (int j = 0; j < k->stages.n; j++)
+        if (stage_any(k->stages.at[j], checks)) return false;
+    return !at->reads.n && at->writes.n && at->writes.n <= MOST_WRITES && !is_fixed(at);
+}
+
+static bool evaluate(const fuse *f, const site *at, tensor *out) {
+    step *only[] = {at->s};
+    region body = {.steps = {.at = only, .n = 1}};
+    program alone = *f->p;
+    alone.main = &body;
+    alone.inputs.n = 0;
+    alone.outputs.at = at->writes.at, alone.outputs.n = at->writes.n;
+    const char *message;
+    return interp_program(&alone, f->p->arena, NULL, out, (interp_limits){.work = MOST_WORK}, &message) ==
+           INTERP_OK;
+}
+
+void fuse_constants(fuse *f) {
+    for (int j = 0; j < f->order.n; j++) {
+        site *at = f->order.at[j];
+        tensor out[MOST_WRITES];
+        if (!is_constant(f, at) || !evaluate(f, at, out)) continue;
+        for (int i = 0; i < at->writes.n; i++) {
+            buffer *b = at->writes.at[i];
+            constant *data = constant_new(f->p->arena, out[i].dtype, out[i].rank, out[i].dims);
+            data->data = out[i].data;
+            b->role = BUF_CONST, b->data = data;
+        }
+        fuse_removed(f, at);
+        f->changed = true;
+    }
+}
