@@ -185,11 +185,37 @@ static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
         if (all.at[j]->to == from) all.at[j]->to = to;
 }
 
+static bool sets_all(const kernel *k, const buffer *b) {
+    write_list all = kernel_write_list(k);
+    if (all.n != 1 || !write_is_plain(all.at[0])) return false;
+    int whole = 0;
+    for (int i = 0; i < k->axes.n; i++) {
+        int d = dim_of_axis(b, all.at[0]->index, i, true);
+        whole += d >= 0 && k->axes.at[i].kind == AXIS_PARALLEL && k->axes.at[i].extent == b->dims[d];
+    }
+    return whole == b->rank;
+}
+
+// Whether an iteration leaves elements of b as an earlier one has set them, such as the rows of a scan output.
+static bool keeps_elements(const assign *a, const kernel *k, const buffer *b) {
+    const buffer *root = buffer_root(b);
+    live_range range = uses_live_range(a->uses, root);
+    int time = a->uses->of_kernel[k->id]->time;
+    for (int j = 0; j < a->uses->loops.n; j++) {
+        live_range loop = a->uses->loops.at[j];
+        if (time < loop.def || time > loop.last_use) continue;
+        bool outlives =
+            a->uses->of[root->id].output || range.def < loop.def || range.last_use > loop.last_use;
+        if (outlives && !sets_all(k, b)) return true;
+    }
+    return false;
+}
+
 static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *out = f->out;
     const kernel *k = s->kernel;
     const step *last = last_writer(a, r, s, out);
-    if (!a->pinned[out->id] || out->rank < 3 || !last) return;
+    if (!a->pinned[out->id] || out->rank < 3 || !last || keeps_elements(a, k, out)) return;
     buffer *made =
         clone_buffer(a->p, r, s, out, "nhwc", layout_channels_last(a->p->arena, out->rank, f->out_channel));
     int end = step_index(r, last) + 1;

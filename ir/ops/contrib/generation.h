@@ -20,8 +20,8 @@ struct generation {
     // that stay the same. batch_axis, length_axis: of the past.
     void (*feeds)(const generation *g, node *at, value *iteration, value *ids, value **in);
     int nfeeds, npast, nfixed, batch_axis, length_axis;
-    value **past, **fixed;                 // past: after the first run
-    value *attention, *positions, *states; // read by `feeds`
+    value **past, **fixed;                           // past: after the first run
+    value *encoded, *attention, *positions, *states; // read by `feeds`; encoded: the encoder's ids
 };
 
 value *joined_along(node *n, value *a, value *b, int64_t axis);

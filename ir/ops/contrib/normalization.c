@@ -32,9 +32,17 @@ static value *layer_normalized(node *n, value *x, value *scale, value *beta, dty
     return t == DT_F64 ? with_int(y, "stash_type", DT_F64) : y;
 }
 
-// The scale's elements are those of the normalised axes, in their order, whatever its shape.
+// Whether the scale has the normalised axes, and others before them.
+static bool scales_outer_axes(node *n, int rank, int axis) {
+    int own = infer_rank(n, 1), inner = rank - axis;
+    for (int i = 1; i <= inner && i <= own; i++)
+        if (infer_in(n, 1)->dims[own - i] != infer_in(n, 0)->dims[rank - i]) return false;
+    return own > inner;
+}
+
+// The scale's elements are those of the normalised axes, in their order, whatever its shape, unless it is broadcast.
 static value *scale_of_axes(node *n, int rank, int axis) {
-    if (infer_rank(n, 1) == rank - axis) return widened(n, 1);
+    if (infer_rank(n, 1) == rank - axis || scales_outer_axes(n, rank, axis)) return widened(n, 1);
     return NODE(n, "Reshape", widened(n, 1), shape_part(n, n->in[0], axis, INT64_MAX));
 }
 
