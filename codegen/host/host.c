@@ -394,6 +394,7 @@ static void plan_program(host_builder *a) {
     dim **scratch = scratch_sizes(a, a->h, n);
     a->scratch = ARENA_ARRAY(a->arena, buffer *, p->kernels.n + 1);
     scratch_on_heap(a, scratch);
+    find_results(a);
     for (int k = 0; k < p->kernels.n; k++)
         if (a->scratch[k]) scratch[k] = NULL;
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;

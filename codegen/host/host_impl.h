@@ -51,11 +51,12 @@ struct host_builder {
     dim *device_workspace;      // bytes on the GPU
     const struct gpu_code *gpu; // its kernels; NULL: they run on the CPU
     int64_t align;
-    buffer **scratch; // by kernel id: heap buffer for scratch memory of data-dependent size, or NULL
-    bool heap;        // the run allocates memory
-    bool calls;       // the run calls library functions
-    bool makes;       // some of them allocate strings or sequences
-    map used;         // constant buffers by id -> symbol name
+    buffer **scratch;         // by kernel id: heap buffer for scratch memory of data-dependent size, or NULL
+    const buffer **result_of; // by id of a heap buffer: the output that it becomes if that has room, or NULL
+    bool heap;                // the run allocates memory
+    bool calls;               // the run calls library functions
+    bool makes;               // some of them allocate strings or sequences
+    map used;                 // constant buffers by id -> symbol name
     const target *const *variants; // the CPU levels
     int nvariants;
     struct host *h;                   // by variant
@@ -83,7 +84,7 @@ typedef struct host {
     map read;                           // opaque dims of which there are cached values
     ins **offset;                  // by buffer id: offset in the workspace, computed at entry; NULL: constant
     ins **scratch;                 // by kernel id, likewise
-    ins **heap;                    // by buffer id: pointer variable
+    ins **heap;                    // by buffer id: pointer variable; NULL: its place is planned
     ins *status;                   // variable: the code so far; NULL: failures return immediately
     ins *too_small;                // variable: an output exceeds its capacity; NULL: this cannot happen
     ins *kernel_status;            // i32 set by kernels
@@ -153,6 +154,11 @@ void close_capacity(host *h, ins *fits, const buffer *output);
 sentences *sentences_new(arena *a, text *table);
 // Adds what onnxc_rt_message reads, and returns its offset. numbers: \1 and \2 stand for such.
 int64_t sentences_add(sentences *s, const char *text, bool numbers);
+// host_results.c
+void find_results(host_builder *a);
+// Sets the address of a buffer that becomes an output, and opens a branch for the case that it needs memory of its own.
+ins *open_own_memory(host *h, const buffer *of);
+ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that it has such memory
 // host_context.c
 void begin_weights(host_builder *a);
 const char *weights_head_symbol(const host_builder *a);

@@ -6,6 +6,17 @@
 static ins *index_const(host *h, int64_t v) { return lb_idx(&h->b, v); }
 
 // ---------------------------------------------------------------- buffers
+static ins *planned_pointer(host *h, const buffer *b) {
+    if (!b->offset) diag_defect(h->builder->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
+    return lb_offset(&h->b,
+                     b->space == SPACE_DEVICE ? h->device
+                     : h->pools               ? h->pools[b->pool]
+                                              : h->workspace,
+                     h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
+}
+
+static bool has_variable(const host_builder *a, const buffer *b) { return on_heap(b) || a->result_of[b->id]; }
+
 static ins *root_pointer(host *h, const buffer *b) {
     lbuild *l = &h->b;
     switch (b->role) {
@@ -17,14 +28,8 @@ static ins *root_pointer(host *h, const buffer *b) {
     case BUF_HEAP:
     case BUF_TEMP:
         if (h->at_caller && b->caller) return h->at_caller[b->id];
-        if (on_heap(b)) return lb_get(l, h->heap[b->id]);
-        if (!b->offset)
-            diag_defect(h->builder->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
-        return lb_offset(l,
-                         b->space == SPACE_DEVICE ? h->device
-                         : h->pools               ? h->pools[b->pool]
-                                                  : h->workspace,
-                         h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
+        if (has_variable(h->builder, b)) return lb_get(l, h->heap[b->id]);
+        return planned_pointer(h, b);
     case BUF_LOCAL: break;
     }
     diag_defect(h->builder->diag, NULL, "buffer '%s' has no memory in host code", b->name);
@@ -194,24 +199,31 @@ static void copy_step(host *h, const step *s) {
     if (h->gpu_run && buffer_root(s->buffer)->space != SPACE_DEVICE) check_launched(h, check_kernel);
     bool sized = s->buffer->role == BUF_OUTPUT && dims_are_opaque(s->buffer->dims, s->buffer->rank);
     ins *fits = sized ? open_capacity(h, s->buffer) : NULL;
-    copy_bytes(h, s->buffer, s->from, bytes);
+    if (!sized || h->builder->result_of[buffer_root(s->from)->id] != s->buffer)
+        copy_bytes(h, s->buffer, s->from, bytes);
     if (fits) close_capacity(h, fits, s->buffer);
 }
 
-static void alloc_step(host *h, const step *s) {
-    lbuild *b = &h->b;
+// The bytes of a heap buffer, of which all dims are checked.
+static ins *heap_bytes(host *h, const step *s) {
     arena *a = h->builder->arena;
     const buffer *of = s->buffer;
-    if (!on_heap(of)) return;
     for (int j = 0; j < of->rank; j++) {
         ins *negative = host_negative(h, of->dims[j]);
         if (!negative) continue;
         host_fail_if(h, negative, ONNXC_CHECK_FAILED,
                      located(h, s->loc, arena_printf(a, "axis %d of '%s' has a negative size", j, of->name)));
     }
-    ins *large = lb_int(b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
+    ins *large = lb_int(&h->b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE,
                  located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
+    return bytes;
+}
+
+static void allocate(host *h, const step *s, ins *bytes) {
+    lbuild *b = &h->b;
+    arena *a = h->builder->arena;
+    const buffer *of = s->buffer;
     bool there = of->space == SPACE_DEVICE;
     const char *name =
         there ? NULL : library_function(h->builder, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
@@ -222,16 +234,28 @@ static void alloc_step(host *h, const step *s) {
                  located(h, s->loc, arena_printf(a, "no memory for '%s'", of->name)));
 }
 
+static void alloc_step(host *h, const step *s) {
+    const buffer *of = s->buffer;
+    bool result = h->builder->result_of[of->id];
+    if (!on_heap(of) && !result) return;
+    ins *bytes = on_heap(of) ? heap_bytes(h, s) : NULL, *own = result ? open_own_memory(h, of) : NULL;
+    if (bytes) allocate(h, s, bytes);
+    else lb_set(&h->b, h->heap[of->id], planned_pointer(h, of));
+    if (own) lb_end(&h->b, own);
+}
+
 static void free_step(host *h, const buffer *of) {
     lbuild *b = &h->b;
     if (!on_heap(of)) return;
-    ins *pointer = lb_get(b, h->heap[of->id]);
+    ins *pointer = lb_get(b, h->heap[of->id]),
+        *own = h->builder->result_of[of->id] ? open_own_free(h, of) : NULL;
     if (of->space == SPACE_DEVICE) {
         free_on_gpu(h, pointer);
     } else {
         const char *name = library_function(h->builder, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
         lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
     }
+    if (own) lb_end(b, own);
     lb_set(b, h->heap[of->id], lb_null(b));
 }
 
@@ -345,13 +369,13 @@ void host_steps(host *h) {
     lbuild *b = &h->b;
     program *p = h->builder->p;
     ins *once = NULL;
-    if (h->builder->heap) {
-        h->heap = ARENA_ARRAY(h->builder->arena, ins *, p->buffers.n + 1);
-        for (int j = 0; j < p->buffers.n; j++) {
-            const buffer *o = p->buffers.at[j];
-            if (!on_heap(o)) continue;
+    h->heap = ARENA_ARRAY(h->builder->arena, ins *, p->buffers.n + 1);
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *o = p->buffers.at[j];
+        if (has_variable(h->builder, o))
             h->heap[o->id] = lb_var(b, local_name(h, o->name, "buffer"), lb_null(b));
-        }
+    }
+    if (h->builder->heap) {
         h->status = lb_var(b, "status", lb_int(b, i32(), 0));
         once = lb_loop(b);
     }

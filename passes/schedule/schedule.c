@@ -123,11 +123,22 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
     return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
+// How many positions a reduction takes; unknown ones count as many.
+static int64_t reduced_positions(const nest *n) {
+    int64_t all = 1;
+    for (int j = 0; j < n->ninner; j++) {
+        int64_t most = n->e->extent[n->inner[j]]->max;
+        all = most < INT32_MAX / all ? all * most : INT32_MAX;
+    }
+    return n->s->states.n && stage_writes_at_end(n->s) ? all : 0;
+}
+
 // A scatter, one store per lane, is cheap compared with much arithmetic.
 static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
-    bool cheap = n->e->t->dot_across || (!n->s->states.n && value_work(n->e->scratch, w->value) >= MUCH_WORK);
+    int64_t work = n->s->states.n ? reduced_positions(n) : value_work(n->e->scratch, w->value);
+    bool cheap = n->e->t->dot_across || work >= MUCH_WORK;
     return !n->by_row && cheap && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET;
 }
 
@@ -254,7 +265,7 @@ bool nest_masks(const nest *n) {
 static bool may_overlap(const nest *n) {
     const dim *extent = n->e->extent[n->vaxis];
     bool fills = dim_is_const(extent) && dim_value(extent) >= n->lanes;
-    return n->e->t->dot_across && fills && nest_writes_twice(n);
+    return (n->e->t->dot_across || n->s->states.n) && fills && nest_writes_twice(n);
 }
 
 static void choose_vector(nest *n, int lanes) {

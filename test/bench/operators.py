@@ -1,9 +1,9 @@
 """Single operators and small chains in several sizes and types, against ONNX Runtime on one thread.
 
-usage: operators.py ONNXC [--old ONNXC] [--seconds S] [NAME...]     prints a line of docs/measurements.md for each
+usage: operators.py ONNXC [--old ONNXC] [--mcpu CPU] [--seconds S] [NAME...]     prints a line of docs/measurements.md for each
 
 Times are this thread's processor time: the best of calls in turns, less that of a call that adds two numbers. With --old,
-another compiler's code is measured beside them. "Difference" is the largest from ONNX Runtime's answer, relative to its
+another compiler's code is measured beside them; --mcpu is for both. "Difference" is the largest from ONNX Runtime's answer, relative to its
 largest element.
 """
 import argparse
@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, parser
 from peers import Compiled, difference, ort_session
 
-TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool, "int32": np.int32}
+TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool, "int32": np.int32, "int64": np.int64}
 SIZES = {"D": 64, "H": 14, "W": 14, "L": 1, "M": 3, "N": 5}  # of open dims
 ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
 
@@ -92,6 +92,13 @@ CASES = {
     "MaxPool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "NonMaxSuppression 20x8400, 100": ("float[1,8400,4] x, float[1,20,8400] s", "int64", "k = Constant <value = int64 {100}> ()  t = Constant <value = float {0.5}> ()  u = Constant <value = float {0}> ()  y = NonMaxSuppression (x, s, k, t, u)"),
     "TopK, axis 0, 1000x64, 5": ("float[1000,64] x", "float", "k = Constant <value = int64[1] {5}> ()  y, i = TopK <axis = 0> (x, k)"),
+    "Slice 1024x256, begin an input": ("float[1024,256] x, int64[1] b", "float", "e = Constant <value = int64[1] {1024}> ()  y = Slice (x, b, e)"),
+    "8 x 1x64x1024, B an input": ("float[8,1,64] x, float[8,64,1024] w", "float", "y = MatMul (x, w)"),
+    "1x128x2048, B an input": ("float[1,128] x, float[128,2048] w", "float", "y = MatMul (x, w)"),
+    "2x128x512, B an input": ("float[2,128] x, float[128,512] w", "float", "y = MatMul (x, w)"),
+    "CumSum 16x128x64, axis 0": ("float[16,128,64] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
+    "ConvTranspose 64x28x28, 2x2, weights an input": ("float[1,64,28,28] x, float[64,32,2,2] w", "float", "y = ConvTranspose <kernel_shape = [2, 2], strides = [2, 2]> (x, w)"),
+    "AveragePool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "Slice 1024x1024, step 2": ("float[1024,1024] x", "float", "b = Constant <value = int64[1] {0}> ()  e = Constant <value = int64[1] {1024}> ()  a = Constant <value = int64[1] {1}> ()  s = Constant <value = int64[1] {2}> ()  y = Slice (x, b, e, a, s)"),
 }
 
@@ -114,7 +121,7 @@ def ort_call(session, feed, y):
     return lambda kept=(feed, y): session.run_with_iobinding(binding)  # the binding has their addresses only
 
 
-def calls(compilers, case, folder):
+def calls(compilers, case, folder, options=()):
     """The engines' calls, and the largest difference of our answers."""
     model, feed = model_and_inputs(case)
     # Without a shape, the parser's type is that of a scalar.
@@ -124,7 +131,7 @@ def calls(compilers, case, folder):
     session, engines, worst = ort_session(path, 1), {}, 0
     wanted = session.run(None, feed)[0]
     for name, onnxc in compilers.items():
-        ours, y = Compiled(onnxc, path, folder, ["--threads", "1"]), np.empty_like(wanted)
+        ours, y = Compiled(onnxc, path, folder, ["--threads", "1", *options]), np.empty_like(wanted)
         ours.prepare(list(feed.values()), [y])
         ours.run()
         engines[name], worst = ours.run, max(worst, difference(y, wanted))
@@ -155,13 +162,15 @@ def main():
     p.add_argument("onnxc")
     p.add_argument("names", nargs="*")
     p.add_argument("--old")
+    p.add_argument("--mcpu")
     p.add_argument("--seconds", type=float, default=0.5)
     a = p.parse_intermixed_args()
     compilers = {"onnxc": os.path.abspath(a.onnxc), **({"old": os.path.abspath(a.old)} if a.old else {})}
+    options = ["--mcpu", a.mcpu] if a.mcpu else []
     with tempfile.TemporaryDirectory() as folder:
         nothing = best_times(calls(compilers, CASES["nothing"], folder)[0], a.seconds)
         for name in a.names or [n for n in CASES if n != "nothing"]:
-            engines, worst = calls(compilers, CASES[name], folder)
+            engines, worst = calls(compilers, CASES[name], folder, options)
             t = {e: best - nothing[e] for e, best in best_times(engines, a.seconds).items()}
             before = f" {t['old'] / t['ort']:.2f} |" if a.old else ""
             print(f"| {name} | {1e6 * t['onnxc']:.1f} us | {1e6 * t['ort']:.1f} us | {t['onnxc'] / t['ort']:.2f} |{before} {worst:.1e} |", flush=True)

@@ -567,6 +567,8 @@ ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_CHECK) return emit_cache(e, x, 0, emit_check(e, x));
     ins *quantised = x->op == X_CAST && (e->lanes == 1 || emit_varies(e, x)) ? emit_requantised(e, x) : NULL;
     if (quantised) return emit_cache(e, x, 0, quantised);
+    ins *small = x->op == X_CAST ? emit_small_as_float(e, x) : NULL;
+    if (small) return emit_cache(e, x, 0, small);
     ins *selected = x->op == X_SELECT ? emit_selected(e, x) : NULL;
     if (selected) return emit_cache(e, x, 0, selected);
     ins *compared = emit_position_compare(e, x);

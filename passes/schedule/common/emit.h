@@ -141,6 +141,8 @@ ins *emit_narrow_gather(emitter *e, const access *a);
 ins *emit_strided(emitter *e, const access *a);
 // Whether gathers of the read use indices of 32 bits, if lanes are positions of that axis, or states.
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis);
+// Vectors of a cast from i64 to a float, by way of 32 bits; NULL: another form, or its range is not known to fit.
+ins *emit_small_as_float(emitter *e, const expr *x);
 // value NULL: w->value is computed here, inside the guard.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // The value as writes to `to` store it: rounded, if it is stored as tf32.

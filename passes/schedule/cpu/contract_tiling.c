@@ -375,15 +375,16 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 
 bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits == 32; }
 
-// Whether few rows read a matrix as it lies that is larger than the caches. A tile reads a few cache lines of each of its
-// rows, which are pages apart; with K in short blocks, a few of its rows are read in order.
-static bool streams_matrix(const contraction *c, int64_t size, int64_t width, int64_t k, int64_t m) {
+// Whether few rows read matrices as they lie that L1 does not hold. A tile reads a few cache lines of each of their rows,
+// which may be pages apart; with K in short blocks, a few rows are read in order. With many registers, several rows of sums
+// make up for it unless L2 holds the matrices neither.
+static bool streams_matrix(const target *t, const contraction *c, int64_t width, int64_t k, int64_t m) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     if (m < 1 || m > FEW_ROWS || c->k_axes.n != 1 || !n || is_packed_operand(c->b, c->n) ||
         k <= STREAMED_ROWS)
         return false;
-    return !dim_is_const(n) ||
-           (dim_value(n) > width && (k == INT64_MAX || k * size > L2_BYTES / dim_value(n)));
+    int64_t near = m > 1 && t->register_bits >= 512 ? L2_BYTES : 2 * L1_BYTES;
+    return !dim_is_const(n) || (dim_value(n) > width && const_bytes(c->b->buffer) > near);
 }
 
 // False: no cache blocking.
@@ -398,7 +399,7 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     l->depth = choice->depth ? choice->depth : near_bytes(t) / (width * size);
     if (choice->blocks == NO || k == 0) return false;
-    if (streams_matrix(c, size, width, k, m)) {
+    if (streams_matrix(t, c, width, k, m)) {
         *l = (block_limits){STREAMED_ROWS, m, L1_BYTES / 2 / (m * size), true};
         return true;
     }

@@ -5,7 +5,8 @@
 //     indices, weights                            indices, weights
 //     out[p, v ..] = f(image[indices, v ..])      out[p, v ..] = f(image[indices, v ..]), four vectors wide
 //
-// Reductions down the columns of a matrix read whole cache lines one after the other in each row, as prefetchers do.
+// Reductions and scans down the columns of a matrix read whole cache lines one after the other in each row, as prefetchers
+// do.
 #include "passes/schedule/common/nest.h"
 
 // ---------------------------------------------------------------- what a step does
@@ -84,6 +85,14 @@ static bool reads_columns(const nest *n) {
     return any;
 }
 
+// Runs in the rows of a matrix: the longer, the better for what is fetched ahead, and more so where results go to as many
+// rows. Terms are few, and may be loaded by the instruction that adds them.
+static int column_vectors(const nest *n) {
+    enum { MOST_OF_SUMS = 8 };
+    int states = n->s->states.n, most = n->e->t->vector_regs / (2 * states);
+    return stage_writes_at_end(n->s) && most > MOST_OF_SUMS ? MOST_OF_SUMS : most;
+}
+
 static int as_fit(const nest *n, int vectors) {
     while (vectors > 1 && !fits(n, vectors)) vectors /= 2;
     return vectors > 1 ? vectors : 1;
@@ -92,7 +101,7 @@ static int as_fit(const nest *n, int vectors) {
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
     if (nest_walks(n) && is_simple(n)) return as_fit(n, walk_vectors(n));
-    if (is_simple(n) && reads_columns(n)) return as_fit(n, most_vectors(n));
+    if (is_simple(n) && reads_columns(n)) return as_fit(n, column_vectors(n));
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;
