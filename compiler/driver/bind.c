@@ -167,7 +167,6 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
         map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
     for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
     diag_check(d);
-    m->has_bound_sizes |= b.to.n > 0;
     if (b.to.n) substitute(&b);
     if (b.loosen) drop_declarations(m);
     b.to = (map){.arena = a};
@@ -177,7 +176,6 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
         bind_dim(&b, &symbols, l, choice ? &l->at.at[choice[j]] : l->at.n == 1 ? &l->at.at[0] : &l->hull);
     }
     diag_check(d);
-    m->has_bound_sizes |= b.to.n > 0;
     if (b.to.n) substitute(&b);
 }
 
@@ -393,7 +391,6 @@ void bind_streams(arena *a, diag *d, module *m, const options *o) {
     if (o->stream_capacity && !o->stream.n) diag_error(d, NULL, "--stream-capacity is for --stream");
     diag_check(d);
     if (!m->streams.n) return;
-    m->has_bound_sizes = true;
     if (b.to.n) substitute(&b);
     drop_declarations(m);
     dim_bound(length, LONG, INT64_MAX, 1);

@@ -208,7 +208,6 @@ struct module {
     VEC(io_state) states;      // made by passes
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
     int vector_bits;           // of the target, 0: none or not known; for operators with several lowerings
-    bool has_bound_sizes;      // an option has given symbols of the model a size
     struct infer_state *infer; // private to ir/graph/infer.c
 };
 

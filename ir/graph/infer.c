@@ -435,25 +435,12 @@ static void take_declared(node *n, value *v, const type *declared) {
     v->type = type_tensor(a, v->type.elem, declared->rank, sizes);
 }
 
-// Whether one of two fixed sizes must be wrong, in a model whose sizes no option has changed. Exporters declare
-// other ranks, and bodies and branches for other sizes; these declarations are ignored.
-static bool contradicts(const value *v, const type *declared) {
-    const type *is = &v->type;
-    if (v->graph->module->has_bound_sizes || v->graph->outer || declared->rank != is->rank) return false;
-    for (int i = 0; i < is->rank; i++)
-        if (dim_is_const(declared->dims[i]) && dim_is_const(is->dims[i]) && declared->dims[i] != is->dims[i])
-            return true;
-    return false;
-}
-
-// A wrong rank is harmless, but callers will have read the one of an output: hence a warning there.
+// A wrong shape is harmless: exporters declare some, and users change the sizes of inputs only. But callers will have read
+// the one of an output: hence a warning there.
 static void report_declared(const node *n, int out, const type *declared) {
     const value *v = n->out[out];
     arena *a = infer_arena(n);
     bool is_output = false;
-    if (contradicts(v, declared))
-        infer_error(n, "%s is declared as %s, but is %s", label(n, true, out), type_text(a, declared),
-                    type_text(a, &v->type));
     for (int i = 0; i < v->graph->outputs.n; i++) is_output |= v->graph->outputs.at[i] == v;
     const char *text = arena_printf(a, "%s is declared as %s, but is %s; the declaration is ignored",
                                     label(n, true, out), type_text(a, declared), type_text(a, &v->type));
