@@ -59,6 +59,11 @@ void report_missing(importer *im) {
     }
 }
 
+// Deprecated, but for a first version: a later one replaced it, and files of its time have no other (GroupNormalization-18).
+static bool is_withdrawn(const schema_op *op, const schema_version *v) {
+    return v->deprecated && v != op->versions;
+}
+
 // The version of the operator selected by the operator set of the file; NULL: reported.
 static const schema_version *find_version(importer *im, const loc *at, const schema_op *op,
                                           const char *domain, const char *name, int64_t opset) {
@@ -72,10 +77,10 @@ static const schema_version *find_version(importer *im, const loc *at, const sch
     if (!v)
         diag_error(im->diag, at, "operator %s exists since opset %d, but the model imports opset %lld", name,
                    op->versions[0].since, (long long)opset);
-    else if (v->deprecated)
+    else if (is_withdrawn(op, v))
         diag_error(im->diag, at, "operator %s is deprecated since opset %d; the model imports opset %lld",
                    name, v->since, (long long)opset);
-    return v && !v->deprecated ? v : NULL;
+    return v && !is_withdrawn(op, v) ? v : NULL;
 }
 
 // The operator of a node. op NULL: the node was reported and is left out.

@@ -430,6 +430,17 @@ static void vectorizer_lower(lowering *l, node *n) {
 ML(FeatureVectorizer, vectorizer_infer, vectorizer_lower);
 
 // ---------------------------------------------------------------- linear models
+// The coefficients of a score. The example of ONNX Runtime's package has more than X has features: it takes the first ones.
+static int64_t linear_width(const node *n, int64_t scores) {
+    int count, offsets;
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
+    ml_float_list(n, "coefficients", &count);
+    ml_float_list(n, "intercepts", &offsets);
+    bool surplus = dim_is_const(features) && offsets == scores && count / scores > dim_value(features);
+    return surplus ? dim_value(features) : count / scores;
+}
+
 // to[row, j] = sum over f of x[row, f] * coefficients[j, f] + intercepts[j]
 static void linear_scores(lowering *l, const node *n, buffer *to) {
     int count, offsets;
@@ -437,8 +448,8 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     buffer *x = lower_in(l, n, 0);
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
-    int64_t scores = dim_value(to->dims[1]);
-    buffer *weights = ml_float_table(l, "coefficients", to->dtype, w, count, count / scores);
+    int64_t scores = dim_value(to->dims[1]), width = linear_width(n, scores);
+    buffer *weights = ml_float_table(l, "coefficients", to->dtype, w, (int)(scores * width), width);
     lower_check(l, n, dim_eq(features, weights->dims[1]),
                 "X and the coefficients have different numbers of features");
     kernel *k;
@@ -465,7 +476,7 @@ static void check_linear(const node *n, int64_t scores) {
         infer_error(n, "%d coefficients cannot be divided among %lld scores", count, (long long)scores);
     if (offsets > 1 && offsets != scores)
         infer_error(n, "%d intercepts do not match %lld scores", offsets, (long long)scores);
-    infer_same_dim(n, features, infer_k(n, count / scores), "features of X and of the coefficients");
+    infer_same_dim(n, features, infer_k(n, linear_width(n, scores)), "features of X and of the coefficients");
 }
 
 static void regressor_infer(node *n) {
@@ -492,7 +503,10 @@ static int64_t linear_rows(const node *n) {
     ml_matrix(n, &rows, &features);
     ml_float_list(n, "coefficients", &count);
     ml_float_list(n, "intercepts", &offsets);
-    if (dim_is_const(features) && dim_value(features) > 0) return count / dim_value(features);
+    if (dim_is_const(features) && dim_value(features) > 0) {
+        int64_t most = count / dim_value(features);
+        return offsets > 1 && offsets < most && count % offsets == 0 ? offsets : most;
+    }
     return offsets ? offsets : classes > 0 ? classes : 1;
 }
 
