@@ -132,12 +132,17 @@ static void bind_ranks(binder *b, value *v, const char *option, const char *most
     else branch_on_rank(v, (int)n);
 }
 
-static void bind_shape(binder *b, const map *inputs, const char *s) {
+static bool is_tensor_of_rank(const value *v, int n) {
+    return v->type.kind == TYPE_TENSOR && n <= MAX_RANK &&
+           (v->type.rank == RANK_UNKNOWN || v->type.rank == n);
+}
+
+static void bind_shape(binder *b, const map *known, const char *s) {
     const char *equals = strrchr(s, '=');
     const char *name = equals ? arena_strndup(b->arena, s, (size_t)(equals - s)) : "";
-    value *v = map_get(inputs, name);
+    value *v = map_get(known, name);
     if (!equals) diag_error(b->diag, NULL, "--shape %s: not of the form INPUT=2x3", s);
-    else if (!v) unknown_name(b, "--shape", name, inputs);
+    else if (!v) unknown_name(b, "--shape", name, known);
     if (!v) return;
     if (equals[1] == '*') {
         bind_ranks(b, v, s, equals + 2);
@@ -152,20 +157,23 @@ static void bind_shape(binder *b, const map *inputs, const char *s) {
         diag_error(b->diag, NULL, "--shape %s: '%s' is neither a size nor a name", s, parts.at[j]);
         return;
     }
-    if (v->type.kind != TYPE_TENSOR || n > MAX_RANK || (v->type.rank != RANK_UNKNOWN && v->type.rank != n))
-        diag_error(b->diag, NULL, "--shape %s: %d size%s, but input '%s' is %s", s, n, n == 1 ? "" : "s",
-                   name, type_text(b->arena, &v->type));
-    else if (v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
+    if (!is_tensor_of_rank(v, n))
+        diag_error(b->diag, NULL, "--shape %s: %d size%s, but %s '%s' is %s", s, n, n == 1 ? "" : "s",
+                   v->def ? "output" : "input", name, type_text(b->arena, &v->type));
+    else if (v->def || v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
     else
         for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);
 }
 
 void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice) {
     binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
-    map inputs = {.arena = a};
+    map known = {.arena = a};
     for (int j = 0; j < m->main->inputs.n; j++)
-        map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
-    for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
+        map_put(&known, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
+    for (int j = 0; j < m->main->outputs.n; j++)
+        if (m->main->outputs.at[j]->def)
+            map_put(&known, m->main->outputs.at[j]->name, m->main->outputs.at[j]);
+    for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &known, o->shapes.at[j]);
     diag_check(d);
     if (b.to.n) substitute(&b);
     if (b.loosen) drop_declarations(m);

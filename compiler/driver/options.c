@@ -117,8 +117,9 @@ const option compile_options[] = {
     {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
      "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or compile a version for each of several "
      "sizes (NAME=1,8,1:64); may be repeated"},
-    {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
-     "shape of an input: numbers are fixed sizes, names are symbolic; '*4' is every rank up to 4 of an "
+    {"--shape", NULL, "NAME=NxCx8", OPT_LIST, AT(shapes), MODEL,
+     "shape of an input or output: numbers are fixed sizes, names are symbolic; '*4' is every rank up to 4 "
+     "of an "
      "input without a rank; may be repeated"},
     {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,
      "pass an input or output in its quantised form"},
