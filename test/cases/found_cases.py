@@ -490,6 +490,12 @@ CASES = {
     "squeezed_output_of_a_size_of_the_data": (17, """
         g (float[N, 3] x) => (int64[2, K] y) { i = NonZero (x) y = Squeeze (i) }""",
         [("float32", (2, 3), X)]),
+    # A body whose number of the iteration is declared as a list of one, as exporters once wrote, was given a scalar.
+    "iteration_as_a_list_of_one": (11, """
+        g (float[A, 4] x, int64 n, float[4] z) => (float[4] y, float[K, 4] s) <bool yes = {1}>
+        { y, s = Loop (n, yes, z) <body = b (int64[1] i, bool c, float[4] t) => (bool go, float[4] u, float[4] v)
+            { k = Squeeze <axes = [0]> (i) r = Gather <axis = 0> (x, k) u = Add (t, r) v = Identity (u) go = Identity (c) }> }""",
+        [("float32", (3, 4), X), ("int64", (), (3,)), ("float32", (4,), X)]),
     # Parts of a split by ones, whose number only the run knows: an Expand to one of them was refused.
     "parts_by_a_list_of_ones": (17, """
         g (float[N, 3] x, int64[N] t) => (float[M, 3] y) <bool yes = {1}, int64[1] three = {3}>

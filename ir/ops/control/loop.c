@@ -63,14 +63,20 @@ static void set_body_input(graph *g, int i, type t) {
     v->ncontents = 0;
 }
 
+// A scalar, but where the body declares a list of one: exporters wrote such bodies, and ONNX Runtime takes them.
+static type single_type(const node *n, const graph *g, int i, dtype t) {
+    bool list = g->inputs.at[i]->type.kind == TYPE_TENSOR && g->inputs.at[i]->type.rank == 1;
+    return type_tensor(infer_arena(n), t, list, (dim *[]){infer_k(n, 1)});
+}
+
 static void start_types(node *n, graph *g, dim *iteration) {
     arena *a = infer_arena(n);
-    set_body_input(g, 0, type_tensor(a, DT_I64, 0, NULL));
+    set_body_input(g, 0, single_type(n, g, 0, DT_I64));
     value *first = g->inputs.at[0];
     first->contents = ARENA_ARRAY(a, dim *, 1);
     first->contents[0] = iteration;
     first->ncontents = 1;
-    set_body_input(g, 1, node_in(n, 1) ? n->in[1]->type : type_tensor(a, DT_BOOL, 0, NULL));
+    set_body_input(g, 1, node_in(n, 1) ? n->in[1]->type : single_type(n, g, 1, DT_BOOL));
     for (int i = 0; i < carried_count(n); i++) {
         if (!node_in(n, i + 2)) infer_error(n, "carried value %d is missing", i);
         type t = n->in[i + 2]->type;
@@ -446,11 +452,11 @@ static void assign_carried(loop_lowering *o) {
 static void lower_iteration(loop_lowering *o) {
     lowering *l = o->l;
     value *in = o->g->inputs.at[0];
-    buffer *number = lower_temp(l, o->n, "iteration", DT_I64, 0, NULL);
+    buffer *number = lower_temp(l, o->n, "iteration", DT_I64, in->type.rank, in->type.dims);
     map_value(l, in, number);
     if (!value_uses(in)) return;
     kernel *k = lower_kernel(l, o->n, "iteration");
-    stage_write(k, kernel_stage(k), number, NULL, x_dim(k, o->iteration));
+    stage_write(k, kernel_stage(k), number, (expr *[]){x_i64(k, 0)}, x_dim(k, o->iteration));
 }
 
 static void lower_body(loop_lowering *o, dim *limit) {
