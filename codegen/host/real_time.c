@@ -37,8 +37,10 @@ static void explain_memory(search *s, const program *p) {
     for (int i = 0; i < steps.n; i++) {
         const step *x = steps.at[i].s;
         if (x->kind != STEP_ALLOC || !on_heap(x->buffer)) continue;
-        const char *what = arena_printf(s->arena, "memory for '%s', whose size depends on data, is allocated",
-                                        safe_text(s->arena, x->buffer->name));
+        const char *what =
+            arena_printf(s->arena, "memory for '%s', whose size depends on data, is allocated%s",
+                         safe_text(s->arena, x->buffer->name),
+                         s->a->result_of[x->buffer->id] ? " if the output has no room" : "");
         add_once(s->arena, &s->result->faults, at_node(s->arena, x->loc, what));
     }
 }
