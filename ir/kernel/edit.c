@@ -83,11 +83,17 @@ bool *kernel_locals_read(arena *a, const kernel *k) {
     return read;
 }
 
+// Locals that are written stay even if nothing reads them any more: dead code is not eliminated here.
 static void compact_locals(arena *scratch, kernel *k) {
-    const bool *read = kernel_locals_read(scratch, k);
+    bool *used = kernel_locals_read(scratch, k);
     int n = 0;
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++) {
+            const buffer *to = k->stages.at[s]->writes.at[j].to;
+            if (to->role == BUF_LOCAL) used[to->id] = true;
+        }
     for (int j = 0; j < k->locals.n; j++)
-        if (read[j]) k->locals.at[n++] = k->locals.at[j];
+        if (used[j]) k->locals.at[n++] = k->locals.at[j];
     for (int j = 0; j < n; j++) k->locals.at[j]->id = j;
     k->locals.n = n;
 }

@@ -123,11 +123,11 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
     return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
-// How many positions a reduction takes; unknown ones count as many.
+// How many positions a reduction takes; unknown ones count as many, and none as one.
 static int64_t reduced_positions(const nest *n) {
     int64_t all = 1;
     for (int j = 0; j < n->ninner; j++) {
-        int64_t most = n->e->extent[n->inner[j]]->max;
+        int64_t most = n->e->extent[n->inner[j]]->max > 1 ? n->e->extent[n->inner[j]]->max : 1;
         all = most < INT32_MAX / all ? all * most : INT32_MAX;
     }
     return n->s->states.n && stage_writes_at_end(n->s) ? all : 0;
