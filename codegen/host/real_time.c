@@ -32,15 +32,15 @@ static const char *at_node(arena *a, const loc *at, const char *what) {
 // ---------------------------------------------------------------- reasons
 static bool begins(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
 
-static void explain_memory(search *s, const program *p) {
-    step_list steps = program_steps(s->arena, p);
+static void explain_memory(search *s, const host_builder *part) {
+    step_list steps = program_steps(s->arena, part->p);
     for (int i = 0; i < steps.n; i++) {
         const step *x = steps.at[i].s;
         if (x->kind != STEP_ALLOC || !on_heap(x->buffer)) continue;
         const char *what =
             arena_printf(s->arena, "memory for '%s', whose size depends on data, is allocated%s",
                          safe_text(s->arena, x->buffer->name),
-                         s->a->result_of[x->buffer->id] ? " if the output has no room" : "");
+                         part->result_of[x->buffer->id] ? " if the output has no room" : "");
         add_once(s->arena, &s->result->faults, at_node(s->arena, x->loc, what));
     }
 }
@@ -112,7 +112,7 @@ static void explain(search *s, const char *symbol) {
     int before = s->result->faults.n;
     for (int j = 0; j < a->parts.n; j++) {
         const host_builder *part = a->parts.at[j];
-        if (strcmp(symbol, "onnxc_rt_alloc") == 0) explain_memory(s, part->p);
+        if (strcmp(symbol, "onnxc_rt_alloc") == 0) explain_memory(s, part);
         else if (strcmp(symbol, "onnxc_rt_parallel") == 0) explain_threads(s, part);
         else if (lib) explain_library(s, part->p, lib);
     }
