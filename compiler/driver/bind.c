@@ -132,6 +132,19 @@ static void bind_ranks(binder *b, value *v, const char *option, const char *most
     else branch_on_rank(v, (int)n);
 }
 
+// What the file declares of an output is that of one run where a name takes the place of a size.
+static void open_output(binder *b, value *v, const char *option, dim *const *sizes, int n) {
+    for (int j = 0; j < n; j++) {
+        const dim *declared = v->type.rank == n ? v->type.dims[j] : NULL;
+        if (!dim_is_const(sizes[j]) || sizes[j] == declared) continue;
+        diag_error(b->diag, NULL,
+                   "--shape %s: output '%s' is %s; a name leaves a size open, and numbers do not change",
+                   option, v->name, type_text(b->arena, &v->type));
+        return;
+    }
+    v->type = type_tensor(b->arena, v->type.elem, n, sizes);
+}
+
 static bool is_tensor_of_rank(const value *v, int n) {
     return v->type.kind == TYPE_TENSOR && n <= MAX_RANK &&
            (v->type.rank == RANK_UNKNOWN || v->type.rank == n);
@@ -160,7 +173,8 @@ static void bind_shape(binder *b, const map *known, const char *s) {
     if (!is_tensor_of_rank(v, n))
         diag_error(b->diag, NULL, "--shape %s: %d size%s, but %s '%s' is %s", s, n, n == 1 ? "" : "s",
                    v->def ? "output" : "input", name, type_text(b->arena, &v->type));
-    else if (v->def || v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
+    else if (v->def) open_output(b, v, s, sizes, n);
+    else if (v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
     else
         for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);
 }
