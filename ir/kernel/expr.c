@@ -324,7 +324,7 @@ static expr *requantised_alike(expr *e, dtype t) {
     const expr *product = e->arg[0]->arg[0], *scale = e->arg[0]->arg[1];
     if (product->op != X_MUL || product->arg[1] != scale || !is_const(scale)) return NULL;
     e = product->arg[0];
-    if (e->op != X_CAST || scale->f < least || scale->f > most) return NULL;
+    if (e->op != X_CAST || !(scale->f >= least && scale->f <= most)) return NULL;
     e = without_constant(e->arg[0], X_SUB, &taken);
     if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
     return e->dtype == t && zero == taken ? e : NULL;

@@ -430,27 +430,33 @@ static void vectorizer_lower(lowering *l, node *n) {
 ML(FeatureVectorizer, vectorizer_infer, vectorizer_lower);
 
 // ---------------------------------------------------------------- linear models
-// The coefficients of a score. The example of ONNX Runtime's package has more than X has features: it takes the first ones.
-static int64_t linear_width(const node *n, int64_t scores) {
-    int count, offsets;
+typedef struct linear {
+    const float *w, *b;
+    int count, offsets; // coefficients and intercepts
     dim *rows, *features;
-    ml_matrix(n, &rows, &features);
-    ml_float_list(n, "coefficients", &count);
-    ml_float_list(n, "intercepts", &offsets);
-    bool surplus = dim_is_const(features) && offsets == scores && count / scores > dim_value(features);
-    return surplus ? dim_value(features) : count / scores;
+} linear;
+
+static linear linear_of(const node *n) {
+    linear m;
+    m.w = ml_float_list(n, "coefficients", &m.count), m.b = ml_float_list(n, "intercepts", &m.offsets);
+    ml_matrix(n, &m.rows, &m.features);
+    return m;
+}
+
+// The coefficients of a score. The example of ONNX Runtime's package has more than X has features: it takes the first ones.
+static int64_t linear_width(const linear *m, int64_t scores) {
+    int64_t all = m->count / scores;
+    bool surplus = dim_is_const(m->features) && m->offsets == scores && all > dim_value(m->features);
+    return surplus ? dim_value(m->features) : all;
 }
 
 // to[row, j] = sum over f of x[row, f] * coefficients[j, f] + intercepts[j]
 static void linear_scores(lowering *l, const node *n, buffer *to) {
-    int count, offsets;
-    const float *w = ml_float_list(n, "coefficients", &count), *b = ml_float_list(n, "intercepts", &offsets);
+    linear m = linear_of(n);
     buffer *x = lower_in(l, n, 0);
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
-    int64_t scores = dim_value(to->dims[1]), width = linear_width(n, scores);
-    buffer *weights = ml_float_table(l, "coefficients", to->dtype, w, (int)(scores * width), width);
-    lower_check(l, n, dim_eq(features, weights->dims[1]),
+    int64_t scores = dim_value(to->dims[1]), width = linear_width(&m, scores);
+    buffer *weights = ml_float_table(l, "coefficients", to->dtype, m.w, scores * width, width);
+    lower_check(l, n, dim_eq(m.features, weights->dims[1]),
                 "X and the coefficients have different numbers of features");
     kernel *k;
     expr *at[2];
@@ -458,25 +464,22 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     expr *feature = stage_own_axis(k, s, AXIS_REDUCE, "f", weights->dims[1]), *from[] = {at[1], feature};
     expr *term = x_mul(k, ml_read(k, x, at[0], feature, to->dtype), x_read(k, weights, from));
     expr *sum = stage_reduce(k, s, RED_SUM, term);
-    if (offsets) {
-        buffer *bias = ml_float_table(l, "intercepts", to->dtype, b, offsets, 0);
-        expr *own = offsets == 1 ? x_i64(k, 0) : at[1];
+    if (m.offsets) {
+        buffer *bias = ml_float_table(l, "intercepts", to->dtype, m.b, m.offsets, 0);
+        expr *own = m.offsets == 1 ? x_i64(k, 0) : at[1];
         sum = x_add(k, sum, x_read(k, bias, &own));
     }
     stage_write(k, s, to, at, sum);
 }
 
 static void check_linear(const node *n, int64_t scores) {
-    int count, offsets;
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
-    ml_float_list(n, "coefficients", &count);
-    ml_float_list(n, "intercepts", &offsets);
-    if (scores < 1 || !count || count % scores)
-        infer_error(n, "%d coefficients cannot be divided among %lld scores", count, (long long)scores);
-    if (offsets > 1 && offsets != scores)
-        infer_error(n, "%d intercepts do not match %lld scores", offsets, (long long)scores);
-    infer_same_dim(n, features, infer_k(n, linear_width(n, scores)), "features of X and of the coefficients");
+    linear m = linear_of(n);
+    if (scores < 1 || !m.count || m.count % scores)
+        infer_error(n, "%d coefficients cannot be divided among %lld scores", m.count, (long long)scores);
+    if (m.offsets > 1 && m.offsets != scores)
+        infer_error(n, "%d intercepts do not match %lld scores", m.offsets, (long long)scores);
+    infer_same_dim(n, m.features, infer_k(n, linear_width(&m, scores)),
+                   "features of X and of the coefficients");
 }
 
 static void regressor_infer(node *n) {
@@ -498,16 +501,13 @@ ML(LinearRegressor, regressor_infer, regressor_lower);
 
 // The rows of coefficients: one per class, but two classes may share a single one.
 static int64_t linear_rows(const node *n) {
-    int count, offsets, classes = ml_label_count(n, "classlabels_ints");
-    dim *rows, *features;
-    ml_matrix(n, &rows, &features);
-    ml_float_list(n, "coefficients", &count);
-    ml_float_list(n, "intercepts", &offsets);
-    if (dim_is_const(features) && dim_value(features) > 0) {
-        int64_t most = count / dim_value(features);
-        return offsets > 1 && offsets < most && count % offsets == 0 ? offsets : most;
+    linear m = linear_of(n);
+    int classes = ml_label_count(n, "classlabels_ints");
+    if (dim_is_const(m.features) && dim_value(m.features) > 0) {
+        int64_t most = m.count / dim_value(m.features);
+        return m.offsets > 1 && m.offsets < most && m.count % m.offsets == 0 ? m.offsets : most;
     }
-    return offsets ? offsets : classes > 0 ? classes : 1;
+    return m.offsets ? m.offsets : classes > 0 ? classes : 1;
 }
 
 static void classifier_infer(node *n) {
