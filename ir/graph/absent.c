@@ -8,6 +8,10 @@
     "is the portable file"
 #define PAGED                                                                                                \
     "engines with paged or sparse caches on GPUs run it; models with GroupQueryAttention are portable"
+#define SPECULATION                                                                                          \
+    "engines that verify drafts of tokens run it between steps, on buffers of a GPU; export the model "      \
+    "without "                                                                                               \
+    "speculative decoding"
 #define TILES                                                                                                \
     "its matrices are in tiles of cuBLASLt; quantize the float model with onnxruntime.quantization, in the " \
     "format QDQ"
@@ -16,6 +20,7 @@
 static const struct absent {
     const char *name, *hint;
 } absents[] = {
+    {"ConvStateReplay", SPECULATION},
     {"DecoderAttention",
      "GPUs of ONNX Runtime run it; export the decoder with MultiHeadAttention or Attention"},
     {"DecoderMaskedSelfAttention",
@@ -23,10 +28,11 @@ static const struct absent {
     {"DequantizeBFP", BFP},
     {"DynamicSparseAttention", PAGED},
     {"EPContext", COMPILED},
-    {"GatedDeltaNet",
-     "GPUs of ONNX Runtime run it; LinearAttention computes the same recurrence and is supported"},
+    {"GatedDeltaNetStateReplay", SPECULATION},
     {"GemmFloat8", "GPUs with products of float8 run it; use QuantizeLinear, DequantizeLinear and MatMul"},
+    {"Mamba2Verify", SPECULATION},
     {"PackedSparseAttentionIndexer", PAGED},
+    {"PackedSparseAttentionIndexerMerge", PAGED},
     {"PagedAttention", PAGED},
     {"QOrderedAttention", TILES},
     {"QOrderedLongformerAttention", TILES},
@@ -34,6 +40,7 @@ static const struct absent {
     {"Snpe", COMPILED},
     {"SparseAttentionIndexer", PAGED},
     {"SparsePagedAttention", PAGED},
+    {"SpeculativePrefixCommit", SPECULATION},
 };
 
 const char *absent_hint(const char *domain, const char *name) {

@@ -46,6 +46,7 @@ value *cast_to(node *n, value *v, dtype t) {
 }
 
 value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
+value *int64_scalar(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
 
 value *number_like(node *n, double x, int i) { return insert_scalar(n, infer_in(n, i)->elem, x); }
 

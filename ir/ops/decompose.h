@@ -24,6 +24,7 @@ value *output_of(value *v, int i);
 
 value *cast_to(node *n, value *v, dtype t);   // v itself when n's input v already has that type
 value *one_int(node *n, int64_t i);           // a constant int64[1]
+value *int64_scalar(node *n, int64_t i);      // a constant int64 scalar
 value *number_like(node *n, double x, int i); // a scalar of the element type of n's input i
 value *transposed(node *n, value *v, int rank, const int64_t *order);
 // v with these sizes; 0 copies the size of v at the same place, one may be -1.

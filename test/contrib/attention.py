@@ -1,4 +1,5 @@
 """Attention operators, and the rotary embeddings that belong to them."""
+import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 from contrib_build import MICROSOFT, Case, answer, floats, make_model, maybe, numbers, op, pick
@@ -678,3 +679,48 @@ def longformer_attention(dice):
     case = Case([x, weights[0], biases[0], mask, weights[1], biases[1], flags.astype(np.int32)],
                 {"num_heads": heads, "window": window}, expected=[expected], atol=2e-2 if dtype == np.float16 else 1e-4)
     return some_constants(dice, case, 1, 2, 3, 4, 5, 6)
+
+
+# Sequences with as many tokens each as `lengths` says, one behind the other.
+def delta_net_inputs(dice, lengths, uniform, gate, rule, dtype):
+    heads, size, value_size = int(dice.integers(1, 4)), *(int(v) for v in dice.integers(1, 9, 2))
+    value_heads, tokens, batch = heads * int(dice.integers(1, 4)), sum(lengths), len(lengths)
+    axes = (batch, lengths[0]) if uniform == 2 else (tokens,)
+    qkv = [floats(dice, *axes, h, w, dtype=dtype) for h, w in ((heads, size), (heads, size), (value_heads, value_size))]
+    wide, gates = dice.random() < 0.4, pick(dice, np.float32, dtype)
+    state = floats(dice, batch, value_heads, value_size, size)
+    inputs = [*qkv, None, None, None, state, None, None, None, None]
+    if uniform == 0:
+        inputs[3] = np.cumsum([0, *lengths]).astype(np.int32)
+    if "gated" in rule:
+        inputs[4] = -np.abs(floats(dice, *axes, value_heads, *(size,) * wide, dtype=gates))
+        if gate != "none":
+            bias = pick(dice, (value_heads,), (value_heads, size), (value_heads * size,)) if wide else (value_heads,)
+            inputs[7:9] = floats(dice, value_heads, scale=0.3), floats(dice, *bias)
+    if "delta" in rule:
+        inputs[5] = dice.random((*axes, value_heads)).astype(gates)
+    if dice.random() < 0.3:
+        inputs[0], inputs[1], inputs[2] = np.concatenate([x.reshape(*axes, x.shape[-2] * x.shape[-1]) for x in qkv], -1), None, None
+    elif uniform != 1 and dice.random() < 0.3:
+        inputs[6] = None
+    return inputs
+
+
+@op("GatedDeltaNet", count=40)
+def gated_delta_net(dice):
+    batch, rule, dtype = int(dice.integers(1, 4)), pick(dice, "linear", "gated", "delta", "gated_delta"), pick(dice, np.float32, np.float16, ml_dtypes.bfloat16)
+    uniform = int(dice.integers(3))  # 0: with cumulative lengths, 1: one axis of tokens, 2: two
+    lengths = [int(v) for v in dice.integers(0, 6, batch)] if uniform == 0 else [int(dice.integers(1, 6))] * batch
+    gate = pick(dice, "none", "softplus", "qwen", "sigmoid", "kda") if "gated" in rule else "none"
+    inputs = delta_net_inputs(dice, lengths, uniform, gate, rule, dtype)
+    attributes = {"update_rule": rule, "gate_activation": gate, **pick(dice, {}, {"scale": 0.3}), **pick(dice, {}, {"chunk_size": 16}),
+                  "qk_l2_norm": int("delta" in rule or dice.integers(2)), **pick(dice, {}, {"gate_lower_bound": -2.0}),
+                  "beta_activation": pick(dice, "none", "sigmoid") if "delta" in rule else "none"}
+    outputs, room = int(dice.integers(1, 3)), int(dice.integers(1, 5))
+    if dice.random() < 0.4:
+        attributes["state_update_capacity"], outputs = room, 3
+        inputs[9] = numbers(dice, 0, 7, batch, dtype=np.int32)
+        inputs[10] = maybe(dice, np.array([dice.integers(2)], np.int32))
+    while inputs[-1] is None:
+        inputs.pop()
+    return Case(inputs, attributes, outputs, rtol=1e-3 if dtype == np.float32 else 2e-2, atol=1e-4 if dtype == np.float32 else 2e-2)

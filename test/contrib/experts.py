@@ -1,5 +1,6 @@
 """Mixtures of experts."""
 import numpy as np
+from ml_dtypes import bfloat16
 from contrib_build import Case, floats, maybe, numbers, op, pick
 from quant_weights import unpacked
 
@@ -9,12 +10,17 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-def activated(name, h, fusion, gate, *, activation_alpha=1.0, activation_beta=0.0, swiglu_limit=np.inf):
-    if name == "swiglu":
+def activated(name, h, fusion, gate, *, activation_alpha=1.0, activation_beta=0.0, swiglu_limit=np.inf,
+              swiglu_limit_after_activation=0):
+    after = swiglu_limit_after_activation
+    if name in ("swiglu", "geglu"):
         g, l = (h[..., ::2], h[..., 1::2]) if fusion == 1 else np.split(h, 2, -1) if fusion == 2 else (h, gate)
-        g, l = np.minimum(g, swiglu_limit), np.clip(l, -swiglu_limit, swiglu_limit)
-        return g / (1 + np.exp(-activation_alpha * g)) * (l + activation_beta)
-    h = {"relu": lambda v: np.maximum(v, 0), "identity": lambda v: v, "silu": lambda v: v / (1 + np.exp(-v)),
+        if name == "geglu":
+            return activated("gelu", g, 0, l)
+        low = np.minimum(g, np.inf if after else swiglu_limit)
+        low = low / (1 + np.exp(-activation_alpha * low))
+        return (np.minimum(low, swiglu_limit) if after else low) * (np.clip(l, -swiglu_limit, swiglu_limit) + activation_beta)
+    h = {"relu": lambda v: np.maximum(v, 0), "relu2": lambda v: np.maximum(v, 0) ** 2, "identity": lambda v: v, "silu": lambda v: v / (1 + np.exp(-v)),
          "gelu": lambda v: 0.5 * v * (1 + np.tanh(0.7978845608 * (v + 0.044715 * v**3)))}[name](h)
     return h if gate is None else h * gate
 
@@ -39,12 +45,14 @@ def mixture(x, router, layers, mixing=None, *, k=1, activation_type="relu", norm
 
 
 def drawn_options(dice):
-    attributes = {"activation_type": pick(dice, "relu", "gelu", "silu", "identity", "swiglu", "swiglu"),
+    attributes = {"activation_type": pick(dice, "relu", "relu2", "gelu", "silu", "identity", "swiglu", "swiglu", "swiglu", "geglu"),
                   **pick(dice, {}, {"normalize_routing_weights": 0}, {"normalize_routing_weights": 1}), **pick(dice, {}, {"k": 1}, {"k": 2}, {"k": 3})}
     if attributes["activation_type"] == "swiglu":
         attributes["swiglu_fusion"] = pick(dice, 0, 1, 1, 1, 2)
         attributes.update(pick(dice, {}, {"activation_alpha": 1.702, "activation_beta": 1.0}))
-        attributes.update(pick(dice, {}, {"swiglu_limit": 1.5}))
+        attributes.update(pick(dice, {}, {"swiglu_limit": 1.5}, {"swiglu_limit": 0.2, "swiglu_limit_after_activation": 1}))
+    if attributes["activation_type"] == "geglu":
+        attributes["swiglu_fusion"] = pick(dice, 1, 2)
     return attributes
 
 
@@ -66,7 +74,7 @@ def moe(dice):
         inputs.pop()
     case = Case(inputs, attributes, constants=tuple(i for i in range(2, len(inputs)) if inputs[i] is not None) if dice.random() < 0.7 else (),
                 rtol=1e-4, atol=1e-4)
-    if gate or attributes.get("swiglu_fusion") == 2:  # ONNX Runtime's CPU provider lacks these
+    if gate or attributes.get("swiglu_fusion") == 2 or {"relu2", "geglu"} & {attributes["activation_type"]} or "swiglu_limit_after_activation" in attributes:  # ONNX Runtime's CPU provider lacks these
         layers = [(inputs + [None] * 2)[i:i + 2] for i in (2, 4, 6)]
         case.expected = [mixture(*inputs[:2], layers, **attributes)]
     return case
@@ -118,3 +126,69 @@ def qmoe(dice):
     expected = [mixture(*inputs[:2], [(layer[3], bias) for layer, bias in zip(layers, biases)], mixing, **options)]
     constants = tuple(i for i in range(2, 14) if i < len(inputs) and inputs[i] is not None)
     return Case(inputs, attributes, constants=constants, rtol=1e-3, atol=1e-3 if dtype == np.float32 else 1e-2, expected=expected)
+
+
+# ---- Routers
+@op("MoEGroupRouter")
+def moe_group_router(dice):
+    tokens, dtype = pick(dice, (5,), (1,), (2, 3), (0,)), pick(dice, np.float32, np.float16, bfloat16)
+    groups, each = pick(dice, 1, 2, 4), pick(dice, 2, 3, 8)
+    best, count = int(dice.integers(1, groups + 1)), groups * each
+    # Numbers that no rounding makes equal
+    spread = dice.permuted(np.tile(np.linspace(-3, 3, count), (int(np.prod(tokens)), 1)), axis=-1)
+    logits, bias = spread.reshape(*tokens, count).astype(dtype), floats(dice, count, scale=1e-3)
+    attributes = {"top_k": int(dice.integers(1, best * each + 1)), "n_group": groups, "topk_group": best,
+                  **pick(dice, {}, {"group_topk": 1}, {"group_topk": 99}), **pick(dice, {}, {"router_sentinel": -3.0})}
+    if groups == 1 and dice.random() < 0.7:
+        attributes.pop("topk_group")
+        case = Case([logits, bias], attributes, ["", "scores", "weights"], rtol=1e-5)
+        if dice.random() < 0.5:  # ONNX Runtime's CPU provider may lack the projection
+            logits = floats(dice, int(np.prod(tokens)), 256, dtype=dtype)
+            case.inputs = [logits, bias, floats(dice, count, 256, dtype=dtype, scale=0.1)]
+            weights = 1 / (1 + np.exp(-(logits.astype(np.float32) @ case.inputs[2].astype(np.float32).T)))
+            case.expected = [weights + bias, weights]
+        return case
+    return Case([logits, bias], attributes, rtol=1e-4 if dtype == np.float32 else 1e-2, atol=1e-4 if dtype == np.float32 else 2e-2)
+
+
+def swiglu_options(dice):
+    return {**pick(dice, {}, {"activation_alpha": 1.702}), **pick(dice, {}, {"activation_beta": 1.0}), **pick(dice, {}, {"limit": 0.7}, {"limit": -1.0})}
+
+
+def swiglu(gate, up, activation_alpha=1.0, activation_beta=0.0, limit=0.0, rounded=None):
+    if limit > 0:
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    active = gate / (1 + np.exp(-activation_alpha * gate))
+    return (active if rounded is None else active.astype(rounded).astype(np.float64)) * (up + activation_beta)
+
+
+def tolerance(dtype):
+    return {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 8e-3, "atol": 8e-3} if dtype == bfloat16 else {"rtol": 1e-3, "atol": 1e-3}
+
+
+@op("SwiGLU")
+def swiglu_op(dice):
+    shape, dtype, options = pick(dice, (2, 3, 4), (5, 8), (6,), (0, 2)), pick(dice, np.float32, np.float16, bfloat16), swiglu_options(dice)
+    rounded = bool(dice.integers(2))
+    if dice.random() < 0.5:
+        inputs = [floats(dice, *shape, dtype=dtype), floats(dice, *shape, dtype=dtype)]
+        gate, up = (x.astype(np.float64) for x in inputs)
+    else:
+        inputs = [floats(dice, *shape[:-1], 2 * shape[-1], dtype=dtype)]
+        gate, up = np.split(inputs[0].astype(np.float64), 2, -1)
+    expected = swiglu(gate, up, rounded=dtype if rounded else None, **options).astype(dtype)
+    return Case(inputs, {**options, **({"round_activation": 1} if rounded else {})}, expected=[expected], **tolerance(dtype))
+
+
+@op("RouterGateUpProj")
+def router_gate_up(dice):
+    rows, dtype, options = pick(dice, (5,), (2, 3), ()), pick(dice, np.float16, bfloat16), swiglu_options(dice)
+    width, router, inner = pick(dice, 8, 33), pick(dice, 0, 4, 7), pick(dice, 1, 8, 17)
+    x, w = floats(dice, *rows, width, dtype=dtype), floats(dice, width, router + 2 * inner, dtype=dtype, scale=0.2)
+    y = (x.astype(np.float64) @ w.astype(np.float64)).astype(dtype)
+    gate, up = np.split(y[..., router:].astype(np.float64), 2, -1)
+    case = Case([x, w], {"router_size": router, **options}, pick(dice, 2, ["", "active"], ["router", ""]),
+                constants=pick(dice, (), (1,)), rtol=2e-2, atol=2e-2)
+    both = [y[..., :router], swiglu(gate, up, **options).astype(dtype)]
+    case.expected = both if case.outputs == 2 else [both[1 if case.outputs[0] == "" else 0]]
+    return case

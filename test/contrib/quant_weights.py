@@ -212,3 +212,35 @@ def matmul_fpq4(dice):
     attributes = pick(dice, {}, {"blk_quant_type": 1}) if kind == 1 else {"blk_quant_type": kind}
     inputs = [floats(dice, *(leading(dice) or (1,)), columns), data, np.array([columns, rows], np.int64)]
     return Case(inputs, attributes, constants=(1, 2), rtol=1e-3, atol=1e-4)
+
+
+def blocks_of(dice, rows, columns, block, bits, dtype):
+    """Weights and scales of a matrix in blocks along its columns."""
+    blocks = -(-columns // block)
+    return [numbers(dice, 0, 256, rows, blocks, block * bits // 8, dtype=np.uint8), (dice.random((rows, blocks)) * 2.0**-bits * 0.3).astype(dtype)]
+
+
+@op("MatMulNBitsQLoRA")
+def matmul_nbits_qlora(dice):
+    """The CPU provider has none: by its documentation."""
+    bits, block, low_bits, low_block = pick(dice, 2, 4, 8), pick(dice, 16, 32, 64), pick(dice, 2, 4, 8), pick(dice, 16, 32)
+    rows, columns, rank, dtype = pick(dice, 1, 16, 33), pick(dice, 7, 32, 70), pick(dice, 1, 8, 20), pick(dice, np.float32, np.float16)
+    x = floats(dice, *leading(dice), columns, dtype=dtype)
+    base, down, up = (blocks_of(dice, *sizes, dtype) for sizes in (
+        (rows, columns, block, bits), (rank, columns, low_block, low_bits), (rows, rank, low_block, low_bits)))
+    attributes = {"K": columns, "N": rows, **({} if (bits, block) == (4, 32) else {"bits": bits, "block_size": block}),
+                  **({} if (low_bits, low_block) == (8, 32) else {"lora_bits": low_bits, "lora_block_size": low_block}),
+                  **pick(dice, {}, {"accuracy_level": 4})}
+    product = lambda a, m, n, k, size, width: (
+        a.astype(np.float64) @ nbits_matrix(*m, None, None, n, k, size, width).T).astype(dtype)
+    y, low = product(x, base, rows, columns, block, bits), product(x, down, rank, columns, low_block, low_bits)
+    empty = dice.random()
+    if empty < 0.2:
+        down[0], low = down[0][:0], np.zeros_like(low)
+    elif empty < 0.4:
+        up[0] = up[0][:, :0]
+    if not 0.2 <= empty < 0.4:
+        y = y + product(low, up, rows, rank, low_block, low_bits)
+    constants = pick(dice, (), (1, 2), (1, 2, 3, 4, 5, 6))
+    return Case([x, *base, *down, *up], attributes, constants=constants, rtol=2e-3 if dtype == np.float32 else 1e-2,
+                atol=1e-3 if dtype == np.float32 else 2e-2, expected=[y])

@@ -49,8 +49,42 @@ def engram_gate(dice):
 def gated_add(dice):
     dtype = pick(dice, np.float32, np.float16)
     shape = (*pick(dice, (2, 3), (5,), (), (0, 2)), pick(dice, 1, 8, 33))
-    return Case([floats(dice, *shape, dtype=dtype), floats(dice, *shape, dtype=dtype),
-                 floats(dice, *shape[:-1], 1, dtype=dtype)], **tolerances(dtype))
+    inputs = [floats(dice, *shape, dtype=dtype), floats(dice, *shape, dtype=dtype), floats(dice, *shape[:-1], 1, dtype=dtype)]
+    case = Case(inputs, **tolerances(dtype))
+    if dice.random() < 0.3:  # a gate that is computed, which the CPU provider lacks
+        inner = pick(dice, 1, 8, 17)
+        inputs[2:] = floats(dice, *shape[:-1], inner, dtype=dtype), floats(dice, inner, 1, dtype=dtype)
+        gate = 1 / (1 + np.exp(-(inputs[2].astype(np.float64) @ inputs[3].astype(np.float64))))
+        case.expected = [(inputs[0] + inputs[1] * gate).astype(dtype)]
+    return case
+
+
+@op("HyperConnectionLowRankMix")
+def hyper_connection_low_rank_mix(dice):
+    """The CPU provider has none: by its documentation, which rounds every step to the type."""
+    dtype, branches, hidden, low = pick(dice, *HALVES), pick(dice, 1, 2, 4), pick(dice, 1, 8, 17), pick(dice, 1, 4)
+    outer, wide = pick(dice, (2, 3), (5,), ()), branches * hidden
+    real, cast = (lambda v: v.astype(np.float64)), (lambda v: np.asarray(v).astype(dtype).astype(np.float64))
+    inputs = [floats(dice, *outer, wide, dtype=dtype), floats(dice, wide, dtype=dtype), floats(dice, wide, low, dtype=dtype, scale=0.3),
+              floats(dice, low, wide, dtype=dtype, scale=0.3), floats(dice, wide, branches, dtype=dtype, scale=0.3)]
+    options = {"epsilon": 1e-5, "silu_alpha": 1.0, "reduction_scale": 1.0, "gate_div": 1.0, "gate_mul": 1.0}
+    attributes = pick(dice, {}, {"silu_alpha": 1.5, "reduction_scale": 0.5, "gate_div": 4.0, "gate_mul": 2.0, "epsilon": 1e-3})
+    options |= attributes
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))
+    streams = real(inputs[0]).reshape(*outer, branches, hidden)
+    if dice.random() < 0.5:
+        inputs += [floats(dice, *outer, hidden, dtype=dtype), floats(dice, *outer, branches, dtype=dtype)]
+        streams = cast(streams + real(inputs[6])[..., None] * real(inputs[5])[..., None, :])
+    normal = streams / np.sqrt((streams**2).mean(-1, keepdims=True) + options["epsilon"])
+    hn = cast(normal * real(inputs[1]).reshape(branches, hidden)).reshape(*outer, wide)
+    z = cast(options["silu_alpha"] * cast(hn @ real(inputs[2])))
+    gate = cast(sigmoid(cast(cast(z * cast(sigmoid(z))) @ real(inputs[3]))))
+    pre = options["reduction_scale"] * (hn * gate).reshape(*outer, branches, hidden).sum(-2)
+    post = cast(cast(sigmoid(cast(cast(hn @ real(inputs[4])) / options["gate_div"]))) * options["gate_mul"])
+    case = Case(inputs, {"num_branches": branches, **attributes}, pick(dice, 2, 3), **tolerances(dtype))
+    case.atol = case.rtol = 2e-2 if dtype != np.float32 else 1e-4
+    case.expected = [v.astype(dtype) for v in (pre, post, streams.reshape(*outer, wide))][:case.outputs]
+    return case
 
 
 # ---- For GPUs only: their definitions in numpy

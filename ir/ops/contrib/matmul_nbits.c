@@ -102,6 +102,55 @@ static void matmul_nbits_qkv_decompose(node *n) {
     }
 }
 
+// ---- A product with an adapter of low rank
+//
+// The matrices of the adapter are small, and may be inputs of any rank, or empty: they are dequantised as a whole.
+
+// rows x columns as floats, from the input `weights` with its scales behind it. columns: int64[1], at most what is there.
+static value *dequantised(node *n, int weights, value *columns) {
+    int bits = (int)node_int(n, "lora_bits", 8);
+    if (bits != 2 && bits != 4 && bits != 8)
+        infer_error(n, "attribute lora_bits is %d; it must be 2, 4 or 8", bits);
+    if (infer_rank(n, weights) != 3 || infer_rank(n, weights + 1) != 2)
+        infer_error(n, "inputs %d and %d have ranks %d and %d; they must be 3 and 2", weights, weights + 1,
+                    infer_rank(n, weights), infer_rank(n, weights + 1));
+    value *sizes = shape_part(n, n->in[weights], 0, 2), *zero = insert_scalar(n, DT_F32, 1 << (bits - 1));
+    value *w = unpacked(n, n->in[weights], bits, 3, (int64_t[]){0, 0, node_int(n, "lora_block_size", 32)});
+    value *scales = NODE(n, "Slice", n->in[weights + 1], insert_ints(n, (int64_t[]){0, 0}, 2), sizes);
+    scales = NODE(n, "Unsqueeze", cast_to(n, scales, DT_F32), one_int(n, -1));
+    w = NODE(n, "Mul", NODE(n, "Sub", cast_to(n, w, DT_F32), zero), scales);
+    w = reshaped(n, w, 2, (int64_t[]){0, -1});
+    return NODE(n, "Slice", w, one_int(n, 0), columns, one_int(n, 1));
+}
+
+// x * w', rounded
+static value *adapted(node *n, value *x, value *w) {
+    value *y = NODE(n, "MatMul", cast_to(n, x, DT_F32), transposed(n, w, 2, (int64_t[]){1, 0}));
+    return from_float(n, y, infer_in(n, 0)->elem);
+}
+
+// x * w' + (x * a') * b'. Without rows of a the inner product is zero, without blocks of b the outer one.
+static void matmul_nbits_qlora_decompose(node *n) {
+    enum { W = 1, A = 3, B = 5 };
+    int64_t block = node_int(n, "lora_block_size", 32);
+    int rank = infer_rank(n, 0);
+    if (block < 16 || block > 1 << 24 || (block & (block - 1)))
+        infer_error(n, "attribute lora_block_size is %lld; it must be a power of two from 16 to 2^24",
+                    (long long)block);
+    if (rank < 1) infer_error(n, "X is a scalar");
+    block_matrix base = matrix_at(n, node_int(n, "N", 0), W, -1);
+    value *y = from_float(n, product(n, n->in[0], &base, NULL), infer_in(n, 0)->elem);
+    value *low = adapted(n, n->in[0], dequantised(n, A, one_int(n, node_int(n, "K", 0))));
+    value *wants = shape_part(n, n->in[A + 1], 0, 1),
+          *none = NODE(n, "Sub", wants, shape_part(n, low, -1, INT64_MAX));
+    low = NODE(n, "Pad", low, JOINED(n, one_int(n, 0), none), NULL, one_int(n, -1));
+    value *room = NODE(n, "Mul", shape_part(n, n->in[B], 1, 2), one_int(n, block));
+    value *columns = NODE(n, "Min", wants, room);
+    low = NODE(n, "Slice", low, one_int(n, 0), columns, one_int(n, -1));
+    give_output(n, 0, NODE(n, "Add", y, adapted(n, low, dequantised(n, B, columns))));
+}
+MICROSOFT_OP(MatMulNBitsQLoRA, matmul_nbits_qlora_decompose);
+
 MICROSOFT_OP(MatMulNBits, matmul_nbits_decompose);
 MICROSOFT_OP(MatMulNBitsMlp, matmul_nbits_mlp_decompose);
 MICROSOFT_OP(MatMulNBitsQkv, matmul_nbits_qkv_decompose);

@@ -7,6 +7,7 @@
 // Few tokens have a product of one row for each of their experts. Many tokens are grouped: each expert takes as many
 // blocks of rows as its tokens fill, so that a block is a product with the weights of one expert.
 #include "ir/ops/contrib/packed.h"
+#include "ir/ops/contrib/swiglu.h"
 #include <string.h>
 
 typedef struct linear {
@@ -35,52 +36,49 @@ static value *apply(node *n, const experts *e, value *x, const linear *l) {
 
 // ---- Activations
 
-static value *clamped(node *n, value *v, bool both) {
+static swiglu_limit limit_of(const node *n) {
     const attr *limit = node_attr(n, "swiglu_limit");
-    if (!limit) return v;
-    value *high = insert_scalar(n, DT_F32, limit->f);
-    return both ? NODE(n, "Clip", v, insert_scalar(n, DT_F32, -limit->f), high) : NODE(n, "Min", v, high);
-}
-
-// g * sigmoid(alpha * g) * (l + beta)
-static value *swiglu(node *n, value *g, value *l) {
-    g = with_float(NODE(n, "Swish", clamped(n, g, false)), "alpha", node_float(n, "activation_alpha", 1));
-    return NODE(
-        n, "Mul", g,
-        NODE(n, "Add", clamped(n, l, true), insert_scalar(n, DT_F32, node_float(n, "activation_beta", 0))));
-}
-
-// Part i of v, which alternate (fusion 1) or follow one another (fusion 2) along the last axis.
-static value *part_of(node *n, const experts *e, value *v, int64_t fusion, int64_t i) {
-    int64_t pairs[MAX_RANK] = {0};
-    pairs[e->rank - 1] = fusion == 1 ? -1 : 2, pairs[e->rank] = fusion == 1 ? 2 : -1;
-    v = NODE(n, "Gather", reshaped(n, v, e->rank + 1, pairs), insert_scalar(n, DT_I64, i));
-    return with_int(v, "axis", fusion == 1 ? e->rank : e->rank - 1);
+    bool after = node_int(n, "swiglu_limit_after_activation", 0);
+    return limit ? (swiglu_limit){.given = true, .value = limit->f, .on_activated = after}
+                 : (swiglu_limit){0};
 }
 
 static value *plain_activation(node *n, const char *name, value *v) {
-    if (strcmp(name, "relu") == 0) return NODE(n, "Relu", v);
+    value *relu = strncmp(name, "relu", 4) == 0 ? NODE(n, "Relu", v) : NULL;
+    if (strcmp(name, "relu") == 0) return relu;
+    if (strcmp(name, "relu2") == 0) return NODE(n, "Mul", relu, relu);
     if (strcmp(name, "gelu") == 0) return with_string(NODE(n, "Gelu", v), "approximate", "tanh");
     if (strcmp(name, "silu") == 0) return with_float(NODE(n, "Swish", v), "alpha", 1);
     if (strcmp(name, "identity") == 0) return v;
-    infer_error(n, "attribute activation_type is '%s'; it must be relu, gelu, silu, swiglu or identity",
+    infer_error(n,
+                "attribute activation_type is '%s'; it must be relu, relu2, gelu, silu, identity, swiglu or "
+                "geglu",
                 name);
+}
+
+// Both halves of what fc1 computes, or fc1 and fc3.
+static value *gated_activation(node *n, const experts *e, value *x, value *v, bool is_swiglu) {
+    int64_t fusion = node_int(n, "swiglu_fusion", 0);
+    value *gate = v, *up;
+    if (fusion == 1 || fusion == 2) {
+        gate = swiglu_part(n, v, e->rank, fusion == 1, 0), up = swiglu_part(n, v, e->rank, fusion == 1, 1);
+    } else {
+        if (!e->fc3.weights)
+            infer_error(n, "attribute swiglu_fusion is %lld; without the weights of fc3 it must be 1 or 2",
+                        (long long)fusion);
+        up = apply(n, e, x, &e->fc3);
+    }
+    if (is_swiglu) return swiglu_of(n, gate, up, limit_of(n), DT_NONE);
+    return NODE(n, "Mul", plain_activation(n, "gelu", gate), up);
 }
 
 static value *inner(node *n, const experts *e, value *x) {
     const char *name = node_string(n, "activation_type", "relu");
-    int64_t fusion = node_int(n, "swiglu_fusion", 0);
     value *v = apply(n, e, x, &e->fc1);
-    if (strcmp(name, "swiglu") != 0) {
-        v = plain_activation(n, name, v);
-        return e->fc3.weights ? NODE(n, "Mul", v, apply(n, e, x, &e->fc3)) : v;
-    }
-    if (fusion != 1 && fusion != 2 && !e->fc3.weights)
-        infer_error(n, "attribute swiglu_fusion is %lld; without the weights of fc3 it must be 1 or 2",
-                    (long long)fusion);
-    if (fusion == 1 || fusion == 2)
-        return swiglu(n, part_of(n, e, v, fusion, 0), part_of(n, e, v, fusion, 1));
-    return swiglu(n, v, apply(n, e, x, &e->fc3));
+    bool is_swiglu = strcmp(name, "swiglu") == 0;
+    if (is_swiglu || strcmp(name, "geglu") == 0) return gated_activation(n, e, x, v, is_swiglu);
+    v = plain_activation(n, name, v);
+    return e->fc3.weights ? NODE(n, "Mul", v, apply(n, e, x, &e->fc3)) : v;
 }
 
 // ---- Routing
@@ -129,28 +127,27 @@ typedef struct grouping {
     value *blocks; // their number, a vector of one: enough however the tokens are distributed
 } grouping;
 
-static value *number(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
-
 //   row[i] = rows * (blocks of the experts before that of i) + how many i' < i have the same expert
 //   expert[j] = how many experts have all their blocks before j
 static grouping group_rows(node *n, const experts *e, int64_t rows, int64_t count) {
     grouping g = {.n = n, .rows = rows};
-    value *flat = NODE(n, "Reshape", e->expert, one_int(n, -1)), *size = number(n, rows);
-    value *own =
-        NODE(n, "OneHot", flat, number(n, count), insert_ints(n, (int64_t[]){0, 1}, 2)); // rows x experts
-    value *so_far = NODE(n, "CumSum", own, number(n, 0));
+    value *flat = NODE(n, "Reshape", e->expert, one_int(n, -1)), *size = int64_scalar(n, rows);
+    value *own = NODE(n, "OneHot", flat, int64_scalar(n, count),
+                      insert_ints(n, (int64_t[]){0, 1}, 2)); // rows x experts
+    value *so_far = NODE(n, "CumSum", own, int64_scalar(n, 0));
     value *all = with_int(NODE(n, "ReduceSum", own, one_int(n, 0)), "keepdims", 0);
-    value *blocks = NODE(n, "Div", NODE(n, "Add", all, number(n, rows - 1)), size);
-    value *ends = NODE(n, "CumSum", blocks, number(n, 0));
+    value *blocks = NODE(n, "Div", NODE(n, "Add", all, int64_scalar(n, rows - 1)), size);
+    value *ends = NODE(n, "CumSum", blocks, int64_scalar(n, 0));
     value *first = NODE(n, "Mul", NODE(n, "Sub", ends, blocks), size);
-    value *place = NODE(n, "Sub", NODE(n, "Add", so_far, first), number(n, 1));
+    value *place = NODE(n, "Sub", NODE(n, "Add", so_far, first), int64_scalar(n, 1));
     g.row = with_int(NODE(n, "ReduceSum", NODE(n, "Mul", place, own), one_int(n, 1)), "keepdims", 0);
     value *most = NODE(n, "Add", shape_part(n, flat, 0, 1), one_int(n, count * (rows - 1)));
     g.blocks = NODE(n, "Div", most, one_int(n, rows));
-    value *each = NODE(n, "Range", number(n, 0), NODE(n, "Squeeze", g.blocks), number(n, 1));
+    value *each = NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", g.blocks), int64_scalar(n, 1));
     value *over = cast_to(n, NODE(n, "LessOrEqual", ends, unsqueezed(n, each, 1, (int64_t[]){1})), DT_I64);
     value *owner = with_int(NODE(n, "ReduceSum", over, one_int(n, 1)), "keepdims", 0);
-    g.expert = NODE(n, "Min", owner, number(n, count - 1)); // blocks that no expert needs are the last one's
+    g.expert =
+        NODE(n, "Min", owner, int64_scalar(n, count - 1)); // blocks that no expert needs are the last one's
     return g;
 }
 
@@ -158,10 +155,10 @@ static grouping group_rows(node *n, const experts *e, int64_t rows, int64_t coun
 static value *grouped_rows(const grouping *g, value *x, int64_t k) {
     node *n = g->n;
     value *rows = NODE(n, "Mul", g->blocks, one_int(n, g->rows));
-    value *free = NODE(n, "Expand", number(n, 0), rows);
-    value *each =
-        NODE(n, "Range", number(n, 0), NODE(n, "Squeeze", shape_part(n, g->row, 0, 1)), number(n, 1));
-    value *token = NODE(n, "ScatterElements", free, g->row, NODE(n, "Div", each, number(n, k)));
+    value *free = NODE(n, "Expand", int64_scalar(n, 0), rows);
+    value *each = NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", shape_part(n, g->row, 0, 1)),
+                       int64_scalar(n, 1));
+    value *token = NODE(n, "ScatterElements", free, g->row, NODE(n, "Div", each, int64_scalar(n, k)));
     value *sizes = JOINED(n, g->blocks, one_int(n, g->rows), shape_part(n, x, 1, 2));
     return NODE(n, "Reshape", NODE(n, "Gather", x, token), sizes);
 }
@@ -215,8 +212,8 @@ static graph *branch_of(node *n, const char *name, int64_t rows) {
 static void choose_at_run(node *n) {
     value *tokens = shape_part(n, n->in[0], 0, -1), *count = NODE(n, "ReduceProd", tokens);
     with_int(count, "keepdims", 0);
-    value *rows = NODE(n, "Mul", count, number(n, node_int(n, "k", 1)));
-    value *y = NODE(n, "If", NODE(n, "LessOrEqual", rows, number(n, expert_count(n))));
+    value *rows = NODE(n, "Mul", count, int64_scalar(n, node_int(n, "k", 1)));
+    value *y = NODE(n, "If", NODE(n, "LessOrEqual", rows, int64_scalar(n, expert_count(n))));
     node_set_attr(y->def, (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "few", 1)});
     node_set_attr(y->def,
                   (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "many", 8)});

@@ -58,6 +58,63 @@ static void hyper_connection_post_mix(node *n) {
     if (is_flat(n)) y = as_shape_of(n, y, n->in[0]);
     give_output(n, 0, narrowed(n, y, elem_of(n)));
 }
+// One block: hn = RMSNormalization(S) * norm_scale of each branch, with S = streams + prev_post_gate * prev_block_output,
+//   d = ScaledSiLU(hn * down), g = sigmoid(d * up), pre_output = reduction_scale * sum_c(hn * g),
+//   post_gate = sigmoid(hn * inject / gate_div) * gate_mul
+// Each step is rounded to T.
+enum { MIX_STREAMS, MIX_SCALE, MIX_DOWN, MIX_UP, MIX_INJECT, MIX_BLOCK, MIX_GATE };
+
+static value *scaled(node *n, value *v, const char *op, const char *attribute) {
+    double factor = node_float(n, attribute, 1);
+    return factor != 1 ? NODE(n, op, v, number_like(n, factor, 0)) : v;
+}
+
+static value *mixed_streams(node *n, value *branches) {
+    value *x = n->in[MIX_STREAMS], *block = node_in(n, MIX_BLOCK), *gate = node_in(n, MIX_GATE);
+    if (!block != !gate)
+        infer_error(n, "prev_block_output and prev_post_gate must both be given, or neither");
+    if (!block) return x;
+    block = NODE(n, "Unsqueeze", cast_to(n, block, DT_F32), insert_ints(n, (const int64_t[]){-2}, 1));
+    gate = NODE(n, "Unsqueeze", cast_to(n, gate, DT_F32), insert_ints(n, (const int64_t[]){-1}, 1));
+    value *sum = NODE(n, "Add", split_last(n, cast_to(n, x, DT_F32), branches), NODE(n, "Mul", gate, block));
+    return cast_to(n, as_shape_of(n, sum, x), elem_of(n));
+}
+
+static value *normalised_branches(node *n, value *streams, value *branches) {
+    value *x = split_last(n, cast_to(n, streams, DT_F32), branches);
+    value *mean = reduced(n, "ReduceMean", NODE(n, "Mul", x, x), -1);
+    mean = NODE(n, "Add", mean, insert_scalar(n, DT_F32, node_float(n, "epsilon", 1e-5f)));
+    value *scale = split_last(n, cast_to(n, n->in[MIX_SCALE], DT_F32), branches);
+    value *y = NODE(n, "Mul", NODE(n, "Div", x, NODE(n, "Sqrt", mean)), scale);
+    return cast_to(n, as_shape_of(n, y, streams), elem_of(n));
+}
+
+static value *low_rank_gate(node *n, value *hn) {
+    value *z = scaled(n, NODE(n, "MatMul", hn, n->in[MIX_DOWN]), "Mul", "silu_alpha");
+    value *hidden = NODE(n, "Mul", z, NODE(n, "Sigmoid", z));
+    return NODE(n, "Sigmoid", NODE(n, "MatMul", hidden, n->in[MIX_UP]));
+}
+
+static void hyper_connection_low_rank_mix(node *n) {
+    int64_t count = node_int(n, "num_branches", 0);
+    if (count < 1) infer_error(n, "attribute num_branches is %lld; it must be positive", (long long)count);
+    if (infer_rank(n, MIX_STREAMS) < 1 || infer_rank(n, MIX_SCALE) != 1)
+        infer_error(n, "the streams and norm_scale have ranks %d and %d; they must be positive and 1",
+                    infer_rank(n, MIX_STREAMS), infer_rank(n, MIX_SCALE));
+    value *branches = insert_ints(n, &count, 1), *streams = mixed_streams(n, branches);
+    value *hn = normalised_branches(n, streams, branches), *gate = low_rank_gate(n, hn);
+    if (node_out(n, 2)) give_output(n, 2, NODE(n, "Identity", streams));
+    value *inject = scaled(n, NODE(n, "MatMul", hn, n->in[MIX_INJECT]), "Div", "gate_div");
+    give_output(n, 1, scaled(n, NODE(n, "Sigmoid", inject), "Mul", "gate_mul"));
+    value *product = NODE(n, "Mul", cast_to(n, hn, DT_F32), cast_to(n, gate, DT_F32));
+    product = split_last(n, product, branches);
+    value *sum =
+        with_int(NODE(n, "ReduceSum", product, insert_ints(n, (const int64_t[]){-2}, 1)), "keepdims", 0);
+    double scale = node_float(n, "reduction_scale", 1);
+    if (scale != 1) sum = NODE(n, "Mul", sum, insert_scalar(n, DT_F32, scale));
+    give_output(n, 0, cast_to(n, sum, elem_of(n)));
+}
+MICROSOFT_OP(HyperConnectionLowRankMix, hyper_connection_low_rank_mix);
 MICROSOFT_OP(HyperConnectionPreMix, hyper_connection_pre_mix);
 MICROSOFT_OP(HyperConnectionPostMix, hyper_connection_post_mix);
 
@@ -94,9 +151,11 @@ static void engram_gate(node *n) {
 }
 MICROSOFT_OP(EngramGate, engram_gate);
 
-// X + Y * gate, with the product rounded
+// X + Y * gate, with the product rounded. With a weight the gate is sigmoid(gate * weight), rounded twice.
 static void gated_add(node *n) {
-    give_output(n, 0, NODE(n, "Add", n->in[0], NODE(n, "Mul", n->in[1], n->in[2])));
+    value *gate = n->in[2];
+    if (node_in(n, 3)) gate = NODE(n, "Sigmoid", NODE(n, "MatMul", gate, n->in[3]));
+    give_output(n, 0, NODE(n, "Add", n->in[0], NODE(n, "Mul", n->in[1], gate)));
 }
 MICROSOFT_OP(GatedAdd, gated_add);
 

@@ -1,30 +1,18 @@
 // Sequences of different lengths one behind the other in one buffer of tokens, whose bounds the cumulative lengths give
 // (starts, and behind them the end): operators of com.microsoft as graphs of the standard's operators.
-#include "ir/ops/decompose.h"
+#include "ir/ops/contrib/varlen.h"
 #include <string.h>
 
-typedef struct sequences {
-    node *n;
-    int64_t before;          // places before each sequence, with what an earlier call left
-    value *starts, *lengths; // of each sequence, int64
-    value *owner, *place;    // of each token: its sequence, its place in that
-} sequences;
-
-static value *number(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
-static value *column(node *n, value *v) { return NODE(n, "Unsqueeze", v, one_int(n, -1)); }
-
-static value *counted(node *n, value *count) {
-    return NODE(n, "Range", number(n, 0), NODE(n, "Squeeze", count), number(n, 1));
-}
+value *as_column(node *n, value *v) { return NODE(n, "Unsqueeze", v, one_int(n, -1)); }
 
 // owner[t] = how many sequences end at t or before
-static sequences sequences_at(node *n, value *tokens, int bounds, int64_t before) {
+sequences sequences_at(node *n, value *tokens, int bounds, int64_t before) {
     sequences s = {.n = n, .before = before};
     value *all = cast_to(n, n->in[bounds], DT_I64);
     s.starts = sliced(n, all, 0, 0, -1);
-    value *ends = sliced(n, all, 0, 1, INT64_MAX), *each = counted(n, shape_part(n, tokens, 0, 1));
+    value *ends = sliced(n, all, 0, 1, INT64_MAX), *each = numbers_to(n, shape_part(n, tokens, 0, 1));
     s.lengths = NODE(n, "Sub", ends, s.starts);
-    value *over = cast_to(n, NODE(n, "LessOrEqual", ends, column(n, each)), DT_I64);
+    value *over = cast_to(n, NODE(n, "LessOrEqual", ends, as_column(n, each)), DT_I64);
     s.owner = with_int(NODE(n, "ReduceSum", over, one_int(n, 1)), "keepdims", 0);
     s.place = NODE(n, "Sub", each, NODE(n, "Gather", s.starts, s.owner));
     return s;
@@ -35,23 +23,23 @@ static sequences sequences_at(node *n, value *tokens, int bounds, int64_t before
 static value *at_places(const sequences *s, value *tokens, value *past, value *owner, value *place,
                         bool rows) {
     node *n = s->n;
-    value *zero = number(n, 0),
-          *last = NODE(n, "Sub", NODE(n, "Squeeze", shape_part(n, tokens, 0, 1)), number(n, 1));
+    value *zero = int64_scalar(n, 0),
+          *last = NODE(n, "Sub", NODE(n, "Squeeze", shape_part(n, tokens, 0, 1)), int64_scalar(n, 1));
     value *at = NODE(n, "Add", NODE(n, "Gather", s->starts, owner), place);
     value *own = NODE(n, "Gather", tokens, NODE(n, "Max", NODE(n, "Min", at, last), zero));
     if (!past) return own;
-    value *row = NODE(n, "Mul", owner, number(n, s->before)), *is_early = NODE(n, "Less", place, zero);
-    value *early = NODE(n, "Add", NODE(n, "Min", place, number(n, -1)), number(n, s->before));
+    value *row = NODE(n, "Mul", owner, int64_scalar(n, s->before)), *is_early = NODE(n, "Less", place, zero);
+    value *early = NODE(n, "Add", NODE(n, "Min", place, int64_scalar(n, -1)), int64_scalar(n, s->before));
     value *kept = NODE(n, "Gather", past, NODE(n, "Add", row, NODE(n, "Max", early, zero)));
-    return NODE(n, "Where", rows ? column(n, is_early) : is_early, kept, own);
+    return NODE(n, "Where", rows ? as_column(n, is_early) : is_early, kept, own);
 }
 
 // (sequences, before): the last places of each sequence.
 static value *last_places(const sequences *s, value **owner) {
     node *n = s->n;
-    value *back = counted(n, one_int(n, s->before)), *count = shape_part(n, s->starts, 0, 1);
-    value *place = NODE(n, "Add", column(n, NODE(n, "Sub", s->lengths, number(n, s->before))), back);
-    *owner = NODE(n, "Expand", column(n, counted(n, count)), JOINED(n, count, one_int(n, s->before)));
+    value *back = numbers_to(n, one_int(n, s->before)), *count = shape_part(n, s->starts, 0, 1);
+    value *place = NODE(n, "Add", as_column(n, NODE(n, "Sub", s->lengths, int64_scalar(n, s->before))), back);
+    *owner = NODE(n, "Expand", as_column(n, numbers_to(n, count)), JOINED(n, count, one_int(n, s->before)));
     return place;
 }
 
@@ -93,13 +81,13 @@ static hashing hashing_of(node *n) {
     value *flat = one_int(n, -1);
     dtype t = infer_in(n, IDS)->elem;
     h.s = sequences_at(n, n->in[IDS], BOUNDS, h.most - 1);
-    h.pad = cast_to(n, number(n, node_int(n, "pad_id", 0)), t);
+    h.pad = cast_to(n, int64_scalar(n, node_int(n, "pad_id", 0)), t);
     h.other = node_in(n, EOS) ? NODE(n, "Reshape", n->in[EOS], insert_ints(n, NULL, 0)) : h.pad;
     h.past = node_in(n, PAST_IDS) ? NODE(n, "Reshape", n->in[PAST_IDS], flat)
                                   : filled(n, h.other, h.s.starts, h.most - 1);
     if (!node_in(n, SEGMENTS)) return h;
     // Without segments before, the first one began there.
-    value *first = column(n, NODE(n, "Gather", n->in[SEGMENTS], h.s.starts));
+    value *first = as_column(n, NODE(n, "Gather", n->in[SEGMENTS], h.s.starts));
     if (!node_in(n, PAST_SEGMENTS))
         first = NODE(n, "Expand", first, JOINED(n, shape_part(n, h.s.starts, 0, 1), one_int(n, h.most - 1)));
     h.past_segment = NODE(n, "Reshape", node_in(n, PAST_SEGMENTS) ? n->in[PAST_SEGMENTS] : first, flat);
@@ -107,7 +95,7 @@ static hashing hashing_of(node *n) {
 }
 
 static value *place_before(const hashing *h, int64_t k) {
-    return NODE(h->n, "Sub", h->s.place, number(h->n, k));
+    return NODE(h->n, "Sub", h->s.place, int64_scalar(h->n, k));
 }
 
 static value *segment_before(const hashing *h, int64_t k) {
@@ -136,7 +124,8 @@ static value *hashes_of(const hashing *h) {
         value *product = NODE(n, "Mul", id_before(h, k, &crossed), sliced(n, n->in[FACTORS], 0, k, k + 1));
         mix = mix ? NODE(n, "BitwiseXor", mix, product) : product;
         if (k == 0) continue;
-        value *some = NODE(n, "Mod", column(n, mix), sliced(n, n->in[SIZES], 0, (k - 1) * heads, k * heads));
+        value *some =
+            NODE(n, "Mod", as_column(n, mix), sliced(n, n->in[SIZES], 0, (k - 1) * heads, k * heads));
         hashes = hashes ? with_int(NODE(n, "Concat", hashes, some), "axis", 1) : some;
     }
     return node_in(n, OFFSETS) ? NODE(n, "Add", hashes, n->in[OFFSETS]) : hashes;
@@ -146,17 +135,17 @@ static value *hashes_of(const hashing *h) {
 static value *captured_states(const hashing *h) {
     node *n = h->n;
     int64_t room = node_int(n, "state_update_capacity", 0), width = h->most - 1;
-    value *token = counted(n, one_int(n, room)), *count = shape_part(n, h->s.starts, 0, 1);
-    value *place =
-        NODE(n, "Add", column(n, token), NODE(n, "Sub", counted(n, one_int(n, width)), number(n, width - 1)));
+    value *token = numbers_to(n, one_int(n, room)), *count = shape_part(n, h->s.starts, 0, 1);
+    value *place = NODE(n, "Add", as_column(n, token),
+                        NODE(n, "Sub", numbers_to(n, one_int(n, width)), int64_scalar(n, width - 1)));
     value *sizes = JOINED(n, count, one_int(n, room), one_int(n, width));
-    value *owner = NODE(n, "Unsqueeze", counted(n, count), insert_ints(n, (int64_t[]){1, 2}, 2));
+    value *owner = NODE(n, "Unsqueeze", numbers_to(n, count), insert_ints(n, (int64_t[]){1, 2}, 2));
     owner = NODE(n, "Expand", owner, sizes), place = NODE(n, "Expand", place, sizes);
     value *ids = at_places(&h->s, n->in[IDS], h->past, owner, place, false);
     if (!node_in(n, CAPTURED)) return ids; // room for none
     value *limit = NODE(n, "Min", cast_to(n, n->in[CAPTURED], DT_I64), h->s.lengths);
-    value *used =
-        NODE(n, "Less", column(n, token), NODE(n, "Unsqueeze", limit, insert_ints(n, (int64_t[]){1, 2}, 2)));
+    value *used = NODE(n, "Less", as_column(n, token),
+                       NODE(n, "Unsqueeze", limit, insert_ints(n, (int64_t[]){1, 2}, 2)));
     return NODE(n, "Where", used, ids, h->pad);
 }
 
@@ -180,8 +169,8 @@ static value *convolved(const sequences *s, value *x, value *past, int64_t taps,
     node *n = s->n;
     value *w = cast_to(n, n->in[1], DT_F32), *y = node_in(n, 3) ? cast_to(n, n->in[3], DT_F32) : NULL;
     for (int64_t j = 0; j < taps; j++) {
-        value *place = NODE(n, "Sub", s->place, number(n, (taps - 1 - j) * dilation));
-        value *tap = NODE(n, "Gather", w, number(n, j));
+        value *place = NODE(n, "Sub", s->place, int64_scalar(n, (taps - 1 - j) * dilation));
+        value *tap = NODE(n, "Gather", w, int64_scalar(n, j));
         tap = NODE(n, "Squeeze", with_int(tap, "axis", 2), one_int(n, 1));
         value *term = NODE(
             n, "Mul", cast_to(n, at_places(s, x, j == taps - 1 ? NULL : past, s->owner, place, true), DT_F32),
@@ -202,13 +191,13 @@ static value *conv_activated(node *n, value *y) {
 // (sequences, room, channels): the first tokens of each sequence, as many as are to be captured; zeros behind them.
 static value *captured_tokens(const sequences *s, value *x, int64_t room) {
     node *n = s->n;
-    value *token = counted(n, one_int(n, room)), *count = shape_part(n, s->starts, 0, 1);
+    value *token = numbers_to(n, one_int(n, room)), *count = shape_part(n, s->starts, 0, 1);
     value *sizes = JOINED(n, count, one_int(n, room));
-    value *owner = NODE(n, "Expand", column(n, counted(n, count)), sizes);
+    value *owner = NODE(n, "Expand", as_column(n, numbers_to(n, count)), sizes);
     value *rows = at_places(s, x, NULL, owner, NODE(n, "Expand", token, sizes), true);
     value *limit = node_in(n, 5) ? NODE(n, "Min", cast_to(n, n->in[5], DT_I64), s->lengths) : s->lengths;
-    value *used = NODE(n, "Less", token, column(n, limit));
-    return NODE(n, "Where", column(n, used), rows, number_like(n, 0, 0));
+    value *used = NODE(n, "Less", token, as_column(n, limit));
+    return NODE(n, "Where", as_column(n, used), rows, number_like(n, 0, 0));
 }
 
 static void varlen_causal_conv(node *n) {
