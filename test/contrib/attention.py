@@ -3,6 +3,7 @@ import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 from contrib_build import MICROSOFT, Case, answer, floats, make_model, maybe, numbers, op, pick
+from onnx import TensorProto, helper
 
 
 def rotary_caches(dice, rows, width, dtype=np.float32):
@@ -111,7 +112,8 @@ def with_norms(dice, case):
         given[0], given[1] = normalised(given[0], weights[0]), normalised(given[1], weights[1])
     case.expected = answer(MICROSOFT, "GroupQueryAttention", Case(given[:14], case.attributes, case.outputs))
     case.inputs[14:16] = weights
-    case.attributes |= pick(dice, {}, {"qk_norm_epsilon": epsilon}) if epsilon == 1e-6 else {"qk_norm_epsilon": epsilon}
+    both = pick(dice, {"qk_norm_epsilon": epsilon}, {"qk_norm_epsilon": 0.5, "q_norm_epsilon": epsilon, "k_norm_epsilon": epsilon})
+    case.attributes |= pick(dice, {}, both) if epsilon == 1e-6 else both
     return case
 
 
@@ -134,8 +136,51 @@ def sliding_cache(dice, dtype):
     return some_constants(dice, case, 6, 7, 8, 9, 10, 11)
 
 
+def hidden_after(name, case, masks):
+    """The case with zeros where the masks, further inputs, are false: what lies there is not defined."""
+    model, first = make_model(MICROSOFT, name, case, None, ()), len(case.inputs)
+    graph = model.graph
+    graph.initializer.append(helper.make_tensor("zero", TensorProto.FLOAT, (), [0]))
+    for i, mask in enumerate(masks):
+        output, given = graph.output[i].name, f"whole{i}"
+        graph.node[0].output[i] = given
+        graph.input.append(helper.make_tensor_value_info(f"x{first + i}", TensorProto.BOOL, mask.shape))
+        graph.node.append(helper.make_node("CastLike", ["zero", given], [f"zero{i}"]))
+        graph.node.append(helper.make_node("Where", [f"x{first + i}", given, f"zero{i}"], [output]))
+    case.inputs, case.model = case.inputs + masks, model
+    return case
+
+
+def padded_chunk(dice):
+    """Rows of which each batch entry uses the first few, behind as many as its cache has."""
+    batch, rows, windowed, dtype = int(dice.integers(1, 4)), int(dice.integers(1, 6)), dice.random() < 0.3, pick(dice, np.float32, np.float16)
+    added, past = dice.integers(0, rows + 1, batch), dice.integers(0, 7, batch)
+    past = np.where(past + added == 0, 1, past)
+    lengths, window = past + added, int(dice.integers(1, 7))
+    room = window + int(dice.integers(0, 5)) if windowed else int(past.max()) + rows + int(dice.integers(0, 4))
+    total = max(int(lengths.max()), rows) + int(dice.integers(0, 3))
+    case = group_query(dice, (batch, rows, rows, total, lengths, room), dtype)
+    case.attributes.pop("causal", None)
+    if case.attributes.get("do_rotary"):
+        case.inputs[7:9] = rotary_caches(dice, int(past.max()) + rows + 2, 2 * case.inputs[7].shape[1], dtype)
+        if case.inputs[9] is not None:
+            case.inputs[9] = numbers(dice, 0, len(case.inputs[7]), batch, rows)
+    kept = lengths
+    if windowed:
+        gap = room - window + 1
+        kept = lengths - gap * -(-np.maximum(lengths - room, 0) // gap)
+        case.attributes |= {"sliding_window_cache": 1, "local_window_size": window}
+    case.inputs += [added.astype(np.int32)]
+    row = np.arange(max(rows, room, total))
+    in_cache = (row[:room if windowed else max(room, total)] < kept[:, None])[:, None, :, None]
+    masks = [(row[:rows] < added[:, None])[..., None], in_cache, in_cache]
+    return hidden_after("GroupQueryAttention", case, masks)
+
+
 @op("GroupQueryAttention", count=60)
 def group_query_attention(dice):
+    if dice.random() < 0.1:
+        return padded_chunk(dice)
     if dice.random() < 0.15:
         return sliding_cache(dice, pick(dice, np.float32, np.float16))
     sizes = group_query_sizes(dice)

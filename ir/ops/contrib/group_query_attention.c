@@ -2,7 +2,8 @@
 //
 //   q, k, v = query, key, value, or the three parts of a packed query; q, k = RMSNormalization of each head
 //   length[b] = seqlens_k[b] + 1
-//   start[b]  = 0 in the first prompt (rows = total_sequence_length), else length[b] - rows
+//   start[b]  = 0 in the first prompt (rows = total_sequence_length), else length[b] - rows; with query_seqlens, which
+//               says how many of the rows are not padding, length[b] - query_seqlens[b]
 //   q, k      = RotaryEmbedding(q, k) at positions start[b] + i, or at position_ids
 //   present   = the past, padded to total_sequence_length, with k and v from row start[b] on
 //   output    = Attention(q, present) with length[b] valid keys and the first query at start[b]
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_PAST_KEY, IN_PAST_VALUE, IN_SEQLENS, IN_TOTAL, IN_COS, IN_SIN };
-enum { IN_POSITIONS = 9, IN_BIAS, IN_SINK, IN_K_SCALE, IN_V_SCALE, IN_Q_NORM, IN_K_NORM };
+enum { IN_POSITIONS = 9, IN_BIAS, IN_SINK, IN_K_SCALE, IN_V_SCALE, IN_Q_NORM, IN_K_NORM, IN_ADDED };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_QK };
 
 typedef struct group_query {
@@ -23,6 +24,7 @@ typedef struct group_query {
     value *rows, *fresh, *head; // int64[1]: queries, new keys, elements of a head
     value *total, *length;      // int64[1]; int64[batch]
     value *start;               // int64[batch]
+    value *added;               // int64[batch or 1]: how many of the rows are new keys, and not padding
     tri first_prompt;           // what is known of it
     value *is_first;            // bool[1], where that is not known
     value *present[2];          // of keys and values, NULL: no cache
@@ -51,6 +53,8 @@ static void check_inputs(const node *n) {
     int64_t causal = node_int(n, "causal", 1), window = node_int(n, "local_window_size", -1);
     if (!causal && window != -1)
         infer_error(n, "local_window_size is %lld; without causal it must be -1", (long long)window);
+    if (node_in(n, IN_ADDED) && (!causal || !node_in(n, IN_PAST_KEY)))
+        infer_error(n, "query_seqlens needs causal attention and past_key");
 }
 
 static int64_t heads_of(const node *n, const char *name) {
@@ -85,10 +89,12 @@ static void find_operands(group_query *g) {
 // Each head of x divided by its root mean square.
 static value *normalized(group_query *g, value *x, int weight, int64_t heads) {
     node *n = g->n;
+    double epsilon = node_float(n, "qk_norm_epsilon", 1e-6f);
+    epsilon = node_float(n, weight == IN_Q_NORM ? "q_norm_epsilon" : "k_norm_epsilon", epsilon);
+    if (!(epsilon >= 0)) infer_error(n, "the epsilon of the norm of queries or keys is %g", epsilon);
     value *apart = reshaped(n, x, 4, (int64_t[]){0, 0, heads, -1});
     value *y = with_int(NODE(n, "RMSNormalization", apart, n->in[weight]), "axis", -1);
-    return reshaped(n, with_float(y, "epsilon", node_float(n, "qk_norm_epsilon", 1e-6f)), 3,
-                    (int64_t[]){0, 0, -1});
+    return reshaped(n, with_float(y, "epsilon", epsilon), 3, (int64_t[]){0, 0, -1});
 }
 
 // ---- Positions
@@ -99,6 +105,10 @@ static void find_first_prompt(group_query *g) {
     int count;
     dim **total = infer_contents(n, IN_TOTAL, &count);
     g->total = as_int64(n, n->in[IN_TOTAL]);
+    if (node_in(n, IN_ADDED)) {
+        g->first_prompt = TRI_NO;
+        return;
+    }
     g->first_prompt = total && count == 1 ? dim_equal(total[0], infer_in(n, IN_QUERY)->dims[1]) : TRI_UNKNOWN;
     if (g->first_prompt == TRI_UNKNOWN) g->is_first = NODE(n, "Equal", g->total, g->rows);
 }
@@ -117,7 +127,8 @@ static void find_starts(group_query *g) {
     node *n = g->n;
     find_first_prompt(g);
     g->length = NODE(n, "Add", as_int64(n, n->in[IN_SEQLENS]), one_int(n, 1));
-    g->start = by_prompt(g, zero_starts(g), NODE(n, "Sub", g->length, g->rows));
+    g->added = node_in(n, IN_ADDED) ? as_int64(n, n->in[IN_ADDED]) : g->rows;
+    g->start = by_prompt(g, zero_starts(g), NODE(n, "Sub", g->length, g->added));
 }
 
 // position_ids, of which only the first element counts in the first prompt, or the positions after the past:
@@ -214,7 +225,7 @@ static value *grown(group_query *g, value *x, const dim *rows, value *count, int
 
 // Whether the new rows of a sliding cache are known to be one.
 static bool is_single_row(const group_query *g) {
-    return g->end && dim_is(infer_in(g->n, IN_QUERY)->dims[1], 1);
+    return g->end && g->added == g->rows && dim_is(infer_in(g->n, IN_QUERY)->dims[1], 1);
 }
 
 // The cache with the new rows, of keys or values.
@@ -269,7 +280,7 @@ static void find_ends(group_query *g) {
         infer_error(n, "the cache has %s rows, less than the window of %lld",
                     dim_text(infer_arena(n), capacity), (long long)window);
     value *rows = axis_size(n, n->in[IN_PAST_KEY], 2);
-    g->end = end_of(g, NODE(n, "Sub", g->length, g->rows), rows);
+    g->end = end_of(g, NODE(n, "Sub", g->length, g->added), rows);
     g->next_end = end_of(g, g->length, rows);
 }
 
@@ -288,7 +299,7 @@ static value *rows_from(group_query *g, value *x, int64_t axis, value *from, val
 
 static value *slid(group_query *g, value *staged, int past_in) {
     node *n = g->n;
-    value *rows = axis_size(n, n->in[past_in], 2), *all = NODE(n, "Add", g->end, g->rows);
+    value *rows = axis_size(n, n->in[past_in], 2), *all = NODE(n, "Add", g->end, g->added);
     return rows_from(g, staged, 2, NODE(n, "Sub", all, g->next_end), rows, NODE(n, "Add", rows, g->rows));
 }
 
@@ -299,7 +310,7 @@ static value *slid_bias(group_query *g) {
           *count = axis_size(n, n->in[IN_PAST_KEY], 2);
     value *first = NODE(n, "Sub", g->length, g->next_end);
     if (!is_single_row(g)) {
-        first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->rows);
+        first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->added);
         count = NODE(n, "Add", count, g->rows);
     }
     value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), insert_ints(n, (int64_t[]){1, 1, 1}, 3)),
@@ -326,7 +337,7 @@ static void find_keys(group_query *g, attention_parts *p) {
     }
     g->present[0] = slid(g, g->present[0], IN_PAST_KEY);
     g->present[1] = slid(g, g->present[1], IN_PAST_VALUE);
-    p->valid = NODE(g->n, "Add", g->end, g->rows), p->start = g->end;
+    p->valid = NODE(g->n, "Add", g->end, g->added), p->start = g->end;
     if (p->mask) p->mask = slid_bias(g);
 }
 
