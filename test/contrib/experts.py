@@ -1,6 +1,6 @@
 """Mixtures of experts."""
 import numpy as np
-from ml_dtypes import bfloat16
+from ml_dtypes import bfloat16, float4_e2m1fn, float8_e4m3fn, float8_e8m0fnu
 from contrib_build import Case, floats, maybe, numbers, op, pick
 from quant_weights import unpacked
 
@@ -96,8 +96,63 @@ def quantised(dice, bits, block, count, columns, rows, dtype):
     return w, scales, zero, real
 
 
-@op("QMoE")
+def small_floats(dice, kind, count, columns, rows, block, dtype):
+    """Weights, scales, global scale (None: there is none), attributes of QMoE, and the floats that they stand for."""
+    overall, per = (dice.random(count) * 0.5 + 0.1).astype(np.float32), None
+    if kind == "fp8":
+        w = floats(dice, count, columns, rows, scale=0.5).astype(float8_e4m3fn)
+        real = w.astype(np.float64)
+        if not block:
+            return w, None, overall, real * overall[:, None, None]
+        scales = (dice.random((count, -(-columns // block), -(-rows // block))) * 0.3).astype(dtype)
+        spread = scales.astype(np.float64)[:, np.arange(columns) // block][:, :, np.arange(rows) // block]
+        return w, scales, None, real * spread
+    w = numbers(dice, 0, 256, count, columns, rows // 2, dtype=np.uint8)
+    per = 16 if kind.startswith("nvfp4") else 32
+    scales = (2.0 ** dice.integers(-3, 2, (count, columns, rows // per))).astype(float8_e8m0fnu if per == 32 else float8_e4m3fn)
+    codes = unpacked(w, 4)
+    real = codes.astype(np.uint8).view(float4_e2m1fn).astype(np.float64)
+    real = real * np.repeat(scales.astype(np.float64), per, -1) * overall[:, None, None]
+    if kind == "nvfp4":  # two columns in a byte
+        turned = codes.transpose(0, 2, 1)
+        w = (turned[..., ::2] | turned[..., 1::2] << 4).astype(np.uint8)
+    elif kind == "nvfp4 prepacked":  # only called so
+        w = w.reshape(count, rows, columns // 2)
+    return w, scales, overall, real
+
+
+def float_experts(dice):
+    """The CPU provider has none of them: by the documentation."""
+    kind, tokens, count = pick(dice, "fp4", "nvfp4", "nvfp4 prepacked", "fp8"), pick(dice, (5,), (1,), (2, 3), (40,)), pick(dice, 3, 4)
+    hidden, inner, block = pick(dice, 32, 64), pick(dice, 32, 96), pick(dice, 0, 16, 20)
+    attributes = drawn_options(dice)
+    if kind != "fp8":
+        block = 0
+    if "swiglu_fusion" in attributes and attributes["swiglu_fusion"] == 0:
+        attributes["swiglu_fusion"] = 2
+    width = inner * (2 if attributes.get("swiglu_fusion") else 1)
+    dtype = pick(dice, np.float32, np.float16, bfloat16)
+    of_scales = pick(dice, np.float32, np.float16)
+    layers = [small_floats(dice, kind, count, *sizes, block, of_scales) for sizes in ((width, hidden), (hidden, inner))]
+    biases = [maybe(dice, floats(dice, count, n, dtype=dtype)) for n in (width, hidden)]
+    rows = int(np.prod(tokens))
+    inputs = [floats(dice, *tokens, hidden, dtype=dtype), floats(dice, rows, count, dtype=dtype)]
+    for layer, bias in zip(layers, biases):
+        inputs += [layer[0], layer[1], bias]
+    inputs += [None] * 7 + [layers[0][2], layers[1][2]]
+    while inputs[-1] is None:
+        inputs.pop()
+    options = {**attributes, "normalize_routing_weights": 1}
+    expected = [mixture(*inputs[:2], [(layer[3], bias) for layer, bias in zip(layers, biases)] + [(None, None)], **options)]
+    attributes |= {"quant_type": kind.split()[0], **({"block_size": block} if block else {}), **({"weights_prepacked": 1} if "prepacked" in kind else {})}
+    constants = tuple(i for i in range(2, len(inputs)) if inputs[i] is not None) if dice.random() < 0.7 else ()
+    return Case(inputs, attributes, constants=constants, rtol=1e-3 if dtype == np.float32 else 2e-2, atol=1e-3 if dtype == np.float32 else 5e-2, expected=expected)
+
+
+@op("QMoE", count=30)
 def qmoe(dice):
+    if dice.random() < 0.3:
+        return float_experts(dice)
     tokens = pick(dice, (5,), (1,), (2, 3), (1, 1), (40,))
     count, dtype = pick(dice, 3, 4, 8), pick(dice, np.float32, np.float32, np.float16)
     hidden, inner, block, bits = pick(dice, 32, 64), pick(dice, 32, 96), pick(dice, None, 16, 32), pick(dice, 2, 4, 4, 8)

@@ -280,21 +280,87 @@ static linear quantised_linear(node *n, int weights, int zero, const char *bits_
     return (linear){NODE(n, "Mul", w, scales), bias};
 }
 
+// ---- Weights that are floats of 4 or 8 bits
+
+enum { IN_GLOBAL = 15 }; // of fc1; that of fc2 is the next one
+
+// One number for each expert, which stands before the axes of its matrix.
+static value *global_scale(node *n, int weights, const char *kind) {
+    int at = IN_GLOBAL + (weights - 2) / 3;
+    if (weights > 5 || !node_in(n, at))
+        infer_error(n, "the weights of input %d need a global scale for quant_type '%s'", weights, kind);
+    return unsqueezed(n, cast_to(n, n->in[at], DT_F32), 2, (int64_t[]){1, 2});
+}
+
+static value *in_blocks(node *n, value *w, value *scales, int64_t block) {
+    value *y = with_int(NODE(n, "DequantizeLinear", w, scales), "axis", 2);
+    return with_int(with_int(y, "block_size", block), "output_dtype", DT_F32);
+}
+
+// Two elements in a byte. Experts x columns x rows / 2, or, for legacy nvfp4, experts x rows x columns / 2.
+static linear float4_linear(node *n, int weights, const char *kind, int64_t block) {
+    if (!node_in(n, weights)) return (linear){0};
+    if (!node_in(n, weights + 1))
+        infer_error(n, "input %d, the scales of input %d, is missing", weights + 1, weights);
+    value *scales = cast_to(n, n->in[weights + 1], DT_F32), *bytes = n->in[weights], *w;
+    scales = NODE(n, "Mul", scales, global_scale(n, weights, kind));
+    w = reinterpreted_as(n, bytes, DT_F4E2M1, 3, (int64_t[]){0, 0, -1});
+    if (block == 16 && node_int(n, "weights_prepacked", -1) == 1)
+        w = NODE(n, "Reshape", w, JOINED(n, shape_part(n, scales, 0, 2), one_int(n, -1)));
+    else if (block == 16) w = transposed(n, w, 3, (int64_t[]){0, 2, 1});
+    if (bytes->constant) return (linear){in_blocks(n, w, scales, block), node_in(n, weights + 2)};
+    value *apart = reshaped(n, w, 4, (int64_t[]){0, 0, -1, block}); // floats by now
+    apart = NODE(n, "Mul", apart, unsqueezed(n, scales, 1, (int64_t[]){3}));
+    return (linear){reshaped(n, apart, 3, (int64_t[]){0, 0, -1}), node_in(n, weights + 2)};
+}
+
+// With a scale for each square block, or for each expert.
+static linear float8_linear(node *n, int weights, int64_t block) {
+    if (!node_in(n, weights)) return (linear){0};
+    value *w = n->in[weights], *bias = node_in(n, weights + 2);
+    if (block < 1) {
+        value *scale = NODE(n, "Reshape", global_scale(n, weights, "fp8"), one_int(n, -1));
+        return (linear){with_int(NODE(n, "DequantizeLinear", w, scale), "axis", 0), bias};
+    }
+    if (!node_in(n, weights + 1))
+        infer_error(n, "input %d, the scales of input %d, is missing", weights + 1, weights);
+    value *columns =
+        NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", shape_part(n, w, 1, 2)), int64_scalar(n, 1));
+    value *index = NODE(n, "Div", columns, int64_scalar(n, block));
+    value *scales = with_int(NODE(n, "Gather", cast_to(n, n->in[weights + 1], DT_F32), index), "axis", 1);
+    return (linear){in_blocks(n, w, scales, block), bias};
+}
+
+static linear linear_of_kind(node *n, const char *kind, int layer) {
+    static const char *const bits[] = {"fc1_expert_weight_bits", "fc2_expert_weight_bits",
+                                       "fc3_expert_weight_bits"};
+    int weights = 2 + 3 * layer;
+    if (strcmp(kind, "int") == 0) return quantised_linear(n, weights, 11 + layer, bits[layer]);
+    if (strcmp(kind, "fp4") == 0) return float4_linear(n, weights, kind, 32);
+    if (strcmp(kind, "nvfp4") == 0) return float4_linear(n, weights, kind, 16);
+    if (strcmp(kind, "fp8") == 0) return float8_linear(n, weights, node_int(n, "block_size", 0));
+    infer_error(n,
+                "attribute quant_type is '%s'; it must be int, fp4, nvfp4 or fp8 (activations that are "
+                "quantised too are not supported)",
+                kind);
+}
+
 static void qmoe_decompose(node *n) {
     const char *kind = node_string(n, "quant_type", "int");
-    if (strcmp(kind, "int") != 0 || node_int(n, "weights_prepacked", -1) > 0)
-        infer_error(n,
-                    "attribute quant_type is '%s' and weights_prepacked is %lld; only integers that are not "
-                    "prepacked are supported",
-                    kind, (long long)node_int(n, "weights_prepacked", -1));
+    if (strcmp(kind, "int") == 0 && node_int(n, "weights_prepacked", -1) > 0)
+        infer_error(
+            n,
+            "attribute weights_prepacked is %lld: weights in the layout of a GPU's library cannot be read; "
+            "write the model without prepacking",
+            (long long)node_int(n, "weights_prepacked", -1));
     int64_t rows = rows_of_block(n);
     if (!rows) {
         choose_at_run(n);
         return;
     }
-    experts e = {.fc1 = quantised_linear(n, 2, 11, "fc1_expert_weight_bits"),
-                 .fc2 = quantised_linear(n, 5, 12, "fc2_expert_weight_bits"),
-                 .fc3 = quantised_linear(n, 8, 13, "fc3_expert_weight_bits")};
+    experts e = {.fc1 = linear_of_kind(n, kind, 0),
+                 .fc2 = linear_of_kind(n, kind, 1),
+                 .fc3 = linear_of_kind(n, kind, 2)};
     route(n, &e, node_in(n, 14), !node_in(n, 14));
     mix(n, &e, rows);
 }
