@@ -21,6 +21,16 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
+// Whether the weights have columns of their own, as those of a product for each group have.
+static bool has_columns(const kernel *k, const expr *image, const expr *weights) {
+    for (int a = 0; a < k->axes.n; a++) {
+        const axis *x = &k->axes.at[a];
+        bool counts = x->kind == AXIS_PARALLEL && !dim_is(x->extent, 1);
+        if (counts && index_uses_axis(weights, a) && !index_uses_axis(image, a)) return true;
+    }
+    return false;
+}
+
 // Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output; or several output
 // channels have one, whose axis counts groups of them. Vectors of neighbours in a row suit the latter better.
 static void find_depthwise(const kernel *k, const target *t, const expr *image, const expr *weights,
@@ -32,7 +42,8 @@ static void find_depthwise(const kernel *k, const target *t, const expr *image, 
             int digit = index_digit(k, index_in_part(w->index[o]), &groups);
             if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
             bool several = groups == i && digit != i->axis && (!t->vector_bits || t->dot_across);
-            if (several || (digit == i->axis && !groups)) f->channel = j, f->out_channel = o;
+            bool one = digit == i->axis && !groups && !has_columns(k, image, weights);
+            if (several || one) f->channel = j, f->out_channel = o;
         }
 }
 

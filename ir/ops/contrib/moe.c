@@ -4,8 +4,8 @@
 //   h = activation(x * fc1[expert]' + bias1[expert])                     tokens x k x inner
 //   y = sum over k of weight * (h * fc2[expert]' + bias2[expert])        tokens x hidden
 //
-// Few tokens have a product of one row for each of their experts. Many tokens are grouped: each expert takes as many
-// blocks of rows as its tokens fill, so that a block is a product with the weights of one expert.
+// Few tokens have a product of one row for each of their experts. Many tokens are sorted by their experts, each of which has
+// one product with its weights (ir/ops/nn/grouped_matmul.c).
 #include "ir/ops/contrib/packed.h"
 #include "ir/ops/contrib/swiglu.h"
 #include <string.h>
@@ -17,21 +17,32 @@ typedef struct linear {
 
 typedef struct experts {
     linear fc1, fc2, fc3;
-    value *expert, *weight; // tokens x k; expert: of each block, where tokens are grouped
-    int rank;               // of x and h: tokens x k x 1 x size, or blocks x rows x size
+    value *expert, *weight; // tokens x k; expert: of each row, where they are sorted
+    value *ends;            // the row behind those of each expert, where they are sorted, else NULL
+    int rank;               // of x and h: tokens x k x 1 x size, or rows x size
 } experts;
 
 static value *unsqueezed(node *n, value *v, int axes, const int64_t *at) {
     return NODE(n, "Unsqueeze", v, insert_ints(n, at, axes));
 }
 
-// x, of which the second axis may be 1, times what its experts hold.
+static value *grouped_product(node *n, value *x, value *w, value *ends) {
+    value *in[] = {x, w, ends};
+    return node_output(node_new(n->graph, n, op_find("onnxc", "GroupedMatMul"), n->loc, 3, in), 0, NULL);
+}
+
+// x times what its experts hold.
 static value *apply(node *n, const experts *e, value *x, const linear *l) {
-    value *w = NODE(n, "Gather", l->weights, e->expert);
-    value *y = NODE(n, "MatMul", x, swapped_last(n, w, e->rank));
+    value *y;
+    if (e->ends) {
+        y = grouped_product(n, x, l->weights, e->ends);
+    } else {
+        value *w = NODE(n, "Gather", l->weights, e->expert);
+        y = NODE(n, "MatMul", x, swapped_last(n, w, e->rank));
+    }
     if (!l->bias) return y;
     value *bias = NODE(n, "Gather", cast_to(n, l->bias, DT_F32), e->expert);
-    return NODE(n, "Add", y, unsqueezed(n, bias, 1, (int64_t[]){e->rank - 2}));
+    return NODE(n, "Add", y, e->ends ? bias : unsqueezed(n, bias, 1, (int64_t[]){e->rank - 2}));
 }
 
 // ---- Activations
@@ -118,61 +129,35 @@ static value *row_by_row(node *n, experts *e) {
     return with_int(NODE(n, "ReduceSum", y, insert_ints(n, (int64_t[]){1, 2}, 2)), "keepdims", 0);
 }
 
-// Rows of x in blocks of `rows`, each for one expert.
-typedef struct grouping {
-    node *n;
-    int64_t rows;
-    value *row;    // tokens * k: where the token's row for that expert lies
-    value *expert; // of each block
-    value *blocks; // their number, a vector of one: enough however the tokens are distributed
-} grouping;
-
-//   row[i] = rows * (blocks of the experts before that of i) + how many i' < i have the same expert
-//   expert[j] = how many experts have all their blocks before j
-static grouping group_rows(node *n, const experts *e, int64_t rows, int64_t count) {
-    grouping g = {.n = n, .rows = rows};
-    value *flat = NODE(n, "Reshape", e->expert, one_int(n, -1)), *size = int64_scalar(n, rows);
-    value *own = NODE(n, "OneHot", flat, int64_scalar(n, count),
-                      insert_ints(n, (int64_t[]){0, 1}, 2)); // rows x experts
+// The rows of all tokens and their experts, in the order of the experts:
+//   row[i] = how many i' have an expert before that of i, or the same one and i' < i
+static value *sorted_rows(node *n, experts *e, int64_t count) {
+    value *flat = NODE(n, "Reshape", e->expert, one_int(n, -1));
+    value *own = NODE(n, "OneHot", flat, int64_scalar(n, count), insert_ints(n, (int64_t[]){0, 1}, 2));
     value *so_far = NODE(n, "CumSum", own, int64_scalar(n, 0));
     value *all = with_int(NODE(n, "ReduceSum", own, one_int(n, 0)), "keepdims", 0);
-    value *blocks = NODE(n, "Div", NODE(n, "Add", all, int64_scalar(n, rows - 1)), size);
-    value *ends = NODE(n, "CumSum", blocks, int64_scalar(n, 0));
-    value *first = NODE(n, "Mul", NODE(n, "Sub", ends, blocks), size);
-    value *place = NODE(n, "Sub", NODE(n, "Add", so_far, first), int64_scalar(n, 1));
-    g.row = with_int(NODE(n, "ReduceSum", NODE(n, "Mul", place, own), one_int(n, 1)), "keepdims", 0);
-    value *most = NODE(n, "Add", shape_part(n, flat, 0, 1), one_int(n, count * (rows - 1)));
-    g.blocks = NODE(n, "Div", most, one_int(n, rows));
-    value *each = NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", g.blocks), int64_scalar(n, 1));
-    value *over = cast_to(n, NODE(n, "LessOrEqual", ends, unsqueezed(n, each, 1, (int64_t[]){1})), DT_I64);
-    value *owner = with_int(NODE(n, "ReduceSum", over, one_int(n, 1)), "keepdims", 0);
-    g.expert =
-        NODE(n, "Min", owner, int64_scalar(n, count - 1)); // blocks that no expert needs are the last one's
-    return g;
+    e->ends = NODE(n, "CumSum", all, int64_scalar(n, 0));
+    value *place = NODE(n, "Sub", NODE(n, "Add", so_far, NODE(n, "Sub", e->ends, all)), int64_scalar(n, 1));
+    return with_int(NODE(n, "ReduceSum", NODE(n, "Mul", place, own), one_int(n, 1)), "keepdims", 0);
 }
 
-// Rows that belong to no token are those of token 0.
-static value *grouped_rows(const grouping *g, value *x, int64_t k) {
-    node *n = g->n;
-    value *rows = NODE(n, "Mul", g->blocks, one_int(n, g->rows));
-    value *free = NODE(n, "Expand", int64_scalar(n, 0), rows);
-    value *each = NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", shape_part(n, g->row, 0, 1)),
+// For each sorted row what `of` says of it.
+static value *moved(node *n, value *of, value *row) {
+    value *nothing = NODE(n, "Expand", int64_scalar(n, 0), NODE(n, "Shape", row));
+    return NODE(n, "ScatterElements", nothing, row, of);
+}
+
+static value *group_by_group(node *n, experts *e, int64_t count) {
+    value *row = sorted_rows(n, e, count), *flat = NODE(n, "Reshape", e->expert, one_int(n, -1));
+    value *each = NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", shape_part(n, row, 0, 1)),
                        int64_scalar(n, 1));
-    value *token = NODE(n, "ScatterElements", free, g->row, NODE(n, "Div", each, int64_scalar(n, k)));
-    value *sizes = JOINED(n, g->blocks, one_int(n, g->rows), shape_part(n, x, 1, 2));
-    return NODE(n, "Reshape", NODE(n, "Gather", x, token), sizes);
-}
-
-static value *block_by_block(node *n, experts *e, int64_t rows, int64_t count) {
-    int64_t k = node_int(n, "k", 1);
-    grouping g = group_rows(n, e, rows, count);
-    value *tokens = tokens_of(n), *x = grouped_rows(&g, tokens, k);
-    value *places = NODE(n, "Reshape", g.row, NODE(n, "Shape", e->expert));
-    e->rank = 3;
-    e->expert = g.expert;
+    value *token = moved(n, NODE(n, "Div", each, int64_scalar(n, node_int(n, "k", 1))), row);
+    value *x = NODE(n, "Gather", tokens_of(n), token), *shape = NODE(n, "Shape", e->expert);
+    e->expert = moved(n, flat, row);
+    e->rank = 2;
     value *y = apply(n, e, inner(n, e, x), &e->fc2);
-    y = NODE(n, "Reshape", y, JOINED(n, one_int(n, -1), shape_part(n, y, 2, 3)));
-    y = NODE(n, "Mul", NODE(n, "Gather", y, places), unsqueezed(n, e->weight, 1, (int64_t[]){2}));
+    y = NODE(n, "Gather", y, NODE(n, "Reshape", row, shape));
+    y = NODE(n, "Mul", y, unsqueezed(n, e->weight, 1, (int64_t[]){2}));
     return with_int(NODE(n, "ReduceSum", y, one_int(n, 1)), "keepdims", 0);
 }
 
@@ -189,39 +174,38 @@ static dim *token_count(const node *n) {
     return x->rank == 2 ? x->dims[0] : dim_mul(x->dims[0], x->dims[1]);
 }
 
-// About as many rows as an expert has tokens. Quantised weights become floats again for each few rows of a block.
-static int64_t rows_of_block(const node *n) {
-    int64_t count = expert_count(n), most = strcmp(n->op->name, "QMoE") == 0 ? 8 : 32, rows = 1;
-    dim *tokens = token_count(n);
-    if (node_attr(n, "block_rows")) return node_int(n, "block_rows", 1);
-    if (count < 1 || !dim_is_const(tokens)) return count < 1 ? 1 : 0;
-    while (rows < most && rows * 2 * count <= dim_value(tokens) * node_int(n, "k", 1)) rows *= 2;
-    return rows;
+// Whether there are more rows than experts; TRI_UNKNOWN: the run says so.
+static tri is_sorted(const node *n) {
+    int64_t count = expert_count(n);
+    dim *rows = dim_mulk(token_count(n), node_int(n, "k", 1));
+    const attr *chosen = node_attr(n, "sorts");
+    if (count < 1) return TRI_NO;
+    return chosen ? (chosen->i ? TRI_YES : TRI_NO) : dim_less(infer_k(n, count), rows);
 }
 
-static graph *branch_of(node *n, const char *name, int64_t rows) {
+static graph *branch_of(node *n, const char *name, bool sorts) {
     graph *g = graph_new(n->graph->module, n->graph, name);
     node *same = node_new(g, NULL, n->op, n->loc, n->nin, n->in);
     for (int i = 0; i < n->nattrs; i++) node_set_attr(same, n->attrs[i]);
-    node_set_attr(same, (attr){.name = "block_rows", .kind = ATTR_INT, .i = rows});
+    node_set_attr(same, (attr){.name = "sorts", .kind = ATTR_INT, .i = sorts});
     graph_add_output(g, node_output(same, 0, NULL));
     return g;
 }
 
-// The run chooses: a token for every expert, or fewer, are few.
 static void choose_at_run(node *n) {
     value *tokens = shape_part(n, n->in[0], 0, -1), *count = NODE(n, "ReduceProd", tokens);
     with_int(count, "keepdims", 0);
     value *rows = NODE(n, "Mul", count, int64_scalar(n, node_int(n, "k", 1)));
-    value *y = NODE(n, "If", NODE(n, "LessOrEqual", rows, int64_scalar(n, expert_count(n))));
-    node_set_attr(y->def, (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "few", 1)});
+    value *y = NODE(n, "If", NODE(n, "Less", int64_scalar(n, expert_count(n)), rows));
     node_set_attr(y->def,
-                  (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "many", 8)});
+                  (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "many", true)});
+    node_set_attr(y->def,
+                  (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "few", false)});
     give_output(n, 0, y);
 }
 
-static void mix(node *n, experts *e, int64_t rows) {
-    value *y = rows == 1 ? row_by_row(n, e) : block_by_block(n, e, rows, expert_count(n));
+static void mix(node *n, experts *e) {
+    value *y = is_sorted(n) == TRI_YES ? group_by_group(n, e, expert_count(n)) : row_by_row(n, e);
     if (infer_rank(n, 0) == 3) y = NODE(n, "Reshape", y, NODE(n, "Shape", n->in[0]));
     give_output(n, 0, from_float(n, y, infer_in(n, 0)->elem));
 }
@@ -234,14 +218,13 @@ static linear linear_at(node *n, int weights, int bias) {
 }
 
 static void moe_decompose(node *n) {
-    int64_t rows = rows_of_block(n);
-    if (!rows) {
+    if (is_sorted(n) == TRI_UNKNOWN) {
         choose_at_run(n);
         return;
     }
     experts e = {.fc1 = linear_at(n, 2, 3), .fc2 = linear_at(n, 4, 5), .fc3 = linear_at(n, 6, 7)};
     route(n, &e, NULL, false);
-    mix(n, &e, rows);
+    mix(n, &e);
 }
 
 // Experts x columns x (1 or blocks), from bytes that are packed along the last axis. Without blocks that is the columns'.
@@ -353,8 +336,7 @@ static void qmoe_decompose(node *n) {
             "attribute weights_prepacked is %lld: weights in the layout of a GPU's library cannot be read; "
             "write the model without prepacking",
             (long long)node_int(n, "weights_prepacked", -1));
-    int64_t rows = rows_of_block(n);
-    if (!rows) {
+    if (is_sorted(n) == TRI_UNKNOWN) {
         choose_at_run(n);
         return;
     }
@@ -362,7 +344,7 @@ static void qmoe_decompose(node *n) {
                  .fc2 = linear_of_kind(n, kind, 1),
                  .fc3 = linear_of_kind(n, kind, 2)};
     route(n, &e, node_in(n, 14), !node_in(n, 14));
-    mix(n, &e, rows);
+    mix(n, &e);
 }
 
 MICROSOFT_OP(MoE, moe_decompose);

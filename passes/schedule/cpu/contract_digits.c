@@ -1,7 +1,7 @@
 // Products of few rows with weights of at most 8 bits, as sums of bytes. In: a contraction in f32 whose B is a constant
 // of integers less zero points, times scales. Out, for each number of rows up to DIGIT_ROWS:
 //
-//   split the rows into digits (contract_digit_rows.c)                                           once a call
+//   split the rows into digits (contract_digit_rows.c)                                           once a matrix
 //   for columns:
 //     for segments of K:
 //       s[j] = -offset * sum of the segment's d[j]
@@ -30,8 +30,7 @@ static int64_t depth_of(const target *t, const contraction *c) {
                  weight_bits(c) <= BYTE && dtype_is_int(c->b->buffer->dtype) &&
                  c->b->buffer->role == BUF_CONST && !c->b->buffer->view_of;
     bool unit = t->vnni && t->arch.dot == DOT_X86 && target_lanes(t, 32) >= digit_group(c);
-    bool form =
-        c->n >= 0 && c->term_a == c->a && !c->a->guard && !c->b->guard && !c->batch.n && !c->other_n.n;
+    bool form = c->n >= 0 && c->term_a == c->a && !c->a->guard && !c->b->guard;
     return types && unit && t->fp != FP_STRICT && form && k > 0 && k <= MOST_K && m > 0 &&
                    (m == INT64_MAX || m <= DIGIT_ROWS)
                ? k

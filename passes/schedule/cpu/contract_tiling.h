@@ -31,6 +31,7 @@ typedef struct block_plan {
 
 // Rows as sums of bytes (contract_digits.c), in memory at `at`.
 typedef struct digit_plan {
+    bool on;
     ins *at;
     int64_t inner;             // positions of K in a block, which is the innermost axis
     int64_t segment, segments; // positions of K that share a power of two, parts of a block; of all of K

@@ -573,10 +573,26 @@ static void n_loops(tiling *t) {
     scope_close(t->e, some);
 }
 
+// All rows and columns at the current position of the outer loops.
+static void matrix_loops(tiling *t) {
+    if (!t->digits.on) {
+        n_loops(t);
+        return;
+    }
+    bool ahead = t->ahead;
+    scope mark = scope_if(t->e, digit_rows_split(t));
+    t->ahead = true;
+    digit_rows(t);
+    mark = scope_else(t->e, mark);
+    t->ahead = ahead;
+    n_loops(t);
+    scope_close(t->e, mark);
+}
+
 static void outer_loops(tiling *t, const axis_list *axes, int depth) {
     emitter *e = t->e;
     if (depth == axes->n) {
-        n_loops(t);
+        matrix_loops(t);
         return;
     }
     scope loop = scope_parallel(e, axes->at[depth]);
@@ -620,7 +636,6 @@ void prepare_factors(tiling *t) {
 }
 
 static void all_loops(tiling *t, ins *scratch) {
-    emitter *e = t->e;
     const contraction *c = t->c;
     prepare_factors(t);
     axis_list outer = c->batch;
@@ -628,16 +643,8 @@ static void all_loops(tiling *t, ins *scratch) {
     choose_tasks(t, &outer);
     if (t->bytes) round_to_bytes(t);
     if (t->rounded_rows) round_to_pairs(t);
-    scope mark = scope_open(e);
-    if (!t->bytes && find_digits(t, scratch)) {
-        scope_close(e, mark);
-        mark = scope_if(e, digit_rows_split(t));
-        t->ahead = true;
-        digit_rows(t);
-        mark = scope_else(e, mark);
-    }
+    t->digits.on = !t->bytes && find_digits(t, scratch);
     outer_loops(t, &outer, 0);
-    scope_close(e, mark);
 }
 
 // Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
