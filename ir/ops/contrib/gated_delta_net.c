@@ -27,9 +27,13 @@ static value *float_at(node *n, int i) { return node_in(n, i) ? cast_to(n, n->in
 
 // ---- What stands in the inputs
 
-static void check_multiple(node *n, dim *a, dim *b, const char *what) {
+static void check_multiple(node *n, dim *a, const char *a_text, dim *b, const char *b_text) {
     dim *one = infer_k(n, 1);
-    infer_same_dim(n, dim_mod(a, dim_max(b, one)), infer_k(n, 0), what);
+    if (dim_equal(dim_mod(a, dim_max(b, one)), infer_k(n, 0)) == TRI_NO && dim_is_const(a) && dim_is_const(b))
+        infer_error(n, "%lld %s are no multiple of %lld %s", (long long)dim_value(a), a_text,
+                    (long long)dim_value(b), b_text);
+    infer_same_dim(n, dim_mod(a, dim_max(b, one)), infer_k(n, 0),
+                   arena_printf(infer_arena(n), "%s modulo %s", a_text, b_text));
 }
 
 static value *of_heads(const delta_net *d, value *x, value *heads, value *size) {
@@ -41,8 +45,7 @@ static void split_packed(delta_net *d) {
     node *n = d->n;
     dim *const *state = infer_in(n, STATE)->dims, *width = infer_in(n, QUERY)->dims[d->axes];
     dim *both = dim_sub(width, dim_mul(state[1], state[2]));
-    check_multiple(n, both, dim_mulk(state[3], 2),
-                   "width of queries and keys modulo twice the size of a head");
+    check_multiple(n, both, "elements of queries and keys", dim_mulk(state[3], 2), "elements of two heads");
     value *wide = cast_to(n, n->in[QUERY], DT_F32), *part[3], *key = axis_size(n, n->in[STATE], 3);
     d->heads = axis_size(n, n->in[STATE], 1), d->size = axis_size(n, n->in[STATE], 2);
     value *values = NODE(n, "Mul", d->size, d->heads);
@@ -60,7 +63,7 @@ static void read_apart(delta_net *d) {
     int at = d->axes;
     dim *heads = infer_in(n, QUERY)->dims[at];
     infer_same_dim(n, infer_in(n, KEY)->dims[at], heads, "heads of query and key");
-    check_multiple(n, infer_in(n, VALUE)->dims[at], heads, "heads of values modulo heads of queries");
+    check_multiple(n, infer_in(n, VALUE)->dims[at], "heads of values", heads, "heads of queries");
     d->qk_heads = axis_size(n, n->in[QUERY], at), d->heads = axis_size(n, n->in[VALUE], at);
     d->size = axis_size(n, n->in[VALUE], at + 1);
     d->query = float_at(n, QUERY), d->key = float_at(n, KEY), d->value = float_at(n, VALUE);

@@ -165,7 +165,27 @@ static void give_states(convolution *c) {
     give_joined(n, 1, slots, (int)window, 0);
 }
 
+// What only GPUs of ONNX Runtime compute: parts of the channels, states of other lengths and layouts, captured rows.
+static void refuse_extensions(const node *n) {
+    static const struct {
+        const char *name;
+        int64_t usual;
+    } extensions[] = {{"input_channel_offset", 0},
+                      {"input_channels", 0},
+                      {"state_channels_last", -1},
+                      {"state_length", 0},
+                      {"state_update_capacity", 0}};
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        int64_t is = node_int(n, extensions[i].name, extensions[i].usual);
+        if (is != extensions[i].usual)
+            infer_error(n, "attribute %s is %lld; only %lld is supported", extensions[i].name, (long long)is,
+                        (long long)extensions[i].usual);
+    }
+    if (node_out(n, 2)) infer_error(n, "the output state_update is not supported");
+}
+
 static void causal_conv_decompose(node *n) {
+    refuse_extensions(n);
     convolution c = {.n = n, .x = n->in[IN_X], .last = node_int(n, "channels_last", 0) == 1};
     int rank = infer_rank(n, IN_X);
     int64_t dilation = node_int(n, "dilation", 1);

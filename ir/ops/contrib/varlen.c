@@ -210,6 +210,10 @@ static void varlen_causal_conv(node *n) {
         infer_error(
             n, "attributes dilation and state_update_capacity are %lld and %lld, and capture_count is %s",
             (long long)dilation, (long long)room, node_in(n, 5) ? "given" : "missing");
+    if (node_in(n, 6) || node_in(n, 7))
+        infer_error(n,
+                    "kernel_delta and previous_mask are not supported: ONNX Runtime's CPU provider refuses "
+                    "them, too");
     int64_t taps = dim_value(w->dims[2]), before = (taps - 1) * dilation;
     sequences s = sequences_at(n, n->in[0], 2, before);
     value *state = transposed(n, n->in[4], 3, (int64_t[]){0, 2, 1}), *past = NULL, *final = NULL, *owner;
