@@ -2,6 +2,7 @@
 #ifndef ONNXC_IR_GRAPH_DIM_IMPL_H
 #define ONNXC_IR_GRAPH_DIM_IMPL_H
 #include "ir/graph/dim.h"
+#include "ir/graph/int_range.h"
 
 struct dims {
     arena *arena;
@@ -55,6 +56,5 @@ int dim_parts(const dim *d, const dim **parts);
 // Parses the dim at *s and moves *s past it; NULL when there is none.
 dim *dim_parse_at(dims *t, const char **s);
 
-int64_t floor_div(int64_t a, int64_t b); // b not 0, no overflow
-int64_t gcd64(int64_t a, int64_t b);     // of magnitudes; 0 with 0 is 0
+int64_t gcd64(int64_t a, int64_t b); // of magnitudes; 0 with 0 is 0
 #endif

@@ -1,11 +1,5 @@
-// Ranges of dims: interval arithmetic with INT64_MIN and INT64_MAX as infinities, common divisors, and a
-// small prover of lower bounds. In: dims. Out: min, max, divisor.
+// Ranges of dims by interval arithmetic, common divisors, and a small prover of lower bounds. In: dims. Out: min, max, divisor.
 #include "ir/graph/dim_impl.h"
-
-int64_t floor_div(int64_t a, int64_t b) {
-    int64_t q = a / b;
-    return q - (a % b != 0 && (a < 0) != (b < 0));
-}
 
 int64_t gcd64(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
@@ -42,120 +36,57 @@ int64_t dims_multiple(dim *const *d, int n, const dim *atom) {
     return all;
 }
 
-typedef struct range {
-    int64_t min, max;
-} range;
+static int_range range_of(const dim *d) { return (int_range){d->min, d->max}; }
 
-static bool infinite(int64_t v) { return v == INT64_MIN || v == INT64_MAX; }
-
-static int64_t clamp(__int128 v) {
-    return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
-}
-
-static range add_ranges(range a, range b) {
-    return (range){
-        a.min == INT64_MIN || b.min == INT64_MIN ? INT64_MIN : clamp((__int128)a.min + b.min),
-        a.max == INT64_MAX || b.max == INT64_MAX ? INT64_MAX : clamp((__int128)a.max + b.max),
-    };
-}
-
-static int64_t mul_ends(int64_t a, int64_t b) {
-    if (a == 0 || b == 0) return 0;
-    if (infinite(a) || infinite(b)) return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-    return clamp((__int128)a * b);
-}
-
-static void widen(range *r, int64_t v) {
-    if (v < r->min) r->min = v;
-    if (v > r->max) r->max = v;
-}
-
-static range mul_ranges(range a, range b) {
-    int64_t first = mul_ends(a.min, b.min);
-    range r = {first, first};
-    widen(&r, mul_ends(a.min, b.max));
-    widen(&r, mul_ends(a.max, b.min));
-    widen(&r, mul_ends(a.max, b.max));
-    return r;
-}
-
-static range range_of(const dim *d) { return (range){d->min, d->max}; }
-
-static range term_range(const dim_term *t) {
-    range r = {t->coef, t->coef};
+static int_range term_range(const dim_term *t) {
+    int_range r = {t->coef, t->coef};
     for (int i = 0; i < t->natoms; i++) {
-        range x = range_of(t->atoms[i]);
+        int_range x = range_of(t->atoms[i]);
         // A square is not negative.
         if (i + 1 < t->natoms && t->atoms[i + 1] == t->atoms[i]) {
-            x = mul_ranges(x, x);
+            x = int_range_mul(x, x);
             if (x.min < 0) x.min = 0;
             i++;
         }
-        r = mul_ranges(r, x);
+        r = int_range_mul(r, x);
     }
     return r;
 }
 
-static range poly_range(const dim *d) {
-    range r = {0, 0};
-    for (int i = 0; i < d->nterms; i++) r = add_ranges(r, term_range(&d->terms[i]));
+static int_range poly_range(const dim *d) {
+    int_range r = {0, 0};
+    for (int i = 0; i < d->nterms; i++) r = int_range_add(r, term_range(&d->terms[i]));
     return r;
 }
 
-static int64_t div_ends(int64_t a, int64_t b) {
-    if (infinite(b)) return (a < 0) == (b < 0) || a == 0 ? 0 : -1;
-    if (infinite(a)) return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-    return floor_div(a, b);
-}
-
-// The quotient is monotonic in each operand while b keeps its sign; b = 0 never counts.
-static range floordiv_range(range a, range b) {
-    int64_t ends[4] = {b.min, b.max, 1, -1};
-    range r = {INT64_MAX, INT64_MIN};
-    for (int i = 0; i < 4; i++) {
-        if (ends[i] == 0 || ends[i] < b.min || ends[i] > b.max) continue;
-        widen(&r, div_ends(a.min, ends[i]));
-        widen(&r, div_ends(a.max, ends[i]));
-    }
-    return r.min > r.max ? (range){INT64_MIN, INT64_MAX} : r;
-}
-
-static range mod_range(range a, range b) {
-    range r = {b.min < 0 ? (b.min == INT64_MIN ? b.min : b.min + 1) : 0,
-               b.max > 0 ? (b.max == INT64_MAX ? b.max : b.max - 1) : 0};
-    if (b.min >= 0 && a.min >= 0 && a.max < r.max) r.max = a.max;
-    return r;
-}
-
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static range lt_range(range a, range b) { return (range){a.max < b.min, a.min < b.max}; }
+static int_range lt_range(int_range a, int_range b) { return (int_range){a.max < b.min, a.min < b.max}; }
 
-static range eq_range(range a, range b) {
-    return (range){a.min == a.max && b.min == b.max && a.min == b.min && !infinite(a.min),
-                   a.min <= b.max && b.min <= a.max};
+static int_range eq_range(int_range a, int_range b) {
+    return (int_range){a.min == a.max && b.min == b.max && a.min == b.min && !is_infinite(a.min),
+                       a.min <= b.max && b.min <= a.max};
 }
 
-static range computed_range(const dim *d) {
-    range a = d->a ? range_of(d->a) : (range){0}, b = d->b ? range_of(d->b) : (range){0};
+static int_range computed_range(const dim *d) {
+    int_range a = d->a ? range_of(d->a) : (int_range){0}, b = d->b ? range_of(d->b) : (int_range){0};
     switch (d->kind) {
-    case DIM_CONST: return (range){d->value, d->value};
+    case DIM_CONST: return (int_range){d->value, d->value};
     case DIM_SYMBOL:
     case DIM_OPAQUE: return range_of(d);
     case DIM_POLY: return poly_range(d);
-    case DIM_FLOORDIV: return floordiv_range(a, b);
-    case DIM_MOD: return mod_range(a, b);
-    case DIM_MIN: return (range){lesser(a.min, b.min), lesser(a.max, b.max)};
-    case DIM_MAX: return (range){greater(a.min, b.min), greater(a.max, b.max)};
+    case DIM_FLOORDIV: return int_range_floordiv(a, b);
+    case DIM_MOD: return int_range_mod(a, b);
+    case DIM_MIN: return int_range_min(a, b);
+    case DIM_MAX: return int_range_max(a, b);
     case DIM_LT: return lt_range(a, b);
     case DIM_EQ: return eq_range(a, b);
-    case DIM_SELECT: return (range){lesser(a.min, b.min), greater(a.max, b.max)};
-    case DIM_OVERFLOW: return (range){INT64_MIN, INT64_MAX};
-    case DIM_BIGSUM: return add_ranges(a, b);
-    case DIM_BIGMUL: return mul_ranges(a, b);
+    case DIM_SELECT: return int_range_hull(a, b);
+    case DIM_OVERFLOW: return INT_RANGE_ALL;
+    case DIM_BIGSUM: return int_range_add(a, b);
+    case DIM_BIGMUL: return int_range_mul(a, b);
     }
-    return (range){INT64_MIN, INT64_MAX};
+    return INT_RANGE_ALL;
 }
 
 static int64_t mul_divisors(int64_t a, int64_t b) {
@@ -197,7 +128,7 @@ static int64_t computed_divisor(const dim *d) {
 }
 
 void dim_set_range(dim *d) {
-    range r = computed_range(d);
+    int_range r = computed_range(d);
     d->min = r.min;
     d->max = r.max;
     d->divisor = computed_divisor(d);
@@ -225,7 +156,7 @@ static int64_t low_of_quotient(dim *rest, int64_t coef, const dim *q, int depth)
     dim *sum = dim_add(scaled, dim_mulk(x, coef));
     if (sum->kind == DIM_OVERFLOW) return INT64_MIN;
     int64_t low = dim_low(sum, depth - 1);
-    return infinite(low) ? INT64_MIN : -floor_div(-low, c);
+    return is_infinite(low) ? INT64_MIN : -floor_div(-low, c);
 }
 
 static int64_t low_of_term(dim *d, int i, int depth) {
@@ -269,7 +200,7 @@ static void require_term(dim *d, int64_t lo) {
 // Of an opaque only the sign is required: messages about larger windows name the nodes that have them.
 void dim_require(dim *d, int64_t lo) {
     int64_t scaled;
-    if (d->min >= lo || infinite(lo)) return;
+    if (d->min >= lo || is_infinite(lo)) return;
     if (d->kind == DIM_SYMBOL) dim_bound(d, lo, INT64_MAX, 1);
     if (d->kind == DIM_OPAQUE && lo >= 0) dim_bound(d, 0, INT64_MAX, 1);
     if (d->kind == DIM_POLY) require_term(d, lo);

@@ -147,71 +147,6 @@ static expr *fold_dims(kernel *k, expr_op op, expr *a, expr *b) {
     return holds == TRI_UNKNOWN ? NULL : x_int(k, DT_BOOL, holds == TRI_YES);
 }
 
-// The known range of an int64 index expression.
-typedef struct range {
-    int64_t lo, hi;
-} range;
-static int64_t saturating_add(int64_t a, int64_t b) {
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? (a > 0 ? INT64_MAX : INT64_MIN) : r;
-}
-static int64_t saturating_mul(int64_t a, int64_t b) {
-    int64_t r;
-    return __builtin_mul_overflow(a, b, &r) ? ((a > 0) == (b > 0) ? INT64_MAX : INT64_MIN) : r;
-}
-
-static bool within(range x, range y) { return x.lo >= y.lo && x.hi <= y.hi; }
-
-// Integers that were narrow before they were converted have few values.
-static range range_of_narrow(const expr *e) {
-    range all = {INT64_MIN, INT64_MAX};
-    dtype t = e->op == X_READ ? e->buffer->dtype : e->dtype; // elements of less than a byte are read as bytes
-    int bits = dtype_bits(t);
-    if (!dtype_is_int(t) || !dtype_is_int(e->dtype) || (e->op == X_READ && e->guard)) return all;
-    if (bits < 64 && dtype_is_signed(t))
-        all = (range){-(INT64_C(1) << (bits - 1)), (INT64_C(1) << (bits - 1)) - 1};
-    else if (bits < 64) all = (range){0, (INT64_C(1) << bits) - 1};
-    if (e->op != X_CAST || !dtype_is_int(e->arg[0]->dtype)) return all;
-    range before = range_of_narrow(e->arg[0]);
-    return within(before, all) ? before : all;
-}
-
-static bool is_range_op(expr_op op) {
-    return op == X_ADD || op == X_SUB || op == X_MUL || op == X_FLOORDIV || op == X_MOD;
-}
-
-static range range_of(kernel *k, const expr *e, int depth) {
-    range all = {INT64_MIN, INT64_MAX};
-    if (e->dtype != DT_I64 || depth > 12) return all;
-    if (e->op == X_CONST) return (range){e->i, e->i};
-    if (e->op == X_DIM) return (range){e->dim->min, e->dim->max};
-    if (e->op == X_AXIS) {
-        int64_t m = k->axes.at[e->axis].extent->max;
-        return (range){0, m == INT64_MAX ? m : m > 0 ? m - 1 : 0};
-    }
-    if (e->op == X_CAST) return range_of_narrow(e);
-    if (!is_range_op(e->op)) return all;
-    range a = range_of(k, e->arg[0], depth + 1), b = range_of(k, e->arg[1], depth + 1);
-    if (e->op == X_ADD) return (range){saturating_add(a.lo, b.lo), saturating_add(a.hi, b.hi)};
-    if (e->op == X_SUB && b.lo > INT64_MIN)
-        return (range){saturating_add(a.lo, b.hi == INT64_MAX ? INT64_MIN : -b.hi),
-                       saturating_add(a.hi, -b.lo)};
-    if (e->op == X_MUL && a.lo >= 0 && b.lo >= 0)
-        return (range){saturating_mul(a.lo, b.lo), saturating_mul(a.hi, b.hi)};
-    if (e->op == X_FLOORDIV && a.lo >= 0 && b.lo > 0)
-        return (range){a.lo / b.hi, a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
-    if (e->op == X_MOD && b.lo > 0) return (range){0, b.hi == INT64_MAX ? INT64_MAX : b.hi - 1};
-    return all;
-}
-
-bool expr_is_short(kernel *k, const expr *e) {
-    range all = {INT32_MIN, INT32_MAX};
-    if (e->dtype != DT_I64 || !within(range_of(k, e, 0), all)) return false;
-    for (int j = 0; is_range_op(e->op) && j < expr_arity(e->op); j++)
-        if (!expr_is_short(k, e->arg[j])) return false;
-    return true;
-}
-
 // (x + c1) + c2 is x + (c1 + c2).
 static expr *chain_constants(kernel *k, expr *a, expr *b) {
     if (a->op == X_ADD && is_const(a->arg[1]) && is_const(b) && dtype_is_int(a->dtype))
@@ -219,14 +154,11 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
     return NULL;
 }
 
-// Whether e is an index, which is known not to wrap, rather than data of the model.
-static bool is_bounded(kernel *k, const expr *e) { return range_of(k, (expr *)e, 0).lo > INT64_MIN; }
-
 // (x * m + y) / (m * n) is x / n and % (m * n) is (x % n) * m + y, with 0 <= y < m: the digits of a tiled
 // index; x * (m * n) / m is x * n, % m 0.
 static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
     if (!is_const(b) || b->i <= 0) return NULL;
-    if (a->op == X_MUL && is_const(a->arg[1]) && a->arg[1]->i % b->i == 0 && is_bounded(k, a->arg[0]))
+    if (a->op == X_MUL && is_const(a->arg[1]) && a->arg[1]->i % b->i == 0 && expr_never_wraps(k, a->arg[0]))
         return op == X_MOD ? x_zero(k, a->dtype)
                            : x_mul(k, a->arg[0], x_int(k, a->dtype, a->arg[1]->i / b->i));
     if (a->op != X_ADD) return NULL;
@@ -234,9 +166,9 @@ static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
         expr *high = a->arg[j], *low = a->arg[1 - j];
         if (high->op != X_MUL || !is_const(high->arg[1])) continue;
         int64_t m = high->arg[1]->i;
-        if (m <= 0 || b->i % m || !is_bounded(k, high->arg[0])) continue;
-        range r = range_of(k, low, 0);
-        if (r.lo < 0 || r.hi >= m) continue;
+        if (m <= 0 || b->i % m || !expr_never_wraps(k, high->arg[0])) continue;
+        int_range r = expr_range(k, low);
+        if (r.min < 0 || r.max >= m) continue;
         expr *digit = x_bin(k, op, high->arg[0], x_i64(k, b->i / m));
         return op == X_MOD ? x_add(k, x_mul(k, digit, high->arg[1]), low) : digit;
     }
@@ -255,14 +187,14 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     if (op == X_SUB && is_const(b) && a->dtype == DT_I64 && b->i != INT64_MIN)
         return x_add(k, a, x_i64(k, -b->i));
     if (a->dtype != DT_I64) return NULL;
-    range x = range_of(k, a, 0), y = range_of(k, b, 0);
-    if (op == X_MOD && x.lo >= 0 && x.hi < y.lo) return a;
-    if (op == X_FLOORDIV && x.lo >= 0 && x.hi < y.lo) return x_i64(k, 0);
-    if (op == X_DIV && x.lo >= 0 && y.lo > 0) return x_bin(k, X_FLOORDIV, a, b);
-    if ((op == X_LT && x.hi < y.lo) || (op == X_LE && x.hi <= y.lo)) return x_int(k, DT_BOOL, 1);
-    if ((op == X_LT && x.lo >= y.hi) || (op == X_LE && x.lo > y.hi)) return x_int(k, DT_BOOL, 0);
-    if ((op == X_MIN && x.hi <= y.lo) || (op == X_MAX && x.lo >= y.hi)) return a;
-    if ((op == X_MIN && y.hi <= x.lo) || (op == X_MAX && y.lo >= x.hi)) return b;
+    int_range x = expr_range(k, a), y = expr_range(k, b);
+    if (op == X_MOD && x.min >= 0 && x.max < y.min) return a;
+    if (op == X_FLOORDIV && x.min >= 0 && x.max < y.min) return x_i64(k, 0);
+    if (op == X_DIV && x.min >= 0 && y.min > 0) return x_bin(k, X_FLOORDIV, a, b);
+    if ((op == X_LT && x.max < y.min) || (op == X_LE && x.max <= y.min)) return x_int(k, DT_BOOL, 1);
+    if ((op == X_LT && x.min >= y.max) || (op == X_LE && x.min > y.max)) return x_int(k, DT_BOOL, 0);
+    if ((op == X_MIN && x.max <= y.min) || (op == X_MAX && x.min >= y.max)) return a;
+    if ((op == X_MIN && y.max <= x.min) || (op == X_MAX && y.min >= x.max)) return b;
     // axis < its own extent
     if (op == X_LT && a->op == X_AXIS && dim_of(k, b) &&
         dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)

@@ -11,6 +11,7 @@
 #ifndef ONNXC_IR_KERNEL_KERNEL_H
 #define ONNXC_IR_KERNEL_KERNEL_H
 #include "ir/graph/graph.h"
+#include "ir/graph/int_range.h"
 
 typedef struct buffer buffer;
 typedef struct kernel kernel;
@@ -216,8 +217,11 @@ expr_list expr_nodes(arena *a, expr *e);
 expr_list reads_only(expr_list l);                 // the reads of l, filtered in place
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(const expr *e, int axis);
-bool expr_is_short(kernel *k,
-                   const expr *e); // whether this int64, and what it is computed of, is known to fit 32 bits
+// Of an int64 (ir/kernel/expr_range.c): the range of its values; whether it, and what it is computed of, is known to fit 32 bits;
+// whether it is known that no product or sum in it wraps, as it does not in positions, but may in data of the model.
+int_range expr_range(const kernel *k, const expr *e);
+bool expr_is_short(const kernel *k, const expr *e);
+bool expr_never_wraps(const kernel *k, const expr *e);
 
 // ---------------------------------------------------------------- stages and kernels
 typedef enum axis_kind { AXIS_PARALLEL, AXIS_REDUCE, AXIS_SCAN } axis_kind;

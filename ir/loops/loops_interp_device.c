@@ -81,10 +81,18 @@ static void end_async(frame *fr, const ins *x) {
 
 // ---------------------------------------------------------------- products of warpgroups
 
-// Reads 16 bytes as numbers: neighbours along K, or along rows.
-static void read_chunk(dtype t, const char *chunk, double *to, int step) {
+// Rows of each eight.
+typedef struct rows {
+    int first, n;
+} rows;
+
+// The rows of an operand that sums of the thread in that lane are products of: see wgmma_apply.
+static rows rows_of_lane(int lane, bool is_b) { return is_b ? (rows){lane % 4 * 2, 2} : (rows){lane / 4, 1}; }
+
+// Reads some numbers of 16 bytes.
+static void read_chunk(dtype t, const char *chunk, rows which, double *to, int step) {
     int bytes = dtype_bits(t) / 8;
-    for (int e = 0; e < 16 / bytes; e++) {
+    for (int e = which.first; e < which.first + which.n; e++) {
         uint32_t word;
         memcpy(&word, chunk + e * bytes / 4 * 4, 4);
         if (t == DT_F32) word &= 0xffffe000u; // TF32
@@ -94,22 +102,24 @@ static void read_chunk(dtype t, const char *chunk, double *to, int step) {
     }
 }
 
-// Reads the rows of an operand that a warp needs; all rows of b.
+// Reads the rows of an operand that the thread needs. Threads of its warp read the others, so that a race shows in any of them.
 static void read_operand(frame *fr, const pending_wgmma *p, bool is_b, double *to) {
     const gpu_ins *g = p->call->gpu;
     gpu_order order = is_b ? g->order_b : g->order_a;
-    bool transposed = order == ORDER_M;
     dtype t = is_b ? g->b : g->a;
-    int bytes = dtype_bits(t) / 8, depth = g->k, many = 16 / bytes;
-    int first = is_b ? 0 : fr->in->device->now->number % WARPGROUP / WARP * 16,
-        last = is_b ? g->n : first + 16;
-    uintptr_t from = (uintptr_t)(is_b ? p->b : p->a);
-    for (int row = first; row < last; row += transposed ? many : 1)
+    int bytes = dtype_bits(t) / 8, depth = g->k, many = 16 / bytes, number = fr->in->device->now->number;
+    int first = is_b ? 0 : number % WARPGROUP / WARP * 16, last = is_b ? g->n : first + 16;
+    rows own = rows_of_lane(number % WARP, is_b);
+    bool transposed = order == ORDER_M; // 16 bytes are neighbours along rows, else along K
+    for (int row = transposed ? first : first + own.first; row < last; row += transposed ? many : 1) {
+        if (!transposed && (row - own.first) % 8 >= own.n) continue;
         for (int k = 0; k < depth; k += transposed ? 1 : many) {
-            uintptr_t at = wgmma_address(from, order, is_b ? p->lead_b : p->lead_a, bytes, row, k);
-            read_chunk(t, linterp_checked(fr, p->call, (char *)at, 16, false), to + row * depth + k,
-                       transposed ? depth : 1);
+            uintptr_t at = wgmma_address((uintptr_t)(is_b ? p->b : p->a), order, is_b ? p->lead_b : p->lead_a,
+                                         bytes, row, k);
+            read_chunk(t, linterp_checked(fr, p->call, (char *)at, 16, false),
+                       transposed ? own : (rows){0, many}, to + row * depth + k, transposed ? depth : 1);
         }
+    }
 }
 
 // Lines of 128 bytes must start at a whole swizzle pattern of eight.

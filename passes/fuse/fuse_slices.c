@@ -34,37 +34,16 @@ typedef struct part {
     int64_t count;
 } part;
 
-// The values of an index of axes of constant size with constant factors. False: it is another.
-static bool range_of(const kernel *k, const expr *e, int64_t *low, int64_t *high) {
-    int64_t l, h;
-    if (e->op == X_CONST) {
-        *low = *high = e->i;
-        return true;
-    }
-    if (e->op == X_AXIS) {
-        const dim *extent = k->axes.at[e->axis].extent;
-        *low = 0, *high = dim_is_const(extent) ? dim_value(extent) - 1 : -1;
-        return *high >= 0;
-    }
-    if ((e->op != X_ADD && e->op != X_MUL) || !range_of(k, e->arg[0], low, high) ||
-        !range_of(k, e->arg[1], &l, &h))
-        return false;
-    if (e->op == X_ADD)
-        return !__builtin_add_overflow(*low, l, low) && !__builtin_add_overflow(*high, h, high);
-    return *low >= 0 && l >= 0 && !__builtin_mul_overflow(*low, l, low) &&
-           !__builtin_mul_overflow(*high, h, high);
-}
-
 // What an index has of an axis of that size, where a guard keeps it inside.
 static bool part_of(const kernel *k, const expr *index, const dim *size, part *of) {
     *of = (part){position_of(k, index), 1};
     if (of->from) return true;
-    int64_t low, high;
-    if (!dim_is_const(size) || !range_of(k, index, &low, &high)) return false;
-    if (low < 0) low = 0;
-    if (high >= dim_value(size)) high = dim_value(size) - 1;
-    if (high < low) return false;
-    *of = (part){dim_const(size->table, low), high - low + 1};
+    int_range r = expr_range(k, index);
+    if (!dim_is_const(size) || is_infinite(r.min) || is_infinite(r.max)) return false;
+    if (r.min < 0) r.min = 0;
+    if (r.max >= dim_value(size)) r.max = dim_value(size) - 1;
+    if (r.max < r.min) return false;
+    *of = (part){dim_const(size->table, r.min), r.max - r.min + 1};
     return true;
 }
 

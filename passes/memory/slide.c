@@ -49,13 +49,16 @@ static bool find_distance(slide *s) {
     return s->by != NULL;
 }
 
-// Whether the guard is 0 <= index < size.
+// Whether the guard is 0 <= index < size, of which the first may be known.
 static bool is_bound(const slide *s, const expr *guard) {
-    const expr *index = s->moved->index[s->axis];
-    if (guard->op != X_AND) return false;
-    const expr *low = guard->arg[0], *high = guard->arg[1];
-    return low->op == X_LE && is_zero(low->arg[0]) && low->arg[1] == index && high->op == X_LT &&
-           high->arg[0] == index && expr_known_dim(s->k, high->arg[1]) == s->in->dims[s->axis];
+    const expr *index = s->moved->index[s->axis], *high = guard;
+    if (guard->op == X_AND) {
+        const expr *low = guard->arg[0];
+        high = guard->arg[1];
+        if (low->op != X_LE || !is_zero(low->arg[0]) || low->arg[1] != index) return false;
+    }
+    return high->op == X_LT && high->arg[0] == index &&
+           expr_known_dim(s->k, high->arg[1]) == s->in->dims[s->axis];
 }
 
 // Whether the distance depends on axes before that of the rows only, each of which is an axis of the kernel.

@@ -549,6 +549,11 @@ CASES = {
         { w = Reshape (c, t) a = Add (axes, none) u = Unsqueeze (w, a) s = Add (shape, none) r = Reshape (u, s)
           y = Reshape (r, all) }""",
         [("int64", (1,), (2,)), ("int64", (3,), (5, 3, 4))]),
+    # Sums and products of elements wrap, those of positions do not: only of these (3 x) % 3 is 0, and 2^40 x not negative.
+    "products_of_elements_wrap": (
+        17, """g (int64[N] x, uint32[N] u) => (int64[N] y, bool[N] z) <int64 five = {5}, int64 three = {3}, int64 big = {1099511627776}, int64 zero = {0}> {
+             a = Add (x, five) p = Mul (a, three) y = Mod (p, three) c = Cast <to = 7> (u) q = Mul (c, big) z = Less (q, zero) }""",
+        [("int64", (4,), (2**62, -2**62, 7, 0)), ("uint32", (4,), (2**32 - 1, 2**23, 1, 0))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

@@ -446,6 +446,9 @@ case("LinearClassifier", [floats(5, 2)],
      {"coefficients": floats(12).tolist(), "intercepts": floats(3).tolist(), "classlabels_ints": [0, 1, 2], "multi_class": 0,
       "post_transform": "LOGISTIC"}, outputs=2, opset=1, domain=ML)
 
+# ---------------------------------------------------------------- coefficients below 0, for which the formula is not the function's body
+case("Celu", [floats(3, 5)], {"alpha": -2.0}, opset=12)
+
 
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

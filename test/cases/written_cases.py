@@ -134,7 +134,8 @@ def object_of(onnxc, path, folder):
         return 0, f.read()
 
 
-def check_form(onnxc, model, folder, form, binary):
+def check_form(onnxc, model, folder, form, binary, wanted):
+    """What is wrong with the model in that form of text, whose object must be the wanted one; "": nothing."""
     ending, parse = FORMS[form]
     path = os.path.join(folder, "text" + ending)
     code, said = write(onnxc, model, path, ["--emit", form, "--stop-after=import"])
@@ -151,7 +152,7 @@ def check_form(onnxc, model, folder, form, binary):
     why = "" if refused(binary) else refused(read)
     if why:
         return why
-    if object_of(onnxc, path, folder) != object_of(onnxc, os.path.join(folder, "as read.onnx"), folder):
+    if object_of(onnxc, path, folder) != wanted:
         return f"the {form} gives another object"
     return ""
 
@@ -176,9 +177,9 @@ def check_case(onnxc, case):
             else:
                 results.append((way, said if code else check_written(written, sets, own, own_refused)))
         read = os.path.join(folder, "as read.onnx")
-        for form in FORMS:
-            if os.path.exists(read):
-                results.append((form, check_form(onnxc, path, folder, form, onnx.load(read))))
+        if os.path.exists(read):
+            binary, wanted = onnx.load(read), object_of(onnxc, read, folder)
+            results += [(form, check_form(onnxc, path, folder, form, binary, wanted)) for form in FORMS]
     return case, results
 
 

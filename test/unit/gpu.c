@@ -1,5 +1,5 @@
 // GPU kernels from small models: in the loops interpreter and, as CUDA text, on a CPU behind the shim, both
-// in three orders of threads, against the unscheduled kernels.
+// in two orders of threads, against the unscheduled kernels.
 #include "test/unit/gpu_models.h"
 
 static void kernels_are_right_in_the_interpreter(void **state) {

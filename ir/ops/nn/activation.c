@@ -29,7 +29,7 @@ static expr *elu(kernel *k, const node *n, expr *x) {
 static expr *celu(kernel *k, const node *n, expr *x) {
     expr *alpha = x_attr(k, n, "alpha", 1, x->dtype), *scaled = x_div(k, x, alpha);
     expr *below = x_mul(k, alpha, x_un(k, X_EXPM1, scaled));
-    return x_select(k, x_lt(k, scaled, x_zero(k, x->dtype)), below, x);
+    return x_select(k, x_lt(k, x, x_zero(k, x->dtype)), below, x);
 }
 
 static expr *selu(kernel *k, const node *n, expr *x) {
