@@ -549,6 +549,39 @@ CASES = {
         { w = Reshape (c, t) a = Add (axes, none) u = Unsqueeze (w, a) s = Add (shape, none) r = Reshape (u, s)
           y = Reshape (r, all) }""",
         [("int64", (1,), (2,)), ("int64", (3,), (5, 3, 4))]),
+    # Inference took the branch of the first iteration for that of all, as the size was still a constant.
+    "branch_on_a_size_that_grows": (17, """
+        g (float[1] x) => (float[A] y, float[4] z) <int64 trips = {4}, bool yes = {1}, int64[1] one = {1}, float unit = {1}>
+        { y, z = Loop (trips, yes, x) <body = b (int64 i, bool c, float[K] s) => (bool go, float[L] t, float w)
+            { go = Identity (c) n = Shape (s) e = Equal (n, one) f = Squeeze (e)
+              w = If (f) <then_branch = p () => (float a) { a = Identity (unit) },
+                          else_branch = q () => (float a) { a = ReduceSum <keepdims = 0> (s) }>
+              t = If (f) <then_branch = p () => (float[P] a) { a = Concat <axis = 0> (s, s) },
+                          else_branch = q () => (float[Q] a) { a = Concat <axis = 0> (s, s, s) }> }> }""",
+        [("float32", (1,), X)], [("float32", (54,), X[:1]), ("float32", (4,), (1, 1, 3, 9))]),
+    "branch_on_a_size_that_grows_in_two_loops": (17, """
+        g (float[1] x, int64 m) => (float[A] y) <int64 trips = {3}, bool yes = {1}, int64[1] one = {1}>
+        { y = Loop (trips, yes, x) <body = b (int64 i, bool c, float[K] s) => (bool go, float[L] t)
+            { go = Identity (c) d = Concat <axis = 0> (s, s)
+              t = Loop (m, yes, s) <body = d (int64 j, bool u, float[P] v) => (bool goes, float[Q] w)
+                { goes = Identity (u) n = Shape (v) e = Equal (n, one) f = Squeeze (e)
+                  w = If (f) <then_branch = p () => (float[S] a) { a = Concat <axis = 0> (v, d) },
+                              else_branch = q () => (float[T] a) { a = Neg (v) }> }> }> }""",
+        [("float32", (1,), X), ("int64", (), (2,))]),
+    # A value that a loop carries had to keep its rank.
+    "rank_that_grows": (17, """
+        g (float[N] x, int64 m) => (float[A] y, float[B, C, D] z, float[T] s) <int64 two = {2}, bool yes = {1}, int64[1] all = {-1}, int64[1] first = {0}>
+        { r, h, s = Loop (m, yes, x, x) <body = b (int64 i, bool c, v, float[K] h) => (bool go, w, float[L] k, float o)
+            { go = Identity (c) u = Unsqueeze (v, first) w = Neg (u) k = Concat <axis = 0> (h, x) o = ReduceSum <keepdims = 0> (w) }>
+          f = Reshape (r, all) y = Sub (f, x)
+          z = Loop (two, yes, x) <body = d (int64 i, bool c, v) => (bool go, w) { go = Identity (c) w = Unsqueeze (v, first) }> }""",
+        [("float32", (3,), X), ("int64", (), (3,))],
+        [("float32", (3,), (-1, 2.5, -4)), ("float32", (1, 1, 3), X), ("float32", (3,), (-1.25, 1.25, -1.25))]),
+    "rank_that_falls": (17, """
+        g (float[1, 1, N] x) => (float[A] y) <bool yes = {1}, int64[1] first = {0}, int64 top = {100}, int64 one = {1}>
+        { y = Loop (top, yes, x) <body = b (int64 i, bool c, v) => (bool go, w)
+            { w = Squeeze (v, first) n = Shape (w) m = Size (n) go = Greater (m, one) }> }""",
+        [("float32", (1, 1, 3), X)]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
