@@ -568,6 +568,18 @@ CASES = {
                   w = If (f) <then_branch = p () => (float[S] a) { a = Concat <axis = 0> (v, d) },
                               else_branch = q () => (float[T] a) { a = Neg (v) }> }> }> }""",
         [("float32", (1,), X), ("int64", (), (2,))]),
+    # For wide vectors, whether a read varies was asked of itself, without end.
+    "frames_of_a_signal": (17, """
+        g (float[N] x) => (float[A, 16] y) <float[16] window = {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}, int32[1, 2] pair = {0, 1},
+            int32 none = {0}, int32 one = {1}, int32 hop = {8}, int32 size = {16}, int32[1] width = {16}, int32[1] block = {8},
+            int32[1] single = {1}, int32[1] begin = {0}, int64[1] first = {0}>
+        { s = Shape (x) c = Cast <to = 6> (s) n = Squeeze (c) h = Sub (n, size) l = Div (h, hop) k = Add (one, l) m = Max (none, k)
+          r = Range (none, m, one) mu = Unsqueeze (m, first) uc = Concat <axis = 0> (mu, single) us = Cast <to = 7> (uc)
+          u = Reshape (r, us) i = Add (u, pair) fc = Concat <axis = 0> (mu, width) fs = Cast <to = 7> (fc)
+          d = Div (n, hop) e = Mul (d, hop) t = Unsqueeze (e, first) w = Slice (x, begin, t)
+          du = Unsqueeze (d, first) bc = Concat <axis = 0> (du, block) bs = Cast <to = 7> (bc) b = Reshape (w, bs)
+          g = Gather <axis = 0> (b, i) f = Reshape (g, fs) y = Mul (f, window) }""",
+        [("float32", (45,), range(45))]),
     # A value that a loop carries had to keep its rank.
     "rank_that_grows": (17, """
         g (float[N] x, int64 m) => (float[A] y, float[B, C, D] z, float[T] s) <int64 two = {2}, bool yes = {1}, int64[1] all = {-1}, int64[1] first = {0}>
