@@ -158,7 +158,7 @@ void diag_warning(diag *d, warning w, const loc *at, const char *format, ...) {
     }
     ARENA_VARIADIC(d->arena, s, format);
     const char *said = arena_printf(d->arena, "%s [%s-W%s]", s, fatal ? "-Werror," : "", warning_name[w]);
-    if (has_warned(d, at, said)) {
+    if (at && has_warned(d, at, said)) {
         d->pending_hint = NULL;
         return;
     }
