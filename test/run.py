@@ -270,7 +270,8 @@ def written(results):
     """Models that onnxc writes as ONNX: the checker, ONNX Runtime, and what onnx and onnxc read of texts."""
     generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases"))
     generate(results, "cases/exported_cases.py", os.path.join(BUILD, "cases-exported"))
-    models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10],
+    generate(results, "cases/found_cases.py", os.path.join(BUILD, "cases-found"))
+    models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10], *glob.glob(os.path.join(BUILD, "cases-found", "branch*_1*")),
               *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::4], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 

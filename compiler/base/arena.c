@@ -170,6 +170,8 @@ void arena_on_destroy(arena *a, void (*fn)(void *), void *arg) {
     a->cleanups = c;
 }
 
+bool arena_has_room(const arena *a, size_t bytes) { return !over_limit(a, bytes); }
+
 void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg) {
     a->limit = bytes;
     a->handler = handler;

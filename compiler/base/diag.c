@@ -140,6 +140,16 @@ static const char *const warning_name[] = {
 #undef X
 };
 
+// Inference may come to the same node several times.
+static bool has_warned(diag *d, const loc *at, const char *s) {
+    for (int i = 0; i < d->warned.n; i++)
+        if (d->warned.at[i]->loc == at && strcmp(d->warned.at[i]->text, s) == 0) return true;
+    diag_message *m = ARENA_NEW(d->arena, diag_message);
+    *m = (diag_message){.loc = at, .text = s};
+    VEC_PUSH(d->arena, &d->warned, m);
+    return false;
+}
+
 void diag_warning(diag *d, warning w, const loc *at, const char *format, ...) {
     bool fatal = d->fatal >> w & 1;
     if (d->off >> w & 1) {
@@ -148,6 +158,10 @@ void diag_warning(diag *d, warning w, const loc *at, const char *format, ...) {
     }
     ARENA_VARIADIC(d->arena, s, format);
     const char *said = arena_printf(d->arena, "%s [%s-W%s]", s, fatal ? "-Werror," : "", warning_name[w]);
+    if (at && has_warned(d, at, said)) {
+        d->pending_hint = NULL;
+        return;
+    }
     if (fatal) report_error(d, DIAG_USER, at, said);
     else send(d, SEV_WARNING, DIAG_OK, at, said);
 }
@@ -236,6 +250,7 @@ bool diag_attempt(diag *d, void (*step)(void *user), void *user, const diag_mess
         returned = d->errors == a->outer.errors;
     }
     diag_class class = d->class;
+    a->outer.warned = d->warned;
     *d = a->outer;
     if (returned) return true;
     if (class != DIAG_USER) {

@@ -131,7 +131,7 @@ static int run(session *s, void *own) {
     run_options *o = own;
     source from = session_model(s);
     s->diag.file = from.path;
-    check_output_names(s, &o->io);
+    check_output_names(s, &o->io, &o->compare);
     bool library = runnable_is_library(from.path);
     options_use_native(&s->options);
     expect_inputs(s, &o->io);

@@ -109,12 +109,35 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     return in;
 }
 
-void check_output_names(session *s, const io_options *o) {
-    const char *model = s->args.at[0];
+// What may be the file of "NAME=FILE", as names may contain '=', or of "FILE"; the next one after it, or NULL.
+static const char *next_file(const char *v) {
+    const char *equals = strchr(v, '=');
+    return equals ? equals + 1 : NULL;
+}
+static const char *first_file(const char *v) { return strchr(v, '=') ? next_file(v) : v; }
+
+static bool may_be_one_file(const char *v, const char *other) {
+    for (const char *a = first_file(v); a; a = next_file(a))
+        for (const char *b = first_file(other); b; b = next_file(b))
+            if (same_file(a, b)) return true;
+    return false;
+}
+
+static void check_output_name(session *s, const char *v, const char *option, const string_list *others,
+                              int n) {
+    for (int i = 0; i < n; i++)
+        if (may_be_one_file(v, others->at[i]))
+            diag_fatal(&s->diag, NULL, "--output %s: that is the file of %s %s", v, option, others->at[i]);
+}
+
+void check_output_names(session *s, const io_options *o, const string_list *compare) {
     for (int i = 0; i < o->outputs.n; i++) {
         const char *v = o->outputs.at[i];
-        for (const char *equals = strchr(v, '='); equals; equals = strchr(equals + 1, '='))
-            if (same_file(equals + 1, model)) diag_fatal(&s->diag, NULL, "--output %s: that is the model", v);
+        if (may_be_one_file(v, s->args.at[0]))
+            diag_fatal(&s->diag, NULL, "--output %s: that is the model", v);
+        check_output_name(s, v, "--input", &o->inputs, o->inputs.n);
+        check_output_name(s, v, "--compare", compare, compare->n);
+        check_output_name(s, v, "--output", &o->outputs, i);
     }
 }
 

@@ -291,13 +291,22 @@ static bool makes_values(const node *n) {
     return false;
 }
 
+// What branches and bodies return is not optional: an output that nothing reads has a name, too.
+static const char *node_output_name(writer *w, const node *n, int i) {
+    return n->out[i] || !node_region(n, 0) ? name_of(w, n->out[i])
+                                           : arena_printf(w->arena, "unread.%d.%d", n->id, i);
+}
+
 static message node_message(writer *w, const node *of) {
     message m = message_new(w->arena);
     const node *n = &w->nodes[of->id];
     int nin = n->nin, nout = n->nout;
-    while (nout && !n->out[nout - 1]) nout--;
+    while (nout && !*node_output_name(w, n, nout - 1)) nout--;
     for (int i = 0; i < nin; i++) put_bytes(&m, 1, name_of(w, n->in[i]), strlen(name_of(w, n->in[i])));
-    for (int i = 0; i < nout; i++) put_bytes(&m, 2, name_of(w, n->out[i]), strlen(name_of(w, n->out[i])));
+    for (int i = 0; i < nout; i++) {
+        const char *name = node_output_name(w, n, i);
+        put_bytes(&m, 2, name, strlen(name));
+    }
     put_text(&m, 3, node_name(w, n));
     put_text(&m, 4, n->op->name);
     put_text(&m, 7, n->op->domain);

@@ -439,6 +439,22 @@ static void choose_target(pipeline *p, const format *f) {
     p->options = own;
 }
 
+// The names that Windows and macOS give their files promise these.
+static void check_extension(pipeline *p, const char *path) {
+    static const struct {
+        const char *extension, *triple;
+        object_format format;
+    } systems[] = {{".dll", "x86_64-windows-gnu", OBJECT_COFF},
+                   {".exe", "x86_64-windows-gnu", OBJECT_COFF},
+                   {".dylib", "arm64-apple-macos", OBJECT_MACHO}};
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        if (p->target->format == systems[i].format || !ends_with(path, systems[i].extension)) continue;
+        diag_hint(p->diag, "--target=%s makes one; --emit=KIND takes any name", systems[i].triple);
+        diag_fatal(p->diag, NULL, "'%s' would be no %s file: the target is %s", path, systems[i].extension,
+                   p->target->triple);
+    }
+}
+
 static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
@@ -466,6 +482,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
     bool early = p->stopped && (!graph || p->program || header); // nothing to write yet in
     if (early) return;
+    if (path && p->target && !o->emit) check_extension(p, path);
     if (p->build) p->build->imported = f->id == FORMAT_SHARED && p->target->format == OBJECT_COFF;
     p->make_code = writers[f->id].code;
     if (!nothing_wanted(o) || memory) {

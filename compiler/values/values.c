@@ -245,6 +245,16 @@ static void parse_range(diag *d, const port *p, const char *range, double *lo, d
                    range);
 }
 
+static void check_room(arena *a, diag *d, const port *p, const int64_t *dims) {
+    tensor t = {.dtype = p->dtype, .rank = p->rank, .count = 1};
+    bool over = false;
+    for (int j = 0; j < t.rank; j++) over |= __builtin_mul_overflow(t.count, t.dims[j] = dims[j], &t.count);
+    int64_t bytes = over ? -1 : dtype_size(t.dtype, t.count);
+    if (bytes < 0 || !arena_has_room(a, (size_t)bytes + 2 * ALIGN))
+        diag_fatal(d, NULL, "input '%s' is %s: this needs more memory than is available", p->name,
+                   tensor_text(a, &t));
+}
+
 tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range,
                     uint64_t seed) {
     double lo, hi;
@@ -260,6 +270,7 @@ tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, cons
         diag_hint(d, "--dim %s=8 binds it", p->sizes[j]);
         diag_fatal(d, NULL, "axis %d of input '%s' has the open size %s", j, p->name, p->sizes[j]);
     }
+    check_room(a, d, p, dims);
     tensor t = tensor_new(a, p->dtype, p->rank, dims);
     uint64_t state = number_random_begin(seed, p->name);
     bool complex = dtype_class_of(p->dtype) == DC_COMPLEX;

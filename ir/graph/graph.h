@@ -260,6 +260,13 @@ void node_drop_output(node *n, int i); // it must have no users
 // ids of values to their replacements; the new outputs are added to it. They have the types of n's outputs
 // without sizes.
 node *node_copy(const node *n, graph *g, map *as);
+// A copy of region g to take its place, with the same names and the types that the model declares.
+typedef struct region_copy {
+    graph *graph;
+    int first, end; // ids of its values
+} region_copy;
+region_copy region_copied(graph *g);
+void region_take_names(const region_copy *copy); // once the original is gone
 // Calls fn for each value that n or its regions read, values of the regions included.
 void node_reads(const node *n, void (*fn)(void *user, value *v), void *user);
 // Moves all nodes and constants of region g to graph `to`, before `before` (NULL: to its end). The region's

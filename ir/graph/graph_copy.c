@@ -1,11 +1,20 @@
 // Copies nodes with their regions, and lists what a node reads. In: a node; out: a node that means the same
 // on other values.
-#include "ir/graph/graph.h"
+#include "ir/graph/op.h"
 
 typedef struct copying {
     map *as;       // id of value -> value
     map *constant; // id of a copied region -> the graph that gets its constants
+    bool replaces; // the copy is to take the place of the original: names and declared types stay
 } copying;
+
+// The copy of v, which is an input, a constant or an output of a node.
+static value *as_copied(copying *c, const value *v, value *copy, type fresh) {
+    copy->type = fresh;
+    if (c->replaces) copy->name = v->name, copy->type = *infer_declared(v);
+    map_put_number(c->as, (uint64_t)v->id, copy);
+    return copy;
+}
 
 static value *copied(copying *c, value *v) {
     if (!v) return NULL;
@@ -13,9 +22,7 @@ static value *copied(copying *c, value *v) {
     if (other) return other;
     graph *to = v->constant && v->graph ? map_get_number(c->constant, (uint64_t)v->graph->id) : NULL;
     if (!to) return v;
-    other = value_constant(to, v->name, v->constant);
-    map_put_number(c->as, (uint64_t)v->id, other);
-    return other;
+    return as_copied(c, v, value_constant(to, c->replaces ? NULL : v->name, v->constant), v->type);
 }
 
 // A type without its sizes, which inference computes anew for the copy.
@@ -31,7 +38,7 @@ static graph *copy_region(copying *c, graph *from, graph *outer) {
     map_put_number(c->constant, (uint64_t)from->id, to);
     for (int i = 0; i < from->inputs.n; i++) {
         const value *v = from->inputs.at[i];
-        map_put_number(c->as, (uint64_t)v->id, graph_add_input(to, v->name, v->type));
+        as_copied(c, v, graph_add_input(to, c->replaces ? NULL : v->name, v->type), v->type);
     }
     for (int i = 0; i < from->nodes.n; i++) copy_node(c, from->nodes.at[i], to);
     for (int i = 0; i < from->outputs.n; i++) graph_add_output(to, copied(c, from->outputs.at[i]));
@@ -54,17 +61,34 @@ static node *copy_node(copying *c, const node *n, graph *g) {
     for (int i = 0; i < n->nattrs; i++) node_set_attr(to, copy_attr(c, &n->attrs[i], g));
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
-        value *v = node_output(to, i, n->out[i]->name);
-        v->type = without_sizes(n->out[i]->type);
-        map_put_number(c->as, (uint64_t)n->out[i]->id, v);
+        const value *v = n->out[i];
+        as_copied(c, v, node_output(to, i, c->replaces ? NULL : v->name), without_sizes(v->type));
     }
     return to;
 }
 
 node *node_copy(const node *n, graph *g, map *as) {
     map constant = {.arena = g->module->arena};
-    copying c = {as, &constant};
+    copying c = {as, &constant, false};
     return copy_node(&c, n, g);
+}
+
+region_copy region_copied(graph *g) {
+    module *m = g->module;
+    map as = {.arena = m->arena}, constant = {.arena = m->arena};
+    copying c = {&as, &constant, true};
+    region_copy copy = {.first = m->values.n};
+    copy.graph = copy_region(&c, g, g->outer);
+    copy.end = m->values.n;
+    return copy;
+}
+
+void region_take_names(const region_copy *copy) {
+    module *m = copy->graph->module;
+    for (int i = copy->first; i < copy->end; i++) {
+        value *v = m->values.at[i];
+        if (v->graph) map_put(&m->names, v->name, v);
+    }
 }
 
 static void region_reads(const graph *g, void (*fn)(void *user, value *v), void *user) {

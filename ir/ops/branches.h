@@ -15,6 +15,8 @@ void branch_on_rank(value *input, int most);
 bool branch_on_item_rank(node *n);
 // The same for any value, with the branches before `before`.
 bool branch_on_value_rank(value *v, const loc *at, node *before);
+// Lets a Loop carry value i as the only item of a sequence, whose rank may change.
+void carry_any_rank(node *loop, graph *body, int i);
 // The declared rank of output 0, RANK_UNKNOWN if it has none.
 int declared_rank(const node *n);
 #endif

@@ -554,6 +554,51 @@ CASES = {
         17, """g (int64[N] x, uint32[N] u) => (int64[N] y, bool[N] z) <int64 five = {5}, int64 three = {3}, int64 big = {1099511627776}, int64 zero = {0}> {
              a = Add (x, five) p = Mul (a, three) y = Mod (p, three) c = Cast <to = 7> (u) q = Mul (c, big) z = Less (q, zero) }""",
         [("int64", (4,), (2**62, -2**62, 7, 0)), ("uint32", (4,), (2**32 - 1, 2**23, 1, 0))]),
+    # Inference took the branch of the first iteration for that of all, as the size was still a constant.
+    "branch_on_a_size_that_grows": (17, """
+        g (float[1] x) => (float[A] y, float[4] z) <int64 trips = {4}, bool yes = {1}, int64[1] one = {1}, float unit = {1}>
+        { y, z = Loop (trips, yes, x) <body = b (int64 i, bool c, float[K] s) => (bool go, float[L] t, float w)
+            { go = Identity (c) n = Shape (s) e = Equal (n, one) f = Squeeze (e)
+              w = If (f) <then_branch = p () => (float a) { a = Identity (unit) },
+                          else_branch = q () => (float a) { a = ReduceSum <keepdims = 0> (s) }>
+              t = If (f) <then_branch = p () => (float[P] a) { a = Concat <axis = 0> (s, s) },
+                          else_branch = q () => (float[Q] a) { a = Concat <axis = 0> (s, s, s) }> }> }""",
+        [("float32", (1,), X)], [("float32", (54,), X[:1]), ("float32", (4,), (1, 1, 3, 9))]),
+    "branch_on_a_size_that_grows_in_two_loops": (17, """
+        g (float[1] x, int64 m) => (float[A] y) <int64 trips = {3}, bool yes = {1}, int64[1] one = {1}>
+        { y = Loop (trips, yes, x) <body = b (int64 i, bool c, float[K] s) => (bool go, float[L] t)
+            { go = Identity (c) d = Concat <axis = 0> (s, s)
+              t = Loop (m, yes, s) <body = d (int64 j, bool u, float[P] v) => (bool goes, float[Q] w)
+                { goes = Identity (u) n = Shape (v) e = Equal (n, one) f = Squeeze (e)
+                  w = If (f) <then_branch = p () => (float[S] a) { a = Concat <axis = 0> (v, d) },
+                              else_branch = q () => (float[T] a) { a = Neg (v) }> }> }> }""",
+        [("float32", (1,), X), ("int64", (), (2,))]),
+    # For wide vectors, whether a read varies was asked of itself, without end.
+    "frames_of_a_signal": (17, """
+        g (float[N] x) => (float[A, 16] y) <float[16] window = {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}, int32[1, 2] pair = {0, 1},
+            int32 none = {0}, int32 one = {1}, int32 hop = {8}, int32 size = {16}, int32[1] width = {16}, int32[1] block = {8},
+            int32[1] single = {1}, int32[1] begin = {0}, int64[1] first = {0}>
+        { s = Shape (x) c = Cast <to = 6> (s) n = Squeeze (c) h = Sub (n, size) l = Div (h, hop) k = Add (one, l) m = Max (none, k)
+          r = Range (none, m, one) mu = Unsqueeze (m, first) uc = Concat <axis = 0> (mu, single) us = Cast <to = 7> (uc)
+          u = Reshape (r, us) i = Add (u, pair) fc = Concat <axis = 0> (mu, width) fs = Cast <to = 7> (fc)
+          d = Div (n, hop) e = Mul (d, hop) t = Unsqueeze (e, first) w = Slice (x, begin, t)
+          du = Unsqueeze (d, first) bc = Concat <axis = 0> (du, block) bs = Cast <to = 7> (bc) b = Reshape (w, bs)
+          g = Gather <axis = 0> (b, i) f = Reshape (g, fs) y = Mul (f, window) }""",
+        [("float32", (45,), range(45))]),
+    # A value that a loop carries had to keep its rank.
+    "rank_that_grows": (17, """
+        g (float[N] x, int64 m) => (float[A] y, float[B, C, D] z, float[T] s) <int64 two = {2}, bool yes = {1}, int64[1] all = {-1}, int64[1] first = {0}>
+        { r, h, s = Loop (m, yes, x, x) <body = b (int64 i, bool c, v, float[K] h) => (bool go, w, float[L] k, float o)
+            { go = Identity (c) u = Unsqueeze (v, first) w = Neg (u) k = Concat <axis = 0> (h, x) o = ReduceSum <keepdims = 0> (w) }>
+          f = Reshape (r, all) y = Sub (f, x)
+          z = Loop (two, yes, x) <body = d (int64 i, bool c, v) => (bool go, w) { go = Identity (c) w = Unsqueeze (v, first) }> }""",
+        [("float32", (3,), X), ("int64", (), (3,))],
+        [("float32", (3,), (-1, 2.5, -4)), ("float32", (1, 1, 3), X), ("float32", (3,), (-1.25, 1.25, -1.25))]),
+    "rank_that_falls": (17, """
+        g (float[1, 1, N] x) => (float[A] y) <bool yes = {1}, int64[1] first = {0}, int64 top = {100}, int64 one = {1}>
+        { y = Loop (top, yes, x) <body = b (int64 i, bool c, v) => (bool go, w)
+            { w = Squeeze (v, first) n = Shape (w) m = Size (n) go = Greater (m, one) }> }""",
+        [("float32", (1, 1, 3), X)]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

@@ -113,8 +113,11 @@ static int64_t channels_of_input(const node *n) {
 }
 
 static void refuse_reader(const node *n) {
-    infer_error(n, "%s cannot read a tensor that is stored in blocks of channels (com.microsoft.nchwc)",
-                n->op->name);
+    diag *d = n->graph->module->diag;
+    diag_hint(d, "files saved with graph_optimization_level ORT_ENABLE_EXTENDED have no such tensors");
+    diag_fatal_missing(d, n->loc,
+                       "%s cannot read a tensor that is stored in blocks of channels (com.microsoft.nchwc)",
+                       n->op->name);
 }
 
 static void see_read(void *user, value *v) {

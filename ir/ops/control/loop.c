@@ -5,6 +5,7 @@
 //   for i < trip count and condition:
 //     body;  scan_output[i] = element
 //     next = body's results;  sizes = next sizes;  carried = next
+#include "ir/ops/branches.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/control/sequence.h"
 #include "ir/ops/runtime_args.h"
@@ -39,7 +40,7 @@ static bool is_true(const value *v) {
 }
 
 // Whether the loop runs for the whole trip count: without an initial condition the body's is constant true
-// (loop_canonicalise), and otherwise it may be.
+// (stop_on_condition), and otherwise it may be.
 static bool runs_all(const node *n, const graph *g) {
     const value *start = node_in(n, 1);
     if (!start) return true;
@@ -124,14 +125,70 @@ static int first_dim(const node *n, const graph *g, int i) {
     return number;
 }
 
-static void infer_body(node *n, graph *g) {
-    for (bool changed = true; changed;) {
-        infer_graph(g);
-        changed = false;
-        for (int i = 0; i < carried_count(n); i++)
-            changed |=
-                generalise(n, i, &g->inputs.at[i + 2]->type, &g->outputs.at[i + 1]->type, first_dim(n, g, i));
+// Generalises the types of the body's inputs; true if one changed.
+static bool generalise_all(node *n, graph *g) {
+    bool changed = false;
+    for (int i = 0; i < carried_count(n); i++)
+        changed |=
+            generalise(n, i, &g->inputs.at[i + 2]->type, &g->outputs.at[i + 1]->type, first_dim(n, g, i));
+    return changed;
+}
+
+// Inference rewrites nodes: it replaces an If by the branch that runs for these types. So it starts anew from the
+// declared body if the types of the first iteration are not those of all.
+static const char declared_body[] = "body.declared";
+
+static void keep_body(node *n, const region_copy *copy) {
+    node_set_attr(n, (attr){.name = declared_body, .kind = ATTR_GRAPH, .graph = copy->graph});
+}
+
+static graph *restore_body(node *n, const region_copy *copy) {
+    graph *inferred = body_of(n), *g = copy->graph;
+    for (int i = 0; i < g->inputs.n; i++) {
+        const value *v = inferred->inputs.at[i];
+        set_body_input(g, i, v->type);
+        g->inputs.at[i]->contents = v->contents, g->inputs.at[i]->ncontents = v->ncontents;
     }
+    infer_forget_checks(inferred);
+    node_set_attr(n, (attr){.name = "body", .kind = ATTR_GRAPH, .graph = g});
+    region_take_names(copy);
+    return g;
+}
+
+static bool changes_rank(const node *n, const graph *g, int i) {
+    const type *t = &g->inputs.at[i + 2]->type;
+    return t->kind == TYPE_TENSOR && t->rank == RANK_UNKNOWN && n->in[i + 2]->type.rank >= 0;
+}
+
+// Marks a node whose body was not inferred, since a carried value changes its rank; then outputs are of any rank
+// until loop_canonicalise has changed the node.
+static const char rank_changes[] = "rank_changes";
+
+static bool mark_rank_changes(node *n, const graph *g) {
+    bool any = false;
+    for (int i = 0; i < carried_count(n); i++) any |= changes_rank(n, g, i);
+    if (any) node_set_attr(n, (attr){.name = rank_changes, .kind = ATTR_INT, .i = 1});
+    for (int i = 0; any && i < n->nout; i++) {
+        const type *t = &g->outputs.at[i + 1]->type;
+        if (node_out(n, i) && t->kind == TYPE_TENSOR) infer_set_unknown(n, i, t->elem);
+        else if (node_out(n, i)) n->out[i]->type = *t;
+    }
+    return any;
+}
+
+// The inferred body; NULL if a carried value changes its rank.
+static graph *infer_body(node *n, graph *g) {
+    bool changed = true, marked = false;
+    while (changed && !marked) {
+        region_copy copy = region_copied(g);
+        keep_body(n, &copy);
+        infer_graph(g);
+        changed = generalise_all(n, g);
+        marked = changed && mark_rank_changes(n, g);
+        if (changed) g = restore_body(n, &copy);
+    }
+    node_remove_attr(n, declared_body);
+    return marked ? NULL : g;
 }
 
 static void infer_scan_output(node *n, const graph *g, int i, dim *trips) {
@@ -170,7 +227,8 @@ static void loop_infer(node *n) {
     start_types(n, g, iteration);
     for (int i = 0; i < carried_count(n); i++)
         for (int j = 0; j < carried_rank(n, i); j++) infer_unknown_dim(n, "carried", NULL);
-    infer_body(n, g);
+    g = infer_body(n, g);
+    if (!g) return;
     infer_single(n, g->outputs.at[0], DT_BOOL, "the condition that the body returns");
     if (known_trips(n, g)) trips = known_trips(n, g);
     for (int i = 0; i < g->outputs.n - 1; i++) {
@@ -498,9 +556,16 @@ static void loop_lower(lowering *l, node *n) {
     for (int k = 0; k < o.nscanned; k++) finish_scanned(&o, k);
 }
 
+static void carry_changing_ranks(node *n) {
+    graph *g = body_of(n);
+    for (int i = 0; i < carried_count(n); i++)
+        if (changes_rank(n, g, i)) carry_any_rank(n, g, i);
+    node_remove_attr(n, rank_changes);
+}
+
 // Without an initial condition the standard ignores the condition that the body returns. ONNX Script writes `break`
 // that way, and ONNX Runtime stops there: so does onnxc, with a warning.
-static bool loop_canonicalise(node *n) {
+static bool stop_on_condition(node *n) {
     graph *g = body_of(n);
     const value *next = origin(g->outputs.at[0]);
     if (node_in(n, 1) || is_true(next) || next == g->inputs.at[1]) return false;
@@ -509,6 +574,12 @@ static bool loop_canonicalise(node *n) {
         "the body returns a condition, but the loop has no initial condition: the loop ends when the "
         "condition is false, as in ONNX Runtime, although the standard ignores it");
     node_set_in(n, 1, insert_scalar(n, DT_BOOL, 1));
+    return true;
+}
+
+static bool loop_canonicalise(node *n) {
+    if (!node_attr(n, rank_changes)) return stop_on_condition(n);
+    carry_changing_ranks(n);
     return true;
 }
 

@@ -23,8 +23,8 @@ static void of_rank_infer(node *n) {
 static void of_rank_lower(lowering *l, node *n) {
     const value *v = n->in[0];
     buffer *handle = lower_buffer(l, n->in[0]);
-    const char *wrong = arena_printf(l->program->arena, "input '%s' has a rank above %lld", v->name,
-                                     (long long)node_int(n, "most", 0));
+    const char *wrong = arena_printf(l->program->arena, "%s'%s' has a rank above %lld",
+                                     v->def ? "" : "input ", v->name, (long long)node_int(n, "most", 0));
     value_sizes(l, n, handle, &n->out[0]->type, "rank", wrong);
     lower_checks(l, n);
     value_fetch(l, n, handle, lower_out(l, n, 0));
@@ -56,12 +56,18 @@ static value *of_rank(graph *g, node *before, const loc *at, value *v, value *ra
     return node_output(made, 0, NULL);
 }
 
+// A value that all readers of v read from now on.
+static value *stand_in_for(value *v) {
+    value *stand_in = value_new(v->graph, arena_printf(v->graph->module->arena, "%s.any", v->name));
+    stand_in->type = v->type;
+    value_replace(v, stand_in);
+    return stand_in;
+}
+
 // Inserts before `before` the branches for each rank of v, and lets all readers of v read these.
 static void read_by_rank(value *v, const loc *at, node *before, int most) {
     graph *g = v->graph;
-    value *stand_in = value_new(g, arena_printf(g->module->arena, "%s.any", v->name));
-    stand_in->type = v->type;
-    value_replace(v, stand_in);
+    value *stand_in = stand_in_for(v);
     value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &v), 0, NULL);
     value_replace(stand_in, of_rank(g, before, at, v, rank, 0, most));
 }
@@ -99,4 +105,32 @@ bool branch_on_item_rank(node *n) {
     const type *item = node_in(n, 0) ? n->in[0]->type.item : NULL;
     if (!item || item->kind != TYPE_TENSOR || item->rank >= 0 || !node_out(n, 0)) return false;
     return branch_on_value_rank(n->out[0], n->loc, node_next(n));
+}
+
+// ---- Values that a loop carries
+//
+// The rank of a carried value may change, that of the items of a sequence may vary:
+//
+//   before:  y = Loop(M, c, x) {v -> w}
+//   after:   q = Loop(M, c, SequenceConstruct(x)) {s -> v = SequenceAt(s, 0); SequenceConstruct(w)}; y = SequenceAt(q, 0)
+
+static value *only_item(graph *g, node *before, const loc *at, value *sequence) {
+    value *first[] = {sequence, value_int64(g, 0)};
+    return node_output(new_first(g, before, at, "", "SequenceAt", 2, first), 0, sequence->name);
+}
+
+static value *sequence_of(graph *g, node *before, const loc *at, value *v) {
+    return node_output(new_first(g, before, at, "", "SequenceConstruct", 1, &v), 0, NULL);
+}
+
+void carry_any_rank(node *loop, graph *body, int i) {
+    value *in = body->inputs.at[i + 2], *read = stand_in_for(in), *out = node_out(loop, i);
+    value_replace(read, only_item(body, body->nodes.n ? body->nodes.at[0] : NULL, loop->loc, in));
+    graph_set_output(body, i + 1, sequence_of(body, NULL, loop->loc, body->outputs.at[i + 1]));
+    node_set_in(loop, i + 2, sequence_of(loop->graph, loop, loop->loc, loop->in[i + 2]));
+    if (!out) return;
+    node *item = new_first(loop->graph, node_next(loop), loop->loc, "", "SequenceAt", 0, NULL);
+    node_adopt_output(item, loop, i);
+    node_set_in(item, 0, node_output(loop, i, NULL));
+    node_set_in(item, 1, value_int64(loop->graph, 0));
 }

@@ -258,15 +258,17 @@ void close_partial_vector(emitter *e, scope s) {
 }
 
 // ---------------------------------------------------------------- stages
+static access *access_of(emitter *e, const expr *read) {
+    access *a = entry_of(e, read)->read;
+    if (a) return a;
+    a = access_make(e, read->buffer, read->index); // may move the entries
+    return entry_of(e, read)->read = a;
+}
+
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies) {
     e->stage = s;
     expr_list reads = reads_only(stage_nodes(e->scratch, s, PART_ALL));
-    for (int j = 0; j < reads.n; j++) {
-        const expr *x = reads.at[j];
-        if (entry_of(e, x)->read) continue;
-        access *a = access_make(e, x->buffer, x->index); // may move the entries
-        entry_of(e, x)->read = a;
-    }
+    for (int j = 0; j < reads.n; j++) access_of(e, reads.at[j]);
     e->vaxis = vaxis, e->lanes = lanes, e->state_varies = state_varies;
     for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
 }
@@ -284,14 +286,14 @@ emitter emitter_apart(const emitter *e) {
 
 bool emit_varies(emitter *e, const expr *x) {
     if (e->lanes == 1) return false;
-    struct emit_entry *s = entry_of(e, x);
-    if (s->varies) return s->varies == 2;
+    int known = entry_of(e, x)->varies;
+    if (known) return known == 2;
     bool v = false;
     if (x->op == X_AXIS) v = x->axis == e->vaxis;
     if (x->op == X_STATE || x->op == X_OTHER) v = e->state_varies;
     for (int j = 0; j < expr_arity(x->op); j++) v |= emit_varies(e, x->arg[j]);
     if (x->op == X_READ) {
-        v |= emit_varies(e, s->read ? s->read->offset : x);
+        v |= emit_varies(e, access_of(e, x)->offset);
         v |= e->variables_vary && emit_is_variable(e, x->buffer);
         if (x->guard) v |= emit_varies(e, x->guard) || emit_varies(e, x->fill);
     }
@@ -478,11 +480,7 @@ ins *load_access(emitter *e, access *a, bool vector) {
 }
 
 static ins *emit_read(emitter *e, expr *x) {
-    access *a = entry_of(e, x)->read;
-    if (!a) {
-        a = access_make(e, x->buffer, x->index);
-        entry_of(e, x)->read = a;
-    }
+    access *a = access_of(e, x);
     bool vector = emit_varies(e, x);
     return x->guard ? load_guarded(e, x, a, vector) : load_access(e, a, vector);
 }
