@@ -42,7 +42,8 @@ typedef struct vector_cost {
 } vector_cost;
 
 static void widen(vector_cost *v, dtype t) {
-    int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
+    dtype codes = v->e->b.codes;
+    int bits = t == DT_BOOL ? 8 : dtype_bits(codes && t == DT_F32 ? codes : dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
 // Reads of adjacent elements, each repeated a power of two times: they fill vectors evenly.
@@ -564,7 +565,7 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
     return t.always;
 }
 
-void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
+static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
     interleave planes;
@@ -580,6 +581,12 @@ void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
     parallel_loops(n, 0);
     scope_close(e, mark);
     if (otherwise) lb_end(&e->b, otherwise);
+}
+
+void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
+    e->b.codes = emit_moved(e, s);
+    whole_stage(e, s, alone, lanes);
+    e->b.codes = DT_NONE;
 }
 
 // ---------------------------------------------------------------- entry
