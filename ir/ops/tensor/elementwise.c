@@ -129,7 +129,8 @@ static expr *pow_value(kernel *k, const node *n, expr *const *x) {
     const constant *c = infer_constant(n, 1);
     expr *base = x_as(k, x[0], in);
     bool constant = c && c->count == 1 && dtype_is_float(t);
-    expr *power = constant ? x_power(k, base, constant_float(c, 0)) : x_bin(k, X_POW, base, x_as(k, x[1], in));
+    expr *power =
+        constant ? x_power(k, base, constant_float(c, 0)) : x_bin(k, X_POW, base, x_as(k, x[1], in));
     return x_as(k, power, t);
 }
 
