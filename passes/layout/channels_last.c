@@ -191,8 +191,9 @@ static bool shares_groups_only(const contraction *c, const expr *channel) {
 // Whether an axis of this operand alone takes steps of several elements in each of the result's rows, as the phases of a
 // transposed convolution do: a product that writes rows as they lie has no columns for tiles.
 static bool spreads_result(const contraction *c, const expr *image, const expr *weights) {
-    const expr *last = c->w->index[c->w->to->rank - 1];
-    for (int a = 0; a < c->k->axes.n; a++) {
+    int rank = c->w->to->rank;
+    for (int a = 0; rank && a < c->k->axes.n; a++) {
+        const expr *last = c->w->index[rank - 1];
         const expr *step =
             index_uses_axis(image, a) && !index_uses_axis(weights, a) && expr_uses_axis(last, a)
                 ? expr_slope((kernel *)c->k, (expr *)last, a)
