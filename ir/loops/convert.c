@@ -293,6 +293,7 @@ static bool packed(dtype t) { return dtype_bits(t) < 8; }
 
 // Converts a loaded value of the storage kind to a compute value.
 static ins *from_storage(lbuild *b, dtype t, ins *x) {
+    if (t == b->codes) return x;
     if (t == DT_BOOL) return not_zero(b, x);
     if (t == DT_F16 && x->type.kind == LK_F16) return lb_conv(b, L_FEXT, LK_F32, x);
     if (is_small_float(t)) return float_of_code(b, t, lb_conv(b, L_ZEXT, LK_I32, x));
@@ -305,11 +306,13 @@ ins *element_of_bits(lbuild *b, dtype t, ins *words) {
 }
 
 static lkind storage_kind(lbuild *b, dtype t) {
+    if (t == b->codes || t == DT_BF16) return dtype_bits(t) > 8 ? LK_I16 : LK_I8;
     if (t == DT_F16) return b->target->f16_convert ? LK_F16 : LK_I16;
-    return t == DT_BF16 ? LK_I16 : lkind_of(t);
+    return lkind_of(t);
 }
 
 ins *element_code(lbuild *b, dtype t, ins *x) {
+    if (t == b->codes) return x;
     if (t == DT_BOOL) return lb_conv(b, L_ZEXT, LK_I8, x);
     if (t == DT_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, x);
     if (is_small_float(t)) // the cast that made a float8 decided on saturation: its infinity stays
@@ -428,7 +431,7 @@ ins *load_element(lbuild *b, dtype t, ins *ptr, ins *index, int lanes) {
 
 // One lane: only a branch avoids the access when n is 0.
 static ins *load_one_if(lbuild *b, dtype t, ins *ptr, ins *index, ins *n) {
-    ins *v = lb_var(b, "element", zero_of(b, lt(compute_kind(t), 1)));
+    ins *v = lb_var(b, "element", zero_of(b, lt(t == b->codes ? storage_kind(b, t) : compute_kind(t), 1)));
     ins *some = lb_if(b, lb_cmp(b, L_SLT, int_like(b, n, 0), n));
     lb_set(b, v, load_element(b, t, ptr, index, 1));
     lb_end(b, some);

@@ -43,6 +43,8 @@ void infer_broadcast_to(node *n, dtype elem);
 expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t); // float attribute
 // e in compute type t.
 expr *x_as(kernel *k, expr *e, dtype t);
+// x ** e, as products or a root where that is one of few.
+expr *x_power(kernel *k, expr *x, double e);
 // A buffer of complex numbers viewed as one of real numbers, with a last axis of two parts; others as they are.
 buffer *lower_parts(lowering *l, buffer *b);
 // Fails with "not supported yet" if a tensor of n holds strings or complex numbers.

@@ -192,9 +192,26 @@ static int only_channel(const expr *image, int out_channel) {
     return image->index[last]->op == X_CONST && dim_is(image->buffer->dims[last], 1) ? last : -1;
 }
 
-// Weights that the run computes are packed without groups only.
-static bool counts_alone(const contraction *c, const expr *channel) {
-    return index_in_part(channel)->op == X_AXIS && !c->batch.n;
+// Axes that the operands share are at most the groups of the channels.
+static bool shares_groups_only(const contraction *c, const expr *channel) {
+    expr *groups;
+    index_digit(c->k, index_in_part(channel), &groups);
+    return groups ? c->batch.n == 1 && expr_uses_axis(groups, c->batch.at[0]) : !c->batch.n;
+}
+
+// Whether an axis of this operand alone takes steps of several elements in each of the result's rows, as the phases of a
+// transposed convolution do: a product that writes rows as they lie has no columns for tiles.
+static bool spreads_result(const contraction *c, const expr *image, const expr *weights) {
+    int rank = c->w->to->rank;
+    for (int a = 0; rank && a < c->k->axes.n; a++) {
+        const expr *last = c->w->index[rank - 1];
+        const expr *step =
+            index_uses_axis(image, a) && !index_uses_axis(weights, a) && expr_uses_axis(last, a)
+                ? expr_slope((kernel *)c->k, (expr *)last, a)
+                : NULL;
+        if (step && step->op == X_CONST && step->i > 1) return true;
+    }
+    return false;
 }
 
 bool find_conv(const kernel *k, const target *t, conv_form *f) {
@@ -204,8 +221,10 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     expr *image = c.a, *weights = c.b;
     if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
     bool known = weights->buffer->role == BUF_CONST;
-    if (!known && slides_window(k, weights)) image = c.b, weights = c.a;
-    if (!known && (!slides_window(k, image) || slides_window(k, weights))) return false;
+    if (!known && (slides_window(k, weights) || spreads_result(&c, weights, image)))
+        image = c.b, weights = c.a;
+    if (!known && !slides_window(k, image) && !spreads_result(&c, image, weights)) return false;
+    if (!known && slides_window(k, weights)) return false;
     if (image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
@@ -217,7 +236,8 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
             index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
             !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
-    if (!known) return f->channel >= 0 && f->out_channel >= 0 && counts_alone(&c, image->index[f->channel]);
+    if (!known)
+        return f->channel >= 0 && f->out_channel >= 0 && shares_groups_only(&c, image->index[f->channel]);
     if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
     if (f->out_channel < 0 && t->freestanding && is_window(k, image, f->channel)) {

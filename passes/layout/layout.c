@@ -9,6 +9,7 @@
 #include "ir/kernel/uses.h"
 #include "passes/layout/channels_last.h"
 #include "passes/layout/layout_propagate.h"
+#include "passes/layout/weight_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
@@ -22,7 +23,7 @@ typedef struct assign {
     int *channel;     // by buffer id: the innermost logical axis, -1: row-major
     bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
     const uses *uses; // before the pass
-    map packed;       // (buffer id, hash of layout) -> packed constant
+    map packed;       // (buffer id, hash of layout) -> packed constant or copy
     map copies;       // input's buffer id -> its channels-last copy
     map sources;      // buffer id -> the buffer of the runtime value that fills its halo
     map filled;       // (kernel id, buffer id) -> that buffer, if its halo is filled before that kernel
@@ -418,6 +419,15 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
     l->gap = row > line ? row : line;
 }
 
+// A dim that no kernel axis indexes. Among the axes of K, which begin at entry `from`, it has the place of a tap: so the phases
+// of a transposed convolution, each with some of the taps, share one layout. 0: dims of one element, outermost.
+static void add_entry_without_axis(layout *l, int axis, int from) {
+    int at = from;
+    while (from && at < l->n - 1 && l->order[at].axis < axis) at++;
+    memmove(l->order + at + 1, l->order + at, (size_t)(l->n++ - at) * sizeof *l->order);
+    l->order[at] = (struct layout_entry){axis, 0};
+}
+
 // [batch ..., N, K in A's order ...].
 static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     layout *l = ARENA_NEW(a, layout);
@@ -431,12 +441,10 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     for (int j = 0; j < c->batch.n; j++) add_entries_by_axis(l, c->b, c->batch.at[j], n_axis);
     for (int j = 0; j < c->other_n.n; j++) add_entries_by_axis(l, c->b, c->other_n.at[j], n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, 0};
+    int first_k = l->n;
     for (int j = 0; j < c->k_axes.n; j++) add_entries_by_axis(l, c->b, k[j], n_axis);
-    for (int j = 0; j < c->b->buffer->rank; j++) { // axes of extent 1 that no kernel axis indexes
-        if (has_entry(l, j)) continue;
-        memmove(l->order + 1, l->order, (size_t)l->n++ * sizeof *l->order);
-        l->order[0] = (struct layout_entry){j, 0};
-    }
+    for (int j = 0; j < c->b->buffer->rank; j++)
+        if (!has_entry(l, j)) add_entry_without_axis(l, j, dim_is(c->b->buffer->dims[j], 1) ? 0 : first_k);
     return l;
 }
 
@@ -482,9 +490,13 @@ static layout *row_layout(const assign *a, const contraction *c, int n_axis) {
     return l;
 }
 
-static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
+static uint64_t key_of_packed(const buffer *b, const layout *l) {
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
-    key = hash_bytes(key, &l->last, sizeof l->last);
+    return hash_bytes(key, &l->last, sizeof l->last);
+}
+
+static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
+    uint64_t key = key_of_packed(b, l);
     buffer *known = map_get_number(&a->packed, key);
     if (known) return known;
     const constant *data = b->dtype == as ? b->data : constant_rounded(a->p->arena, b->data, as);
@@ -585,6 +597,40 @@ static void pack_sides(assign *a, const contraction *c) {
     arena_destroy(scratch);
 }
 
+static bool writes_memory(const kernel *k, const buffer *b) {
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (buffer_root(all.at[j]->to) == buffer_root(b)) return true;
+    return false;
+}
+
+// A copy packed by an earlier kernel of these steps, since when nothing has written the original; NULL: none.
+static buffer *packed_before(const assign *a, const region *r, const step *s, const buffer *b,
+                             const layout *l) {
+    buffer *to = map_get_number(&a->packed, key_of_packed(b, l));
+    for (int j = step_index(r, s) - 1; to && j >= 0; j--) {
+        const step *before = r->steps.at[j];
+        if (before->kind == STEP_ALLOC) continue;
+        if (before->kind != STEP_KERNEL) return NULL;
+        if (writes_memory(before->kernel, to)) return to;
+        if (writes_memory(before->kernel, b)) return NULL;
+    }
+    return NULL;
+}
+
+static buffer *pack_at_run(assign *a, region *r, step *s, const contraction *c, int group, const layout *l) {
+    const buffer *b = c->b->buffer;
+    const region *whole = r;
+    s = open_packing(a, &r, s, c, group);
+    buffer *to = clone_buffer(a->p, r, s, b, "panels", l);
+    if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
+    buffer *from = b == a->unpacked ? a->small : (buffer *)b;
+    kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), c->k->loc, from, to);
+    insert_kernel(a->p, r, step_index(r, s), pack);
+    if (r == whole) map_put_number(&a->packed, key_of_packed(b, l), to);
+    return to;
+}
+
 // In kernels of several stages only constants are packed: other operands may change between iterations of the
 // outer axes.
 static void pack_operand(assign *a, region *r, step *s, const contraction *c, bool alone) {
@@ -609,17 +655,8 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     const layout *l = columns ? column_layout(a->p->arena, c, n_axis)
                       : rows  ? row_layout(a, c, n_axis)
                               : panel_layout(a, c, n_axis, group);
-    buffer *to;
-    if (b->role == BUF_CONST) {
-        to = packed_constant(a, b, l);
-    } else {
-        s = open_packing(a, &r, s, c, group);
-        to = clone_buffer(a->p, r, s, b, "panels", l);
-        if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
-        buffer *from = b == a->unpacked ? a->small : c->b->buffer;
-        kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, from, to);
-        insert_kernel(a->p, r, step_index(r, s), pack);
-    }
+    buffer *to = b->role == BUF_CONST ? packed_constant(a, b, l) : packed_before(a, r, s, b, l);
+    if (!to) to = pack_at_run(a, r, s, c, group, l);
     if (b->role == BUF_CONST && dtype_is_int(b->dtype) && c->s->states.at[0].dtype == DT_F32)
         pack_sides(a, c);
     kernel_swap_reads(k, b, to);
@@ -637,55 +674,6 @@ static void order_weights(assign *a, const contraction *c) {
         if (channel->op == X_AXIS && weights->index[j] == channel)
             kernel_swap_reads((kernel *)c->k, b,
                               packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, j)));
-}
-
-// ---- groups
-typedef struct split {
-    const buffer *from;
-    buffer *to;
-    int axis; // of `from`, which is split into groups and columns
-} split;
-static expr *split_read(void *user, kernel *k, const expr *read) {
-    const split *s = user;
-    if (read->buffer != s->from) return NULL;
-    expr *index[MAX_RANK], *groups;
-    int digit = index_digit(k, read->index[s->axis], &groups);
-    for (int j = 0; j < s->from->rank; j++) index[j + (j > s->axis)] = read->index[j];
-    index[s->axis] = groups, index[s->axis + 1] = x_axis(k, digit);
-    return x_read(k, s->to, index);
-}
-
-static buffer *split_constant(assign *a, const buffer *b, int axis, int64_t columns) {
-    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), &axis, sizeof axis);
-    buffer *known = map_get_number(&a->packed, key);
-    if (known) return known;
-    constant *c = ARENA_NEW(a->p->arena, constant);
-    *c = *b->data;
-    c->rank = b->rank + 1;
-    c->dims = ARENA_ARRAY(a->p->arena, int64_t, c->rank);
-    for (int j = 0; j < b->rank; j++) c->dims[j + (j > axis)] = b->data->dims[j];
-    c->dims[axis] = b->data->dims[axis] / columns, c->dims[axis + 1] = columns;
-    buffer *to = program_constant(a->p, b->name, c);
-    map_put_number(&a->packed, key, to);
-    return to;
-}
-
-// Weights of a grouped convolution: the axis is split into groups and columns, so that each group has its own
-// panels.
-static void split_groups(assign *a, contraction *c) {
-    kernel *k = (kernel *)c->k;
-    const buffer *b = c->b->buffer;
-    expr *groups;
-    if (c->n < 0 || b->role != BUF_CONST || b->view_of || b->layout || b->rank == MAX_RANK || c->b->guard)
-        return;
-    for (int j = 0; j < b->rank; j++) {
-        if (index_digit(k, c->b->index[j], &groups) != c->n || !groups) continue;
-        split s = {b, split_constant(a, b, j, dim_value(k->axes.at[c->n].extent)), j};
-        state *st = &c->s->states.at[0];
-        st->step = expr_rewrite_reads(k, st->step, split_read, &s);
-        contraction_find(k, c);
-        return;
-    }
 }
 
 // ---- small integers
@@ -729,7 +717,7 @@ static void pack_operands(assign *a, region *r, step *s) {
     contraction c;
     if (s->kind != STEP_KERNEL || calls_cblas(k)) return;
     if (contraction_find(s->kernel, &c)) {
-        split_groups(a, &c);
+        split_groups(a->p, &a->packed, &c);
         unpack_small(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
         pack_operand(a, r, s, &c, true);

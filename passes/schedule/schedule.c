@@ -42,7 +42,8 @@ typedef struct vector_cost {
 } vector_cost;
 
 static void widen(vector_cost *v, dtype t) {
-    int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
+    dtype codes = v->e->b.codes;
+    int bits = t == DT_BOOL ? 8 : dtype_bits(codes && t == DT_F32 ? codes : dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
 // Reads of adjacent elements, each repeated a power of two times: they fill vectors evenly.
@@ -107,7 +108,11 @@ static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
         widen(&v, n->s->states.at[j].dtype);
     }
     v.all = n->by_row || n->s->states.n;
-    for (int j = 0; j < n->s->writes.n; j++) cost_of_value(&v, n->s->writes.at[j].value);
+    bool open = !dim_is_const(n->e->extent[axis]); // lanes of a tail cost even if they are not stored
+    for (int j = 0; j < n->s->writes.n; j++) {
+        cost_of_value(&v, n->s->writes.at[j].value);
+        if (open) widen(&v, n->s->writes.at[j].to->dtype);
+    }
     return v;
 }
 
@@ -264,9 +269,11 @@ bool nest_masks(const nest *n) {
 // Whether the last vector of a scatter, which has no masks, may overlap the one before.
 static bool may_overlap(const nest *n) {
     const dim *extent = n->e->extent[n->vaxis];
-    bool fills = dim_is_const(extent) && dim_value(extent) >= n->lanes;
-    return (n->e->t->dot_across || n->s->states.n) && fills && nest_writes_twice(n);
+    return dim_is_const(extent) && dim_value(extent) >= n->lanes && nest_writes_twice(n);
 }
+
+// Some CPUs with AVX2 take ten cycles and more for a masked store.
+static bool masks_slowly(const target *t) { return t->masked_least > 8; }
 
 static void choose_vector(nest *n, int lanes) {
     n->vaxis = -1, n->lanes = 1;
@@ -287,8 +294,11 @@ static void choose_vector(nest *n, int lanes) {
     bool scatters = false;
     if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
     n->masked = nest_masks(n) && !scatters;
-    n->overlaps = scatters && may_overlap(n);
+    n->overlaps = scatters && (n->e->t->dot_across || n->s->states.n) && may_overlap(n);
     if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
+    // Tasks, which are pieces of a longer axis, must not write the same elements.
+    bool overlaps = masks_slowly(n->e->t) && !n->reduce_vector && n->e->extent[n->vaxis]->max <= NEST_GRAIN;
+    if (n->masked && overlaps && may_overlap(n)) n->masked = false, n->overlaps = true;
 }
 
 // ---------------------------------------------------------------- loops
@@ -564,7 +574,7 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
     return t.always;
 }
 
-void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
+static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
     interleave planes;
@@ -580,6 +590,12 @@ void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
     parallel_loops(n, 0);
     scope_close(e, mark);
     if (otherwise) lb_end(&e->b, otherwise);
+}
+
+void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
+    e->b.codes = emit_moved(e, s);
+    whole_stage(e, s, alone, lanes);
+    e->b.codes = DT_NONE;
 }
 
 // ---------------------------------------------------------------- entry

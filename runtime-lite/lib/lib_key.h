@@ -4,6 +4,8 @@
 #define ONNXC_LIB_KEY_H
 #include "runtime-lite/lib/lib_base.h"
 
+enum { LIB_MANY = 256 }; /* pairs that are sorted by the bytes of their keys */
+
 typedef struct lib_pair {
     uint64_t key;
     int64_t index;
@@ -82,11 +84,11 @@ static void lib_merge(const lib_pair *a, lib_pair *to, int64_t begin, int64_t mi
     while (j < end) to[k++] = a[j++];
 }
 
-/* Ascending and stable. spare: n pairs. */
-ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n) {
+/* Runs of 8 by insertion, which are merged. The result is in the array that is returned, a or spare. */
+static lib_pair *lib_sort_by_merging(lib_pair *a, lib_pair *spare, int64_t n) {
     lib_pair *from = a, *to = spare, *other;
     int64_t i, j, width;
-    for (i = 0; i < n; i += 8) /* runs of 8 by insertion */
+    for (i = 0; i < n; i += 8)
         for (j = i + 1; j < n && j < i + 8; j++) {
             lib_pair x = a[j];
             int64_t k = j;
@@ -102,7 +104,40 @@ ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n)
         from = to;
         to = other;
     }
-    if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
+    return from;
+}
+
+/* One byte of the keys after the other, from the lowest one up; bytes that are the same in all keys are left out. */
+static lib_pair *lib_sort_by_bytes(lib_pair *a, lib_pair *spare, int64_t n) {
+    lib_pair *from = a, *to = spare, *other;
+    uint64_t differing = 0;
+    uint32_t place[256];
+    int64_t i;
+    int shift, digit;
+    for (i = 1; i < n; i++) differing |= a[i].key ^ a[0].key;
+    for (shift = 0; shift < 64; shift += 8) {
+        uint32_t sum = 0;
+        if (!(differing >> shift & 255)) continue;
+        memset(place, 0, sizeof place);
+        for (i = 0; i < n; i++) place[from[i].key >> shift & 255]++;
+        for (digit = 0; digit < 256; digit++) {
+            uint32_t count = place[digit];
+            place[digit] = sum;
+            sum += count;
+        }
+        for (i = 0; i < n; i++) to[place[from[i].key >> shift & 255]++] = from[i];
+        other = from;
+        from = to;
+        to = other;
+    }
+    return from;
+}
+
+/* Ascending and stable. spare: n pairs. */
+ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n) {
+    int many = n >= LIB_MANY && n <= INT32_MAX;
+    const lib_pair *sorted = many ? lib_sort_by_bytes(a, spare, n) : lib_sort_by_merging(a, spare, n);
+    if (sorted != a) memcpy(a, sorted, (size_t)n * sizeof *a);
 }
 
 /* By key, among equal keys by index: ascending, or descending if `falling`. */

@@ -3,18 +3,41 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
+enum { NUMBER_BLOCK = 8 };
+
+static inline uint64_t number_key(int64_t elem, const void *p, int64_t i) {
+    return elem == DT_I64 ? (uint64_t)((const int64_t *)p)[i] ^ (uint64_t)1 << 63 : lib_key(elem, p, i);
+}
+
+// The searches of several numbers take turns: the steps of one wait for each other. Which half a search goes on in cannot be
+// predicted, so that it is computed without a branch.
+static inline void number_find_block(int64_t elem, const void *keys, int64_t m, const void *numbers,
+                                     int64_t first, int64_t n, int64_t *out) {
+    uint64_t x[NUMBER_BLOCK];
+    int64_t low[NUMBER_BLOCK], j;
+    for (j = 0; j < NUMBER_BLOCK; j++) {
+        x[j] = number_key(elem, numbers, first + (j < n ? j : 0));
+        low[j] = 0;
+    }
+    while (m > 1) {
+        int64_t half = m / 2;
+        for (j = 0; j < NUMBER_BLOCK; j++)
+            low[j] += -(int64_t)(number_key(elem, keys, low[j] + half - 1) < x[j]) & half;
+        m -= half;
+    }
+    for (j = 0; j < n; j++) {
+        int found = m && number_key(elem, keys, low[j]) == x[j];
+        out[first + j] = low[j] | -(int64_t)!found;
+    }
+}
+
 ONNXC_LIB int onnxc_lib_number_find(void **call, void *const *data, const int64_t *numbers) {
-    int64_t *out = (int64_t *)data[0], i;
+    int64_t *out = (int64_t *)data[0], elem = numbers[0], n = numbers[1], m = numbers[2], i;
     (void)call;
-    for (i = 0; i < numbers[1]; i++) {
-        uint64_t x = lib_key(numbers[0], data[1], i);
-        int64_t low = 0, high = numbers[2];
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (lib_key(numbers[0], data[2], middle) < x) low = middle + 1;
-            else high = middle;
-        }
-        out[i] = low < numbers[2] && lib_key(numbers[0], data[2], low) == x ? low : -1;
+    for (i = 0; i < n; i += NUMBER_BLOCK) {
+        int64_t left = n - i < NUMBER_BLOCK ? n - i : NUMBER_BLOCK;
+        if (elem == DT_I64) number_find_block(DT_I64, data[2], m, data[1], i, left, out);
+        else number_find_block(elem, data[2], m, data[1], i, left, out);
     }
     return 0;
 }

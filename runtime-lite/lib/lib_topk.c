@@ -1,10 +1,10 @@
 // TopK along one axis. Written: values and indices [outer, k, inner] (either may be NULL), scratch. Read: x
-// [outer, n, inner]. Numbers: dtype, outer, n, inner, k, whether the largest. Scratch: k pairs, or 2 n + k if k is more
+// [outer, n, inner]. Numbers: dtype, outer, n, inner, k, whether the largest. Scratch: k pairs, or 2 n if k is more
 // than 64 and than n / 16. Equal values are ordered by index; NaN is larger than all other values.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
-enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_ROUNDS = 64 };
+enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_SLACK = 8 };
 
 // The first element from i on that is not ordered behind element `other`, as keys would tell after more work; n if there
 // is none. Blocks of elements of 32 bits are compared in vectors.
@@ -64,54 +64,30 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
     }
 }
 
-static int topk_before(const lib_pair *a, const lib_pair *b) {
-    return (a->key < b->key) | ((a->key == b->key) & (a->index < b->index));
-}
-
-static int64_t topk_median(const lib_pair *p, int64_t a, int64_t b, int64_t c) {
-    int ab = topk_before(&p[a], &p[b]), bc = topk_before(&p[b], &p[c]), ac = topk_before(&p[a], &p[c]);
-    return ab == bc ? b : ab == ac ? c : a;
-}
-
-// Splits p[0, n): those before the pivot go to `front`, whose number is returned, those behind it stay, both in their order.
-// Which way one goes is not to be foreseen: no branch depends on it.
-static int64_t topk_split(lib_pair *p, int64_t n, lib_pair pivot, lib_pair *front) {
-    int64_t i, before = 0, behind = 0;
+// Moves the pairs to the front, in their order, whose keys begin with the bytes of the k-th key in order or with lower ones; returns
+// how many. Bytes are told apart until few pairs more than k are left.
+static int64_t topk_narrow(lib_pair *p, int64_t n, int64_t k) {
+    uint64_t prefix = p[0].key, differing = 0;
+    int64_t before = 0, behind = n, found = 0, i;
+    int shift = 56;
+    for (i = 1; i < n; i++) differing |= p[i].key ^ p[0].key;
+    while (shift >= 0 && !(differing >> shift & 255)) shift -= 8;
+    for (; shift >= 0 && behind - k > k / TOPK_SLACK; shift -= 8) {
+        uint64_t above = shift < 56 ? UINT64_MAX << (shift + 8) : 0, byte = 0;
+        int64_t count[256] = {0};
+        for (i = 0; i < n; i++) count[p[i].key >> shift & 255] += !((p[i].key ^ prefix) & above);
+        while (before + count[byte] < k) before += count[byte++];
+        behind = before + count[byte];
+        prefix = (prefix & above) | byte << shift;
+    }
+    if (behind == n) return n;
+    shift += 8;
     for (i = 0; i < n; i++) {
         lib_pair x = p[i];
-        int less = topk_before(&x, &pivot), same = x.index == pivot.index;
-        front[before] = x;
-        p[behind] = x;
-        before += less;
-        behind += !less & !same;
+        p[found] = x;
+        found += x.key >> shift <= prefix >> shift;
     }
-    return before;
-}
-
-// The k first of the pairs, in order (Hoare's quickselect). Equal keys are in order of their indices, and stay so. spare: as
-// many pairs as there are, and k more.
-static void topk_first(lib_pair *p, int64_t n, int64_t k, lib_pair *spare) {
-    lib_pair *all = p, *front = spare, *first = spare + n;
-    int64_t many = n, found = 0;
-    int round;
-    for (round = 0; found < k && round < TOPK_ROUNDS && many > k - found; round++) {
-        lib_pair pivot = p[topk_median(p, many / 4, many / 2, many / 4 * 3)], *other = p;
-        int64_t before = topk_split(p, many, pivot, front);
-        if (before > k - found) {
-            p = front;
-            front = other;
-            many = before;
-            continue;
-        }
-        memcpy(first + found, front, (size_t)before * sizeof *front);
-        found += before;
-        many -= before + 1;
-        if (found < k) first[found++] = pivot;
-    }
-    if (found < k && many > k - found) lib_sort(p, front, many); // bad pivots
-    memcpy(first + found, p, (size_t)(k - found) * sizeof *p);
-    lib_sort(first, spare, k);
-    memcpy(all, first, (size_t)k * sizeof *first);
+    return found;
 }
 
 static void topk_sort(lib_pair *pairs, int64_t k, const int64_t *z, const char *x) {
@@ -121,7 +97,8 @@ static void topk_sort(lib_pair *pairs, int64_t k, const int64_t *z, const char *
         pairs[i].key = lib_key(z[0], x, i * z[3]) ^ flip;
         pairs[i].index = i;
     }
-    topk_first(pairs, n, k, pairs + n);
+    if (k <= n / 2) n = topk_narrow(pairs, n, k);
+    lib_sort(pairs, pairs + z[2], n);
 }
 
 ONNXC_LIB int onnxc_lib_topk(void **call, void *const *data, const int64_t *numbers) {

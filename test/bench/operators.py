@@ -100,12 +100,25 @@ CASES = {
     "ConvTranspose 64x28x28, 2x2, weights an input": ("float[1,64,28,28] x, float[64,32,2,2] w", "float", "y = ConvTranspose <kernel_shape = [2, 2], strides = [2, 2]> (x, w)"),
     "AveragePool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "Slice 1024x1024, step 2": ("float[1024,1024] x", "float", "b = Constant <value = int64[1] {0}> ()  e = Constant <value = int64[1] {1024}> ()  a = Constant <value = int64[1] {1}> ()  s = Constant <value = int64[1] {2}> ()  y = Slice (x, b, e, a, s)"),
+    "Transpose, u8, 3x224x224, channels last": ("uint8[1,3,224,224] x", "uint8", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
+    "Transpose, f16, 3x224x224, channels last": ("float16[1,3,224,224] x", "float16", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
+    "Transpose 3x224x224, channels last": ("float[1,3,224,224] x", "float", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
+    "Transpose, f16, 8x128x100": ("float16[8,128,100] x", "float16", "y = Transpose <perm = [0, 2, 1]> (x)"),
+    "Transpose, u8, 8x128x100": ("uint8[8,128,100] x", "uint8", "y = Transpose <perm = [0, 2, 1]> (x)"),
+    "ConvTranspose 64x28x28, 3x3, weights an input": ("float[1,64,28,28] x, float[64,32,3,3] w", "float", "y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]> (x, w)"),
+    "Conv 64x28x28, 3x3, 4 groups, weights an input": ("float[1,64,28,28] x, float[64,16,3,3] w", "float", "y = Conv <group = 4, pads = [1, 1, 1, 1]> (x, w)"),
+    "LabelEncoder, 65536 of 1000": ("int64[65536] x", "int64", f"y = ai.onnx.ml.LabelEncoder <keys_int64s = {list(range(0, 300, 3)) + list(range(300, 1200))}, values_int64s = {list(range(1000))}> (x)"),
+    "TopK 1x10000, 1000": ("float[1,10000] x", "float", "k = Constant <value = int64[1] {1000}> ()  y, i = TopK (x, k)"),
+    "TopK 64x1000, all": ("float[64,1000] x", "float", "k = Constant <value = int64[1] {1000}> ()  y, i = TopK (x, k)"),
+    "Unique, i64, 65536": ("int64[65536] x", "int64", "y, i, j, c = Unique (x)"),
+    "ScatterND 1000x256, 512 rows": ("float[1000,256] x, int64[512,1] i, float[512,256] u", "float", "y = ScatterND (x, i, u)"),
+    "MaxUnpool 64x28x28": ("float[1,64,28,28] x, int64[1,64,28,28] i", "float", "y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (x, i)"),
 }
 
 
 def model_and_inputs(case):
     inputs, result, nodes = case
-    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => ({result} y) {{ {nodes} }}')
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 4]> g ({inputs}) => ({result} y) {{ {nodes} }}')
     random, feed = np.random.default_rng(1), {}
     for kind, dims, name in re.findall(r"(\w+)\[([\w,]+)\] (\w+)", inputs):
         normal = random.standard_normal([SIZES.get(d) or int(d) for d in dims.split(",")])

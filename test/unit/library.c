@@ -72,6 +72,59 @@ static void topk_selects_from_columns(void **state) {
         }
 }
 
+// Keys of eight bytes, of which any may be the same in all, or all of them.
+static void topk_of_long_keys(void **state) {
+    static int64_t x[MOST], values[MOST], indices[MOST], scratch[4 * MOST];
+    (void)state;
+    for (int bits = 0; bits <= 64; bits += 4)
+        for (int64_t k = MOST / 10; k <= MOST; k += MOST / 10) {
+            uint64_t number = 1;
+            bool taken[MOST] = {false};
+            for (int i = 0; i < MOST; i++) {
+                number = number * 6364136223846793005u + 1442695040888963407u;
+                x[i] = bits ? (int64_t)(number >> (64 - bits) << (bits < 32 ? 28 : 0)) : 7;
+            }
+            void *data[] = {values, indices, scratch, x};
+            assert_int_equal(onnxc_lib_topk(NULL, data, (int64_t[]){I64, 1, MOST, 1, k, 1}), 0);
+            for (int64_t i = 0; i < k; i++) {
+                assert_false(taken[indices[i]]);
+                taken[indices[i]] = true;
+                assert_true(values[i] == x[indices[i]]);
+                if (i)
+                    assert_true(values[i - 1] > values[i] ||
+                                (values[i - 1] == values[i] && indices[i - 1] < indices[i]));
+            }
+            for (int i = 0; i < MOST; i++)
+                assert_true(taken[i] || x[i] < values[k - 1] ||
+                            (x[i] == values[k - 1] && i > indices[k - 1]));
+        }
+}
+
+// Numbers in blocks and the last ones, below, among and above any number of keys, NaN too.
+static void numbers_are_found(void **state) {
+    enum { N = 61, KEYS = 20 };
+    int64_t keys[KEYS], x[N], out[N];
+    double f[KEYS], y[N];
+    (void)state;
+    for (int i = 0; i < KEYS; i++) keys[i] = i < 2 ? INT64_MIN + i : 3 * i - 20, f[i] = 0.5 * (double)i;
+    for (int i = 0; i < N; i++) x[i] = i ? i - 25 : INT64_MIN, y[i] = i % 7 ? 0.25 * (i - 5) : NAN;
+    f[KEYS - 1] = NAN;
+    for (int64_t m = 0; m <= KEYS; m++)
+        for (int64_t n = 0; n <= N; n++) {
+            assert_int_equal(onnxc_lib_number_find(NULL, (void *[]){out, x, keys}, (int64_t[]){I64, n, m}),
+                             0);
+            for (int64_t i = 0, at; i < n; i++) {
+                for (at = m - 1; at >= 0 && keys[at] != x[i];) at--;
+                assert_int_equal(out[i], at);
+            }
+            assert_int_equal(onnxc_lib_number_find(NULL, (void *[]){out, y, f}, (int64_t[]){F64, n, m}), 0);
+            for (int64_t i = 0, at; i < n; i++) {
+                for (at = m - 1; at >= 0 && f[at] != y[i] && !(isnan(f[at]) && isnan(y[i]));) at--;
+                assert_int_equal(out[i], at);
+            }
+        }
+}
+
 static void unique_counts(void **state) {
     const int64_t x[] = {5, -1, 5, INT64_MIN, -1, 5};
     int64_t first[6], counts[6], inverse[6], total, scratch[48];
@@ -273,6 +326,8 @@ int main(void) {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
         cmocka_unit_test(topk_selects_from_columns),
+        cmocka_unit_test(topk_of_long_keys),
+        cmocka_unit_test(numbers_are_found),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
         cmocka_unit_test(nms_of_few_is_a_part_of_all),

@@ -5,6 +5,7 @@
 //   classes: for each pair (i, j) a score from the vectors of both; label: the class that wins most pairs
 //   probabilities: of the pairs by sigmoids, coupled as in libsvm (Wu, Lin, Weng 2004)
 #include "ir/ops/ml/ml.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
 #include <math.h>
 
@@ -49,7 +50,7 @@ static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows
     if (f == SVM_POLY || f == SVM_SIGMOID)
         v = x_add(k, x_mul(k, v, x_float(k, t, gamma)), x_float(k, t, coef0));
     if (f == SVM_SIGMOID) v = x_un(k, X_TANH, v);
-    if (f == SVM_POLY) v = x_bin(k, X_POW, v, x_float(k, t, degree));
+    if (f == SVM_POLY) v = x_power(k, v, degree);
     stage_write(k, s, to, at, v);
 }
 

@@ -2,6 +2,7 @@
 //
 //   for n, c, o...:  out[n, c, o...] = reduce over k... of x[n, c, o*stride - pad + k*dilation ...]
 #include "ir/ops/contract.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
 #include <math.h>
 #include <string.h>
@@ -192,7 +193,7 @@ static expr *lp_norm(kernel *k, stage *s, expr *v, double p) {
     if (p == 2) return x_un(k, X_SQRT, stage_reduce(k, s, RED_SUM, x_mul(k, v, v)));
     v = x_un(k, X_ABS, v);
     if (p == 1) return stage_reduce(k, s, RED_SUM, v);
-    expr *sum = stage_reduce(k, s, RED_SUM, x_bin(k, X_POW, v, x_float(k, t, p)));
+    expr *sum = stage_reduce(k, s, RED_SUM, x_power(k, v, p));
     return x_bin(k, X_POW, sum, x_float(k, t, 1 / p));
 }
 

@@ -111,14 +111,15 @@ static expr *pow_int(kernel *k, expr *base, expr *exponent) {
     return x_select(k, inside, result, outside);
 }
 
-// Common constant exponents, without a call of pow.
-static expr *pow_by_constant(kernel *k, expr *x, double e) {
+expr *x_power(kernel *k, expr *x, double e) {
     dtype t = x->dtype;
     if (e == 1) return x;
     if (e == 2) return x_mul(k, x, x);
     if (e == 3) return x_mul(k, x_mul(k, x, x), x);
+    if (e == 4) return x_power(k, x_mul(k, x, x), 2);
     if (e == -1) return x_div(k, x_float(k, t, 1), x);
-    return e == 0.5 ? x_un(k, X_SQRT, x) : NULL; // as in numpy: NaN for -inf
+    if (e == 0.5) return x_un(k, X_SQRT, x); // as in numpy: NaN for -inf
+    return x_bin(k, X_POW, x, x_float(k, t, e));
 }
 
 static expr *pow_value(kernel *k, const node *n, expr *const *x) {
@@ -127,9 +128,9 @@ static expr *pow_value(kernel *k, const node *n, expr *const *x) {
     dtype in = t == DT_F32 && te != DT_F64 ? DT_F32 : DT_F64;
     const constant *c = infer_constant(n, 1);
     expr *base = x_as(k, x[0], in);
+    bool constant = c && c->count == 1 && dtype_is_float(t);
     expr *power =
-        c && c->count == 1 && dtype_is_float(t) ? pow_by_constant(k, base, constant_float(c, 0)) : NULL;
-    if (!power) power = x_bin(k, X_POW, base, x_as(k, x[1], in));
+        constant ? x_power(k, base, constant_float(c, 0)) : x_bin(k, X_POW, base, x_as(k, x[1], in));
     return x_as(k, power, t);
 }
 

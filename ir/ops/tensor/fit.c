@@ -198,7 +198,45 @@ static void max_unpool_infer(node *n) {
     infer_set(n, 0, x->elem, rank, dims);
 }
 
-// out = 0; for the elements in order: out[coordinates of I in the pooled tensor] = x
+static buffer *flat_view(lowering *l, buffer *b) {
+    dim *all = buffer_count(b);
+    return program_view(l->program, b, arena_printf(l->program->arena, "%s.flat", b->name), 1, &all);
+}
+
+static expr *pooled_index(kernel *k, buffer *indices, expr *const *at, dim *count) {
+    return x_checked_index(k, x_read(k, indices, at), count, false,
+                           "a value of I is outside the tensor that was pooled");
+}
+
+// If the result has the sizes of the tensor that was pooled: for the elements in order: out.flat[I] = x
+static void unpool_same(lowering *l, const node *n, buffer *x, buffer *indices, buffer *out) {
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    buffer *from = flat_view(l, x), *to = flat_view(l, out);
+    expr *at = stage_own_axis(k, s, AXIS_SCAN, "i", from->dims[0]);
+    expr *index = pooled_index(k, flat_view(l, indices), &at, to->dims[0]);
+    stage_write(k, s, to, &index, x_read(k, from, &at))->when = WRITE_BEFORE;
+}
+
+// Else: out[coordinates of I in the pooled tensor] = x, where there is such an element.
+static void unpool_other(lowering *l, const node *n, buffer *x, buffer *indices, buffer *out, dim **pooled) {
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    expr *at[MAX_RANK], *to[MAX_RANK], *inside = NULL;
+    for (int j = 0; j < x->rank; j++) at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
+    expr *flat = pooled_index(k, indices, at, dim_product(l->program->dims, pooled, x->rank));
+    for (int j = x->rank - 1; j >= 0; j--) {
+        expr *size = x_dim(k, pooled[j]);
+        to[j] = j ? x_bin(k, X_MOD, flat, size) : flat;
+        flat = x_bin(k, X_FLOORDIV, flat, size);
+        inside = x_both(k, inside, x_lt(k, to[j], x_dim(k, out->dims[j])));
+    }
+    write *w = stage_write(k, s, out, to, x_read(k, x, at));
+    w->guard = inside;
+    w->when = WRITE_BEFORE;
+}
+
+// out = 0, then the elements.
 static void max_unpool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
     dim *pooled[MAX_RANK], **given = pooled;
@@ -210,25 +248,11 @@ static void max_unpool_lower(lowering *l, node *n) {
     lower_sizes(l, n, given);
     buffer *out = lower_out(l, n, 0);
     kernel *k;
-    expr *at[MAX_RANK], *to[MAX_RANK], *inside = NULL;
+    expr *at[MAX_RANK];
     stage *s = suffixed_stage(l, n, "clear", out, &k, at);
     stage_write(k, s, out, at, x_zero(k, dtype_compute(out->dtype)));
-    k = lower_kernel(l, n, NULL);
-    s = kernel_stage(k);
-    for (int j = 0; j < x->rank; j++) at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
-
-    expr *flat = x_checked_index(k, x_read(k, indices, at), dim_product(l->program->dims, pooled, x->rank),
-                                 false, "a value of I is outside the tensor that was pooled");
-    for (int j = x->rank - 1; j >= 0; j--) {
-        expr *size = x_dim(k, pooled[j]);
-        to[j] = j ? x_bin(k, X_MOD, flat, size) : flat;
-        flat = x_bin(k, X_FLOORDIV, flat, size);
-        expr *in = x_lt(k, to[j], x_dim(k, out->dims[j]));
-        if (given != pooled) inside = x_both(k, inside, in);
-    }
-    write *w = stage_write(k, s, out, to, x_read(k, x, at));
-    w->guard = inside;
-    w->when = WRITE_BEFORE;
+    if (given == pooled) unpool_same(l, n, x, indices, out);
+    else unpool_other(l, n, x, indices, out, pooled);
 }
 
 OPERATOR(MaxUnpool, .infer = max_unpool_infer, .lower = max_unpool_lower);

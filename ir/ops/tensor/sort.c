@@ -55,7 +55,7 @@ static void topk_lower(lowering *l, node *n) {
     lower_check(l, n, dim_at_most(k, size), "K is larger than the axis");
     buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
     dim *many = dim_and(dim_lt(infer_k(n, FEW), k), dim_lt(size, dim_mulk(k, SHARE))),
-        *all = dim_add(dim_mulk(size, 2), k);
+        *all = dim_mulk(size, 2);
     buffer *scratch = pairs(l, n, dim_select(many, all, dim_max(k, infer_k(n, 0))));
     lower_call(l, n, "topk", 3, BUFFERS(values, indices, scratch, x),
                DIMS(infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,

@@ -524,10 +524,20 @@ static ins *emit_check(emitter *e, expr *x) {
     return v;
 }
 
+static ins *code_of_constant(emitter *e, ins *v) {
+    dtype t = e->b.codes;
+    e->b.codes = DT_NONE;
+    ins *code = element_code(&e->b, t, v);
+    e->b.codes = t;
+    return code->type.kind == LK_F16 ? lb_bitcast(&e->b, lt(LK_I16, 1), code) : code;
+}
+
 static ins *emit_constant(emitter *e, const expr *x) {
     bool bits = dtype_class_of(x->dtype) == DC_COMPLEX;
     ltype t = lt(bits ? LK_I64 : compute_kind(x->dtype), 1);
-    return dtype_is_float(x->dtype) ? lb_float(&e->b, t, x->f) : lb_int(&e->b, t, x->i);
+    if (!dtype_is_float(x->dtype)) return lb_int(&e->b, t, x->i);
+    ins *v = lb_float(&e->b, t, x->f);
+    return e->b.codes ? code_of_constant(e, v) : v;
 }
 
 static ins *index_to_value(emitter *e, expr *x) {

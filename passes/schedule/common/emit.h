@@ -109,6 +109,8 @@ void emitter_status(emitter *e); // a variable of this thread for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status, drops unused parameters
 void emitter_store_status(emitter *e);
+// The small float type of which a stage only moves elements; DT_NONE: of none.
+dtype emit_moved(emitter *e, const stage *s);
 // Prepares a stage: accesses of its reads, and which values vary along vaxis.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
 access *access_make(emitter *e, buffer *b, expr *const *index);

@@ -14,8 +14,7 @@ static bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 static int planes_of(const emitter *e, int axis) {
     const dim *n = e->extent[axis];
-    bool fits = dim_is_const(n) && dim_value(n) > 1 && dim_value(n) <= MOST_PLANES;
-    return fits && is_power_of_two(dim_value(n)) ? (int)dim_value(n) : 0;
+    return dim_is_const(n) && dim_value(n) > 1 && dim_value(n) <= MOST_PLANES ? (int)dim_value(n) : 0;
 }
 
 static bool find_axes(interleave *i, const access *to) {
@@ -56,11 +55,14 @@ bool interleave_find(nest *n, interleave *i) {
     const write *w = &n->s->writes.at[0];
     int bits = dtype_bits(w->to->dtype);
     if (!write_is_plain(w) || w->to->role == BUF_LOCAL || !n->writes[0]->affine) return false;
-    if (bits < 8 || bits > 16 || w->to->dtype == DT_BOOL || dtype_class_of(w->to->dtype) == DC_STRING)
+    if (bits < 8 || bits > 64 || w->to->dtype == DT_BOOL || w->to->dtype == DT_C64 ||
+        dtype_class_of(w->to->dtype) == DC_STRING)
         return false;
     if (!find_axes(i, n->writes[0]) || !reads_planes(i, w->value)) return false;
-    i->lanes = target_lanes(e->t, 32);
-    return i->lanes * i->planes <= MOST_LANES;
+    i->lanes = target_lanes(e->t, bits > 32 ? bits : 32);
+    i->whole = bits <= 16 && is_power_of_two(i->planes);
+    bool tiles = bits > 16 && is_power_of_two(i->planes) && i->planes > 2;
+    return i->lanes * i->planes <= MOST_LANES && !tiles;
 }
 
 // ---------------------------------------------------------------- building
@@ -74,6 +76,43 @@ static ins *zip(lbuild *b, ins *const *v, int n) {
     int lanes = even->type.lanes;
     for (int j = 0; j < 2 * lanes; j++) mask[j] = j / 2 + (j % 2 ? lanes : 0);
     return lb_shuffle(b, even, odd, mask, 2 * lanes);
+}
+
+// Lanes from `from` on of what zip makes, which need not be a power of two: one plane after the other joins.
+static ins *zip_part(lbuild *b, ins *const *v, int n, int from) {
+    int mask[MOST_LANES], lanes = v[0]->type.lanes;
+    ins *r = v[0];
+    for (int c = 1; c < n; c++) {
+        for (int j = 0; j < lanes; j++) {
+            int plane = (from + j) % n, lane = (from + j) / n;
+            mask[j] = plane == c ? lanes + lane : c == 1 && plane == 0 ? lane : j;
+        }
+        r = lb_shuffle(b, r, v[c], mask, lanes);
+    }
+    return r;
+}
+
+// Stores a vector from element `at` on, of which `left` exist, NULL: all.
+static void store_part(emitter *e, const buffer *to, ins *at, ins *v, ins *left) {
+    if (left) lb_storen(&e->b, pointer_of(e, to), at, v, left);
+    else lb_store(&e->b, pointer_of(e, to), at, v, 0);
+}
+
+static void store_planes(interleave *i, ins *at, ins *const *plane, ins *left) {
+    emitter *e = i->n->e;
+    lbuild *b = &e->b;
+    const buffer *to = i->n->s->writes.at[0].to;
+    if (left) left = idx_mulk(b, left, i->planes);
+    if (i->whole) {
+        store_part(e, to, at, zip(b, plane, i->planes), left);
+        return;
+    }
+    for (int c = 0; c < i->planes; c++) {
+        int from = c * i->lanes;
+        ins *rest = left ? lb_bin(b, L_SMAX, lb_idx(b, 0), idx_subk(b, left, from)) : NULL;
+        if (rest) rest = lb_bin(b, L_SMIN, rest, lb_idx(b, i->lanes));
+        store_part(e, to, idx_addk(b, at, from), zip_part(b, plane, i->planes, from), rest);
+    }
 }
 
 // Lanes from x0 on; left: how many of them exist, NULL: all.
@@ -91,9 +130,7 @@ static void one_vector(interleave *i, ins *x0, ins *left) {
         scope_close(e, mark);
     }
     e->counter[i->x] = e->counter[i->channel] = NULL, e->active = NULL;
-    ins *all = zip(b, plane, i->planes), *p = pointer_of(e, w->to);
-    if (left) lb_storen(b, p, at, all, idx_mulk(b, left, i->planes));
-    else lb_store(b, p, at, all, 0);
+    store_planes(i, at, plane, left);
 }
 
 static void along_x(interleave *i) {

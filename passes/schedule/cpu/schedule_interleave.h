@@ -8,6 +8,7 @@ typedef struct interleave {
     int channel, planes; // the write is contiguous along this short axis
     int x;               // and strided by its length along this one, along which reads are contiguous
     int lanes;
+    bool whole; // one vector has the lanes of all planes
 } interleave;
 
 bool interleave_find(nest *n, interleave *i);

@@ -85,11 +85,22 @@ static bool reads_columns(const nest *n) {
     return any;
 }
 
+// Whether each step of an inner loop writes a row at a position that data say, as a scatter does.
+static bool writes_found_rows(const nest *n) {
+    work w = {.n = n};
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const access *to = n->writes[j];
+        if (to->affine || !to->coef[n->vaxis] || !steps_by_one(to, n->vaxis) || !is_found(&w, to->offset))
+            return false;
+    }
+    return n->ninner && !n->s->states.n;
+}
+
 // Runs in the rows of a matrix: the longer, the better for what is fetched ahead, and more so where results go to as many
 // rows. Terms are few, and may be loaded by the instruction that adds them.
 static int column_vectors(const nest *n) {
     enum { MOST_OF_SUMS = 8 };
-    int states = n->s->states.n, most = n->e->t->vector_regs / (2 * states);
+    int states = n->s->states.n > 1 ? n->s->states.n : 1, most = n->e->t->vector_regs / (2 * states);
     return stage_writes_at_end(n->s) && most > MOST_OF_SUMS ? MOST_OF_SUMS : most;
 }
 
@@ -101,7 +112,7 @@ static int as_fit(const nest *n, int vectors) {
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
     if (nest_walks(n) && is_simple(n)) return as_fit(n, walk_vectors(n));
-    if (is_simple(n) && reads_columns(n)) return as_fit(n, column_vectors(n));
+    if (is_simple(n) && (reads_columns(n) || writes_found_rows(n))) return as_fit(n, column_vectors(n));
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;

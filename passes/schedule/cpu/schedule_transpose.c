@@ -2,7 +2,8 @@
 //
 //   for other axes, for u0 in steps of L, for v0 in steps of L:
 //     row[j] = read[v0 + j][u0 .. u0 + L]
-//     transpose row[] in log2 L steps: step b swaps bit b of the row's number with bit b of the lane's
+//     transpose row[] in log2 L steps: within blocks of 128 bits the lanes of two rows are zipped, which is one
+//         instruction everywhere; further steps swap bit b of the row's number with bit b of the lane's
 //     for i < L: write[u0 + i][v0 .. v0 + L] = f(row[i])
 //
 // Where one instruction loads elements that are equally far apart, a tile is one row:
@@ -15,7 +16,7 @@
 #include <math.h>
 
 // The distances of bytes in Helium's loads have 8 bits for 16 lanes, and 16 bits for 8.
-enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64 };
+enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64, BLOCK_BITS = 128 };
 
 // ---------------------------------------------------------------- recognition
 static bool is_read(const expr *x) { return x->op == X_READ; }
@@ -121,18 +122,32 @@ ins *transpose_fits(const transpose *t) {
 }
 
 // ---------------------------------------------------------------- building
+// Step `bit` on each pair of rows: the lanes of the first by `low`, of the second by `high`.
+static void shuffle_pairs(lbuild *b, ins **row, int lanes, int bit, const int *low, const int *high) {
+    for (int r = 0; r < lanes; r++) {
+        if (r & bit) continue;
+        ins *x = row[r], *y = row[r + bit];
+        row[r] = lb_shuffle(b, x, y, low, lanes), row[r + bit] = lb_shuffle(b, x, y, high, lanes);
+    }
+}
+
 void transpose_rows(lbuild *b, ins **row, int lanes) {
-    for (int bit = 1; bit < lanes; bit *= 2)
-        for (int r = 0; r < lanes; r++) {
-            if (r & bit) continue;
-            int low[MOST_LANES], high[MOST_LANES];
-            for (int j = 0; j < lanes; j++) {
-                low[j] = j & bit ? lanes + j - bit : j;
-                high[j] = j & bit ? lanes + j : j + bit;
-            }
-            ins *x = row[r], *y = row[r + bit];
-            row[r] = lb_shuffle(b, x, y, low, lanes), row[r + bit] = lb_shuffle(b, x, y, high, lanes);
+    int low[MOST_LANES], high[MOST_LANES], block = BLOCK_BITS / lkind_bits(row[0]->type.kind);
+    if (block > lanes) block = lanes;
+    for (int bit = block / 2; bit; bit /= 2) {
+        for (int j = 0; j < lanes; j++) {
+            low[j] = j / block * block + j % block / 2 + (j % 2 ? lanes : 0);
+            high[j] = low[j] + block / 2;
         }
+        shuffle_pairs(b, row, lanes, bit, low, high);
+    }
+    for (int bit = block; bit < lanes; bit *= 2) {
+        for (int j = 0; j < lanes; j++) {
+            low[j] = j & bit ? lanes + j - bit : j;
+            high[j] = j & bit ? lanes + j : j + bit;
+        }
+        shuffle_pairs(b, row, lanes, bit, low, high);
+    }
 }
 
 // Row j of a tile; instead of one outside, `apart` is read, since the buffer may have no elements, and the fill used.

@@ -1,0 +1,27 @@
+// Stages that only move elements of a small float type, as transpositions, slices and paddings do: their values are codes,
+// as stored, which need no conversion and fill vectors of their own width.
+#include "passes/schedule/common/emit.h"
+
+static bool is_f32(const expr *x) { return x->dtype == DT_F32; }
+
+// Whether x is no f32 and computed from none, or an element of type t, a constant, or a choice between such.
+static bool moves(const expr *x, dtype t) {
+    bool any = false;
+    for (int j = 0; j < expr_arity(x->op); j++) any |= is_f32(x->arg[j]);
+    if (!is_f32(x)) return !any;
+    if (x->op == X_READ) return x->buffer->dtype == t && x->buffer->role != BUF_LOCAL;
+    return x->op == X_CONST || x->op == X_SELECT;
+}
+
+dtype emit_moved(emitter *e, const stage *s) {
+    dtype t = s->writes.n && !e->t->arch.is_gpu ? s->writes.at[0].to->dtype : DT_NONE;
+    if (s->states.n || !dtype_is_float(t) || dtype_bits(t) < 8 || dtype_bits(t) > 16) return DT_NONE;
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        if (w->to->dtype != t || w->to->role == BUF_LOCAL || w->combine != COMBINE_SET) return DT_NONE;
+    }
+    expr_list all = stage_nodes(e->scratch, s, PART_ALL);
+    for (int j = 0; j < all.n; j++)
+        if (!moves(all.at[j], t)) return DT_NONE;
+    return t;
+}
