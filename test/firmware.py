@@ -390,6 +390,16 @@ def check_attention(results, onnxc, path):
     results.check(memory < 1024 and most < 1e-4, "attention on a Cortex-M55", f"{memory} bytes, off by up to {most}")
 
 
+def check_soft_floats(results, onnxc, path):
+    """Sums and products of normal numbers without floating point, and exponentials of them: their instructions, as foreseen."""
+    for cpu, limit in (("cortex-m0plus", 2400), ("cortex-m3", 1500)):
+        arguments = Arguments(onnxc, "-O2")
+        count, _, most = measured(arguments, path, cpu)
+        foreseen = estimated(arguments, path, cpu)
+        good = count < limit and abs(foreseen - count) < ESTIMATE * count and most < 1e-4
+        results.check(good, f"attention in f32 on a {cpu}", f"{count} thousand instructions, {foreseen:.0f} estimated, for 6,400 products and 400 exponentials, off by up to {most}")
+
+
 def measured(arguments, path, cpu):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
     with tempfile.TemporaryDirectory() as folder:
@@ -445,6 +455,7 @@ def main():
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
+        check_soft_floats(results, onnxc, os.path.join(folder, "attention.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")
         results.check(differ == 0, "denormal numbers with --fp=strict on a Cortex-M55", f"{differ} elements differ, by up to {most}")
