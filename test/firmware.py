@@ -235,6 +235,26 @@ def check_small_row(results, onnxc, path, cpu):
     results.check(max(counts.values()) < SMALL_ROWS[cpu] * counts["int8", "INT8"], f"a row times small weights on a {cpu}", f"thousand instructions: {counts}")
 
 
+def check_halves(results, onnxc, path):
+    """Layers between integers of 16 bits are sums of integers, whose results one product rounds; images take two bytes an element."""
+    n = Network((1, 16, 8, 8), (1, 1))
+    n.kinds["x"] = "int16"
+    v = n.layer("x", 24, 16, 3, 3, zero=0, relu=True, out=0.00413, to="int16", pads=[1] * 4)
+    scale = 0.00413
+    for shape, group in (((24, 1, 3, 3), 24), ((20, 24, 1, 1), 1)):
+        n.kinds[v] = "int16"
+        w = n.node("DequantizeLinear", [n.constant(n.weights("int8", *shape)), n.constant(np.float32(0.0107)), n.constant(np.int8(0))])
+        v = n.node("Conv", [n.dequantised(v, scale, 0, "int16"), w], group=group, pads=[shape[2] // 2] * 4)
+        v, scale = n.quantised(v, 0.0123, 0, "int16"), 0.0123
+    n.output(v, TYPES["int16"])
+    n.save(path, 21, 10)
+    for cpu, limit in (("cortex-m0plus", 2300), ("cortex-m3", 1050), ("cortex-m4", 850), ("cortex-m55", 200)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 6000 and most <= 1 and differ <= 40
+        results.check(good, f"integers of 16 bits on a {cpu}", f"{count} thousand instructions for 265,728 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
 def check_unsigned(results, onnxc, path):
     """Layers between unsigned bytes take as long as between signed ones on a Cortex-M55."""
     counts = {}
@@ -450,6 +470,7 @@ def main():
             check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         for cpu in SMALL_ROWS:
             check_small_row(results, onnxc, os.path.join(folder, "small_row.onnx"), cpu)
+        check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
