@@ -344,6 +344,24 @@ def check_shuffled(results, onnxc, path):
     results.check(good, "shuffled and enlarged integers", f"thousand instructions: {counts} for 6,000 elements; bytes: {flash}; off by up to {apart}")
 
 
+def check_stream(results, onnxc, path):
+    """A step of a quantised stream: its states are bytes, and its sums are rounded where they are made."""
+    n = Network((1, 16, 64), (1, 1))
+    v = "x"
+    for dilation in (1, 4, 8):
+        n.kinds[v] = "int8"
+        v = n.layer(v, 16, 1, 5, zero=-5, out=0.3, group=16, dilations=[dilation], pads=[4 * dilation, 0])
+        n.kinds[v] = "int8"
+        v = n.layer(v, 16, 16, 1, zero=-5, out=0.05)
+    n.output(v, TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 42000), ("cortex-m4", 18000), ("cortex-m55", 4000)):
+        found = inspected(Arguments(onnxc, "-O2 --stream=x:2=1"), path, cpu)
+        count, memory = found["estimate"]["instructions"], found["memory"]["workspace_bytes"]
+        good = count < limit and memory < 1600
+        results.check(good, f"a step of a stream on a {cpu}", f"{count} instructions for 1,008 products, {memory} bytes")
+
+
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
@@ -464,6 +482,7 @@ def main():
         check_phases(results, onnxc, os.path.join(folder, "phases.onnx"))
         check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))
         check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
+        check_stream(results, onnxc, os.path.join(folder, "stream.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
