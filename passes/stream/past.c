@@ -339,8 +339,8 @@ static bool find_first(streaming *s, operand *x, int axis) {
     if (!made || made[0]->rank != all->rank || made[0]->dims[axis] != all->dims[axis]) return false;
     for (int64_t t = 0; t < all->dims[axis]; t++) {
         if (!sample_is_zero(made[0], axis, t)) continue;
-        x->first = t ? numbers(s, in->type.elem, -1, (double)(int8_t)t, 0) : NULL;
-        if (t && in->type.elem == DT_U8) x->first = numbers(s, DT_U8, -1, (double)t, 0);
+        double first = (double)(in->type.elem == DT_U8 ? t : (int8_t)t);
+        x->first = t ? numbers(s, in->type.elem, -1, first, 0) : NULL;
         return true;
     }
     return false;
