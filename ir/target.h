@@ -133,6 +133,12 @@ static inline bool rounds_to_int(const target *t, int lanes) {
            (lanes * 32 <= t->vector_bits || lanes * 32 % t->vector_bits == 0);
 }
 
+// Whether sums of products of 16-bit integers pay: on bare machines, without floating point, with Helium, and on Cortex-M4 and
+// later, which load, multiply and add integers in fewer cycles than floats.
+static inline bool sums_halves(const target *t) {
+    return t->freestanding && (t->vector_bits ? t->dot_across : t->dsp || !t->f32);
+}
+
 // Vector lanes of elements of that width; 1 without vectors.
 static inline int target_lanes(const target *t, int bits) {
     return t->vector_bits ? t->vector_bits / bits : 1;

@@ -13,23 +13,23 @@
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
-static bool is_byte(const buffer *b) { return dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 8; }
+static bool is_small(const buffer *b) { return dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 16; }
 
 // Guards at the edges of images vanish with the layout.
-static bool multiplies_bytes(const program *p) {
+static bool multiplies_small_integers(const program *p) {
     contraction c;
     for (int j = 0; j < p->kernels.n; j++)
         if (contraction_find(p->kernels.at[j], &c) && c.s->states.at[0].dtype == DT_I32 &&
-            is_byte(c.a->buffer) && is_byte(c.b->buffer))
+            is_small(c.a->buffer) && is_small(c.b->buffer))
             return true;
     return false;
 }
 
-// Vectors, dot products and tiles of bytes profit from layouts; other scalar code is as fast without the copies.
+// Vectors, dot products and tiles of integers profit from layouts; other scalar code is as fast without the copies.
 static bool wants_layouts(const pass_context *c) {
     const target *t = c->target;
     return t->vector_bits || t->dsp || t->tile_regs ||
-           (t->arch.dot == DOT_ARM && multiplies_bytes(c->program));
+           (t->arch.dot == DOT_ARM && multiplies_small_integers(c->program));
 }
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program, c->target);

@@ -235,6 +235,26 @@ def check_small_row(results, onnxc, path, cpu):
     results.check(max(counts.values()) < SMALL_ROWS[cpu] * counts["int8", "INT8"], f"a row times small weights on a {cpu}", f"thousand instructions: {counts}")
 
 
+def check_halves(results, onnxc, path):
+    """Layers between integers of 16 bits are sums of integers, whose results one product rounds; images take two bytes an element."""
+    n = Network((1, 16, 8, 8), (1, 1))
+    n.kinds["x"] = "int16"
+    v = n.layer("x", 24, 16, 3, 3, zero=0, relu=True, out=0.00413, to="int16", pads=[1] * 4)
+    scale = 0.00413
+    for shape, group in (((24, 1, 3, 3), 24), ((20, 24, 1, 1), 1)):
+        n.kinds[v] = "int16"
+        w = n.node("DequantizeLinear", [n.constant(n.weights("int8", *shape)), n.constant(np.float32(0.0107)), n.constant(np.int8(0))])
+        v = n.node("Conv", [n.dequantised(v, scale, 0, "int16"), w], group=group, pads=[shape[2] // 2] * 4)
+        v, scale = n.quantised(v, 0.0123, 0, "int16"), 0.0123
+    n.output(v, TYPES["int16"])
+    n.save(path, 21, 10)
+    for cpu, limit in (("cortex-m0plus", 2300), ("cortex-m3", 1050), ("cortex-m4", 850), ("cortex-m55", 200)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 6000 and most <= 1 and differ <= 40
+        results.check(good, f"integers of 16 bits on a {cpu}", f"{count} thousand instructions for 265,728 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
 def check_unsigned(results, onnxc, path):
     """Layers between unsigned bytes take as long as between signed ones on a Cortex-M55."""
     counts = {}
@@ -324,6 +344,24 @@ def check_shuffled(results, onnxc, path):
     results.check(good, "shuffled and enlarged integers", f"thousand instructions: {counts} for 6,000 elements; bytes: {flash}; off by up to {apart}")
 
 
+def check_stream(results, onnxc, path):
+    """A step of a quantised stream: its states are bytes, and its sums are rounded where they are made."""
+    n = Network((1, 16, 64), (1, 1))
+    v = "x"
+    for dilation in (1, 4, 8):
+        n.kinds[v] = "int8"
+        v = n.layer(v, 16, 1, 5, zero=-5, out=0.3, group=16, dilations=[dilation], pads=[4 * dilation, 0])
+        n.kinds[v] = "int8"
+        v = n.layer(v, 16, 16, 1, zero=-5, out=0.05)
+    n.output(v, TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 42000), ("cortex-m4", 18000), ("cortex-m55", 4000)):
+        found = inspected(Arguments(onnxc, "-O2 --stream=x:2=1"), path, cpu)
+        count, memory = found["estimate"]["instructions"], found["memory"]["workspace_bytes"]
+        good = count < limit and memory < 1600
+        results.check(good, f"a step of a stream on a {cpu}", f"{count} instructions for 1,008 products, {memory} bytes")
+
+
 # Memory that the object has and the caller passes; in the second case kernels must run in patches.
 POOLS = ("-O2 --pool fast=6K@.bss.fast --pool slow=8K", "-O2 --pool fast=1500 --pool slow=4K")
 
@@ -390,6 +428,16 @@ def check_attention(results, onnxc, path):
     results.check(memory < 1024 and most < 1e-4, "attention on a Cortex-M55", f"{memory} bytes, off by up to {most}")
 
 
+def check_soft_floats(results, onnxc, path):
+    """Sums and products of normal numbers without floating point, and exponentials of them: their instructions, as foreseen."""
+    for cpu, limit in (("cortex-m0plus", 2400), ("cortex-m3", 1500)):
+        arguments = Arguments(onnxc, "-O2")
+        count, _, most = measured(arguments, path, cpu)
+        foreseen = estimated(arguments, path, cpu)
+        good = count < limit and abs(foreseen - count) < ESTIMATE * count and most < 1e-4
+        results.check(good, f"attention in f32 on a {cpu}", f"{count} thousand instructions, {foreseen:.0f} estimated, for 6,400 products and 400 exponentials, off by up to {most}")
+
+
 def measured(arguments, path, cpu):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
     with tempfile.TemporaryDirectory() as folder:
@@ -428,23 +476,27 @@ def main():
         jobs = [(m, models[m], level, cpu) for m in ("products", "rows", "layers", "grouped", "functions") for level in LEVELS for cpu in CPUS]
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
+        jobs += [(m, models[m], "-O2", "cortex-m33") for m in ("products", "layers")]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
         check_phases(results, onnxc, os.path.join(folder, "phases.onnx"))
         check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))
         check_shuffled(results, onnxc, os.path.join(folder, "shuffled.onnx"))
+        check_stream(results, onnxc, os.path.join(folder, "stream.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
             check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         for cpu in SMALL_ROWS:
             check_small_row(results, onnxc, os.path.join(folder, "small_row.onnx"), cpu)
+        check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
+        check_soft_floats(results, onnxc, os.path.join(folder, "attention.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")
         results.check(differ == 0, "denormal numbers with --fp=strict on a Cortex-M55", f"{differ} elements differ, by up to {most}")

@@ -294,6 +294,15 @@ def quantised(n):
     n.x = n.add("DequantizeLinear", n.add("QuantizeLinear", x, scale, zero), scale, zero)
 
 
+def quantised_causally(n, zero=np.int8(-128), dilation=1):
+    """Bytes between layers, with a zero point, which is what precedes the signal."""
+    scale, zero = n.constant(np.float32(0.05)), n.constant(zero)
+    x = n.add("DequantizeLinear", n.add("QuantizeLinear", n.x, scale, zero), scale, zero)
+    w = n.add("DequantizeLinear", n.constant(n.random.integers(-127, 127, (n.channels, n.channels, 3)).astype(np.int8)),
+              n.constant(np.float32(0.01)))
+    n.x = n.add("Relu", n.add("Conv", x, w, dilations=[dilation], pads=[2 * dilation, 0]))
+
+
 def pad_with_value(n):
     x = n.add("Pad", n.x, n.ints(0, 0, 2, 0, 0, 0), n.constant(np.float32(0.75)))
     n.x = n.add("Conv", n.add("Relu", x), n.weight(n.channels, n.channels, 3))
@@ -622,6 +631,20 @@ def rings(checks):
         checks.check(f"states of a ring {options}", shapes == want, shapes)
 
 
+def narrow_states(checks):
+    """Of what is dequantised, the bytes are kept."""
+    for kind, zero, dilation in (("int8", -128, 1), ("int8", 0, 2), ("uint8", 120, 1), ("int16", 0, 1), ("int8", 0, 60), ("int8", 5, 60)):
+        n = Network(24, np.random.default_rng(3))
+        for _ in range(2):
+            quantised_causally(n, np.array(zero, kind), dilation)
+        model, name = n.model(), f"states of {kind}, zero point {zero}, dilation {dilation}"
+        model.opset_import[0].version, model.ir_version = 21, 10
+        agree(checks, name, model, [1, 4, 5], samples=240)
+        session = onnxc.InferenceSession(model, options=["--stream=x:2=4"])
+        types = {i.type for i in session.get_inputs() if i.name not in ("x", "stream_steps")}
+        checks.check(name, zero and dilation > 1 or types == {f"tensor({kind})"}, types)
+
+
 def look_ahead(n, kernel=5):
     n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, kernel), n.weight(n.channels), pads=[kernel // 2, kernel // 2])
 
@@ -759,6 +782,7 @@ def main():
     delays(checks)
     batches(checks)
     rings(checks)
+    narrow_states(checks)
     attentions(checks)
     exports(checks)
     ends(checks)

@@ -41,6 +41,8 @@ const pass passes[] = {
     {"heads", "fuse", pass_heads, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"states", "fuse", pass_states, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"slices", "fuse", pass_slices, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    // Of what is no larger than its result now.
+    {"epilogue", "fuse", pass_late_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},

@@ -108,18 +108,26 @@ static lfunc *find_function(const lmodule *m, const char *name) {
     return NULL;
 }
 
+lfunc *need_helper(lmodule *m, lbuild *b, const char *name, ltype result, int nargs, const ltype *types,
+                   make_helper *make, int detail) {
+    lfunc *f = find_function(m, name);
+    if (f) return f;
+    f = lfunc_new(m, name, result);
+    f->target = b->target;
+    f->arithmetic = true;
+    for (int i = 0; i < nargs; i++)
+        lfunc_param(f, arena_printf(m->arena, "x%d", i), types[i], LK_VOID, DT_NONE, false);
+    lbuild fb = lbuild_new(f, b->target, b->diag);
+    make(&fb, f, detail);
+    return f;
+}
+
 ins *call_helper(lmodule *m, lbuild *b, const char *name, ltype result, int nargs, ins *const *args,
                  make_helper *make, int detail) {
-    lfunc *f = find_function(m, name);
-    if (!f) {
-        f = lfunc_new(m, name, result);
-        f->target = b->target;
-        for (int i = 0; i < nargs; i++)
-            lfunc_param(f, arena_printf(m->arena, "x%d", i), args[i]->type, LK_VOID, DT_NONE, false);
-        lbuild fb = lbuild_new(f, b->target, b->diag);
-        make(&fb, f, detail);
-    }
-    return lb_call(b, result, f->name, nargs, args);
+    enum { MOST_OPERANDS = 3 };
+    ltype types[MOST_OPERANDS];
+    for (int i = 0; i < nargs; i++) types[i] = args[i]->type;
+    return lb_call(b, result, need_helper(m, b, name, result, nargs, types, make, detail)->name, nargs, args);
 }
 
 // ---------------------------------------------------------------- one lane at a time

@@ -56,6 +56,13 @@ static ins *normalise(const soft *s, ins *x, int top, ins **n) {
     return x;
 }
 
+// The bits of r * 2^e rounded to nearest even, for e from 1 on; infinity where rounding leaves the finite numbers.
+static ins *rounded(const soft *s, ins *e, ins *r) {
+    ins *odd = and_(s, shr(s, r, num(s, 3)), num(s, 1));
+    ins *q = shr(s, add(s, add(s, r, num(s, 3)), odd), num(s, 3));
+    return add(s, shl(s, sub(s, e, num(s, 1)), num(s, s->m)), q);
+}
+
 // Rounds r, whose leading one is at bit m + 3 (or r = 0), to nearest even. Exponents below 1 give denormal
 // numbers, with exponent field 0 because there is no leading one.
 static ins *round_pack(const soft *s, ins *sign, ins *e, ins *r) {
@@ -63,10 +70,14 @@ static ins *round_pack(const soft *s, ins *sign, ins *e, ins *r) {
     ins *down = lb_bin(s->b, L_SMAX, sub(s, one, e), num(s, 0));
     r = sticky_shift(s, r, down);
     e = lb_bin(s->b, L_SMIN, lb_bin(s->b, L_SMAX, e, one), num(s, 2 * s->bias + 2));
-    ins *odd = and_(s, shr(s, r, num(s, 3)), one);
-    ins *q = shr(s, add(s, add(s, r, num(s, 3)), odd), num(s, 3));
-    ins *bits = add(s, shl(s, sub(s, e, one), num(s, s->m)), q);
-    return or_(s, sign, lb_bin(s->b, L_UMIN, bits, infinity(s)));
+    return or_(s, sign, lb_bin(s->b, L_UMIN, rounded(s, e, r), infinity(s)));
+}
+
+// r with its leading one at bit m + 3, if it is there or at the next; *e grows by one in the second case.
+static ins *without_carry(const soft *s, ins *r, ins **e) {
+    ins *over = shr(s, r, num(s, s->m + 4));
+    *e = add(s, *e, over);
+    return or_(s, shr(s, r, over), and_(s, r, over));
 }
 
 // Exponent field (at least 1) and fraction with the hidden bit of |x|.
@@ -94,20 +105,32 @@ static ins *param(const lfunc *f, int i) { return f->params.at[i].value; }
 // ---------------------------------------------------------------- sums
 // The smaller magnitude is shifted to the exponent of the larger one.
 
+typedef struct summands {
+    ins *big;   // the one of the larger magnitude
+    ins *a, *d; // magnitudes
+    ins *minus; // they have different signs
+} summands;
+
+static summands summands_of(const soft *s, const lfunc *f) {
+    ins *x = param(f, 0), *y = param(f, 1), *swap = lb_cmp(s->b, L_ULT, abs_of(s, x), abs_of(s, y));
+    ins *big = pick(s, swap, y, x), *small = pick(s, swap, x, y);
+    return (summands){big, abs_of(s, big), abs_of(s, small), lb_cmp(s->b, L_SLT, xor_(s, x, y), num(s, 0))};
+}
+
+// The sum of fractions of which the smaller one is `down` exponents below.
+static ins *fraction_sum(const soft *s, ins *minus, ins *fa, ins *fd, ins *down) {
+    fa = shl(s, fa, num(s, 3)), fd = sticky_shift(s, shl(s, fd, num(s, 3)), down);
+    return pick(s, minus, sub(s, fa, fd), add(s, fa, fd));
+}
+
 static void make_add(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), *s = &c;
-    ins *x = param(f, 0), *y = param(f, 1), *three = num(s, 3);
-    ins *swap = lb_cmp(b, L_ULT, abs_of(s, x), abs_of(s, y));
-    ins *big = pick(s, swap, y, x), *small = pick(s, swap, x, y);
-    ins *a = abs_of(s, big), *d = abs_of(s, small), *e = exponent(s, a);
-    ins *minus = lb_cmp(b, L_SLT, xor_(s, x, y), num(s, 0));
-    ins *fa = shl(s, fraction(s, a), three);
-    ins *fd = sticky_shift(s, shl(s, fraction(s, d), three), sub(s, e, exponent(s, d)));
-    ins *r = pick(s, minus, sub(s, fa, fd), add(s, fa, fd));
+    summands x = summands_of(s, f);
+    ins *big = x.big, *a = x.a, *d = x.d, *minus = x.minus, *e = exponent(s, a);
+    ins *r = fraction_sum(s, minus, fraction(s, a), fraction(s, d), sub(s, e, exponent(s, d)));
     // A sum may have one bit too many; a difference may have many too few, but the exponent limits the shift.
-    ins *over = shr(s, r, num(s, s->m + 4)), *n;
-    r = or_(s, shr(s, r, over), and_(s, r, over));
-    e = add(s, e, over);
+    r = without_carry(s, r, &e);
+    ins *n;
     ins *full = normalise(s, r, s->m + 3, &n);
     ins *room = below(s, n, e), *left = lb_bin(b, L_SMIN, n, sub(s, e, num(s, 1)));
     r = pick(s, room, full, shl(s, r, left));
@@ -142,6 +165,13 @@ static ins *product_top(const soft *s, ins *x, ins *y) {
     return or_(s, high, one_if(s, lb_cmp(b, L_NE, low, num(s, 0))));
 }
 
+// The product of two fractions whose leading ones are at bit m, with its own at bit m + 3; *e grows by one where it was at the next.
+static ins *fraction_product(const soft *s, ins *x, ins *y, ins **e) {
+    int up = s->w + 3 - s->m;
+    ins *r = product_top(s, shl(s, x, num(s, up / 2)), shl(s, y, num(s, up - up / 2)));
+    return without_carry(s, r, e);
+}
+
 static ins *is_zero(const soft *s, ins *a) { return same(s, a, num(s, 0)); }
 static ins *is_nan(const soft *s, ins *a) { return below(s, infinity(s), a); }
 
@@ -162,13 +192,83 @@ static void make_mul(lbuild *b, lfunc *f, int w) {
     ins *x = param(f, 0), *y = param(f, 1), *sign = sign_of(s, xor_(s, x, y));
     ins *a = abs_of(s, x), *d = abs_of(s, y);
     number na = normal_number(s, a), nd = normal_number(s, d);
-    // shifted so that the product's leading one comes to bit m + 3 or m + 4 of the upper word
-    int up = s->w + 3 - s->m;
-    ins *r = product_top(s, shl(s, na.f, num(s, up / 2)), shl(s, nd.f, num(s, up - up / 2)));
-    ins *over = shr(s, r, num(s, s->m + 4));
-    r = or_(s, shr(s, r, over), and_(s, r, over));
-    ins *e = add(s, add(s, sub(s, na.e, num(s, s->bias)), nd.e), over);
+    ins *e = add(s, sub(s, na.e, num(s, s->bias)), nd.e), *r = fraction_product(s, na.f, nd.f, &e);
     lb_return(b, special_product(s, a, d, sign, round_pack(s, sign, e, r)));
+}
+
+// ---------------------------------------------------------------- the usual case
+// Nearly all operands and results are normal numbers, or zero: functions for these call the ones above for all others.
+
+static void return_from(lbuild *b, const lfunc *f, const char *other) {
+    lb_return(b, lb_call(b, f->result, other, f->params.n, (ins *[]){param(f, 0), param(f, 1)}));
+}
+
+// Whether an exponent field is not that of a normal number.
+static ins *is_unusual(const soft *s, ins *e) {
+    return lb_cmp(s->b, L_ULE, num(s, 2 * s->bias), sub(s, e, num(s, 1)));
+}
+
+static ins *exponent_field(const soft *s, ins *a) { return shr(s, a, num(s, s->m)); }
+
+static ins *normal_fraction(const soft *s, ins *a) {
+    ins *hidden = num(s, 1ll << s->m);
+    return or_(s, and_(s, a, num(s, (1ll << s->m) - 1)), hidden);
+}
+
+// The function for all numbers.
+static const char *any_name(lbuild *b, const char *what, int w) {
+    return arena_printf(b->arena, "onnxc_%s%d_any", what, w);
+}
+
+static void return_usual(const soft *s, const lfunc *f, ins *sign, ins *e, ins *r, const char *other) {
+    ins *unusual = lb_if(s->b, is_unusual(s, e));
+    return_from(s->b, f, other);
+    lb_end(s->b, unusual);
+    lb_return(s->b, or_(s, sign, rounded(s, e, r)));
+}
+
+static void make_usual_add(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    const char *other = any_name(b, "fadd", w);
+    summands x = summands_of(s, f);
+    ins *sign = sign_of(s, x.big), *e = exponent_field(s, x.a), *ed = exponent_field(s, x.d);
+    ins *unusual = lb_if(b, lb_bin(b, L_OR, is_unusual(s, e), is_unusual(s, ed)));
+    ins *plain = lb_if(b, lb_bin(b, L_AND, is_zero(s, x.d), lb_cmp(b, L_NE, x.a, num(s, 0))));
+    lb_return(b, x.big);
+    lb_end(b, plain);
+    return_from(b, f, other);
+    lb_end(b, unusual);
+    ins *r = fraction_sum(s, x.minus, normal_fraction(s, x.a), normal_fraction(s, x.d), sub(s, e, ed));
+    r = without_carry(s, r, &e);
+    ins *now = lb_var(b, "sum", r), *exponent = lb_var(b, "exponent", e), *n;
+    ins *differ = lb_if(b, x.minus), *shorter = lb_if(b, lb_cmp(b, L_ULT, r, num(s, 1ll << (s->m + 3))));
+    shorter->i = 25; // of summands that are usually far apart
+    ins *zero = lb_if(b, is_zero(s, r));
+    lb_return(b, num(s, 0));
+    lb_end(b, zero);
+    lb_set(b, now, normalise(s, r, s->m + 3, &n));
+    lb_set(b, exponent, sub(s, e, n));
+    lb_end(b, shorter);
+    lb_end(b, differ);
+    return_usual(s, f, sign, lb_get(b, exponent), lb_get(b, now), other);
+}
+
+static void make_usual_mul(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    const char *other = any_name(b, "fmul", w);
+    ins *sign = sign_of(s, xor_(s, param(f, 0), param(f, 1))), *a = abs_of(s, param(f, 0)),
+        *d = abs_of(s, param(f, 1));
+    ins *ea = exponent_field(s, a), *ed = exponent_field(s, d);
+    ins *unusual = lb_if(b, lb_bin(b, L_OR, is_unusual(s, ea), is_unusual(s, ed)));
+    ins *finite = lb_cmp(b, L_ULT, lb_bin(b, L_UMAX, a, d), infinity(s));
+    ins *zero = lb_if(b, lb_bin(b, L_AND, is_zero(s, lb_bin(b, L_UMIN, a, d)), finite));
+    lb_return(b, sign);
+    lb_end(b, zero);
+    return_from(b, f, other);
+    lb_end(b, unusual);
+    ins *e = add(s, sub(s, ea, num(s, s->bias)), ed);
+    ins *r = fraction_product(s, normal_fraction(s, a), normal_fraction(s, d), &e);
+    return_usual(s, f, sign, e, r, other);
 }
 
 // ---------------------------------------------------------------- quotients and roots, one bit after the
@@ -188,9 +288,8 @@ static void make_div(lbuild *b, lfunc *f, int w) {
     lb_set(b, rest, shl(s, pick(s, fits, sub(s, r, nd.f), r), one));
     lb_end(b, i);
     ins *q = or_(s, lb_get(b, quotient), one_if(s, lb_cmp(b, L_NE, lb_get(b, rest), num(s, 0))));
-    ins *over = shr(s, q, num(s, s->m + 4));
-    q = or_(s, shr(s, q, over), and_(s, q, over));
-    ins *e = add(s, add(s, sub(s, na.e, nd.e), num(s, s->bias - 1)), over);
+    ins *e = add(s, sub(s, na.e, nd.e), num(s, s->bias - 1));
+    q = without_carry(s, q, &e);
     ins *v = round_pack(s, sign, e, q), *inf = infinity(s);
     v = pick(s, lb_bin(b, L_OR, is_zero(s, a), same(s, d, inf)), sign, v);
     v = pick(s, lb_bin(b, L_OR, is_zero(s, d), same(s, a, inf)), or_(s, sign, inf), v);
@@ -250,33 +349,34 @@ static void make_compare(lbuild *b, lfunc *f, int detail) {
 
 // ---------------------------------------------------------------- conversions
 
-// detail: width of the float, + 1 for signed; the integer has 64 bits.
+// detail: width of the float, + 1 for signed.
 static void make_from_int(lbuild *b, lfunc *f, int detail) {
-    soft c = soft_of(b, detail & ~1), wide = soft_of(b, 64), *s = &c, *l = &wide;
-    ins *x = param(f, 0), *n, *zero = num(l, 0);
+    ins *x = param(f, 0), *n;
+    soft c = soft_of(b, detail & ~1), word = soft_of(b, 8 * lkind_bytes(x->type.kind)), *s = &c, *l = &word;
+    ins *zero = num(l, 0);
     ins *minus = detail & 1 ? below(l, x, zero) : lb_int(b, lt(LK_I1, 1), 0);
-    ins *r = normalise(l, pick(l, minus, sub(l, zero, x), x), 63, &n);
-    r = sticky_shift(l, r, num(l, 63 - (s->m + 3)));
-    ins *e = sub(l, num(l, s->bias + 63), n);
-    if (s->w == 32) {
+    ins *r = normalise(l, pick(l, minus, sub(l, zero, x), x), l->w - 1, &n);
+    r = sticky_shift(l, r, num(l, l->w - 1 - (s->m + 3)));
+    ins *e = sub(l, num(l, s->bias + l->w - 1), n);
+    if (s->w < l->w) {
         r = lb_conv(b, L_ITRUNC, LK_I32, r);
         e = lb_conv(b, L_ITRUNC, LK_I32, e);
     }
-    ins *v = round_pack(s, pick(s, minus, top_bit(s), num(s, 0)), e, r);
+    ins *v = or_(s, pick(s, minus, top_bit(s), num(s, 0)), rounded(s, e, r));
     lb_return(b, pick(s, lb_cmp(b, L_EQ, x, zero), num(s, 0), v));
 }
 
-// Truncates to 64 bits; the operand is in range. The same for signed and unsigned, in two's complement.
+// Truncates to the word of the result; the operand is in range. The same for signed and unsigned, in two's complement.
 static void make_to_int(lbuild *b, lfunc *f, int w) {
-    soft c = soft_of(b, w), wide = soft_of(b, 64), *s = &c, *l = &wide;
+    soft c = soft_of(b, w), word = soft_of(b, 8 * lkind_bytes(f->result.kind)), *s = &c, *l = &word;
     ins *x = param(f, 0), *a = abs_of(s, x);
     ins *e = exponent(s, a), *r = fraction(s, a), *zero = num(l, 0);
-    if (w == 32) {
+    if (w < l->w) {
         e = lb_conv(b, L_ZEXT, LK_I64, e);
         r = lb_conv(b, L_ZEXT, LK_I64, r);
     }
     ins *up = sub(l, e, num(l, s->bias + s->m)), *down = sub(l, zero, up);
-    ins *most = num(l, 63);
+    ins *most = num(l, l->w - 1);
     ins *left = shl(l, r, lb_bin(b, L_UMIN, up, most)), *right = shr(l, r, lb_bin(b, L_UMIN, down, most));
     r = pick(l, below(l, up, zero), right, left);
     lb_return(b, pick(l, below(s, x, num(s, 0)), sub(l, zero, r), r));
@@ -315,17 +415,26 @@ bool soft_float_kind(const target *t, lkind k) {
 }
 
 static lkind bits_kind(lkind k) { return k == LK_F64 ? LK_I64 : k == LK_F32 ? LK_I32 : k; }
+static int width_of(lkind k) { return k == LK_F64 ? 64 : 32; }
 static ins *to_bits(lbuild *b, ins *x) { return lb_conv(b, L_BITCAST, bits_kind(x->type.kind), x); }
 
 static ins *arithmetic(lmodule *m, lbuild *b, const char *what, make_helper *make, lkind k, ins *x, ins *y) {
-    int w = k == LK_F64 ? 64 : 32;
+    int w = width_of(k);
     ins *args[2] = {to_bits(b, x), y ? to_bits(b, y) : NULL};
     const char *name = arena_printf(m->arena, "onnxc_%s%d", what, w);
     return lb_conv(b, L_BITCAST, k, call_helper(m, b, name, lt(bits_kind(k), 1), y ? 2 : 1, args, make, w));
 }
 
+// A sum or product.
+static ins *usual(lmodule *m, lbuild *b, const char *what, make_helper *make, make_helper *any, lkind k,
+                  ins *x, ins *y) {
+    ltype bits = lt(bits_kind(k), 1);
+    need_helper(m, b, any_name(b, what, width_of(k)), bits, 2, (ltype[]){bits, bits}, any, width_of(k));
+    return arithmetic(m, b, what, make, k, x, y);
+}
+
 static ins *soft_compare(lmodule *m, lbuild *b, lop op, ins *x, ins *y) {
-    int w = x->type.kind == LK_F64 ? 64 : 32;
+    int w = width_of(x->type.kind);
     bool negate = op == L_NE;
     if (negate) op = L_EQ;
     const char *name = arena_printf(m->arena, "onnxc_f%s%d",
@@ -338,20 +447,27 @@ static ins *soft_compare(lmodule *m, lbuild *b, lop op, ins *x, ins *y) {
     return lb_cmp(b, negate ? L_EQ : L_NE, r, lb_int(b, r->type, 0));
 }
 
+// The word of an integer that is converted from or to a float: 32 bits suffice only where both have no more.
+static lkind word_beside(lkind real, lkind integer) {
+    return real == LK_F32 && lkind_bytes(integer) <= 4 ? LK_I32 : LK_I64;
+}
+
 static ins *from_int(lmodule *m, lbuild *b, bool is_signed, lkind to, ins *x) {
-    int w = to == LK_F64 ? 64 : 32;
-    ins *wide = lb_conv(b, is_signed ? L_SEXT : L_ZEXT, LK_I64, x);
-    const char *name = arena_printf(m->arena, "onnxc_%cto%d", is_signed ? 's' : 'u', w);
+    int w = width_of(to);
+    lkind word = word_beside(to, x->type.kind);
+    ins *wide = lb_conv(b, is_signed ? L_SEXT : L_ZEXT, word, x);
+    const char *name =
+        arena_printf(m->arena, "onnxc_%c%dto%d", is_signed ? 's' : 'u', 8 * lkind_bytes(word), w);
     ins *r = call_helper(m, b, name, lt(bits_kind(to), 1), 1, &wide, make_from_int, w | is_signed);
     return lb_conv(b, L_BITCAST, to, r);
 }
 
 static ins *to_int(lmodule *m, lbuild *b, lkind to, ins *x) {
-    int w = x->type.kind == LK_F64 ? 64 : 32;
+    int w = width_of(x->type.kind);
+    lkind word = word_beside(x->type.kind, to);
     ins *bits = to_bits(b, x);
-    ins *r =
-        call_helper(m, b, arena_printf(m->arena, "onnxc_toi%d", w), lt(LK_I64, 1), 1, &bits, make_to_int, w);
-    return lb_conv(b, L_ITRUNC, to, r);
+    const char *name = arena_printf(m->arena, "onnxc_%dtoi%d", w, 8 * lkind_bytes(word));
+    return lb_conv(b, L_ITRUNC, to, call_helper(m, b, name, lt(word, 1), 1, &bits, make_to_int, w));
 }
 
 static ins *resize(lmodule *m, lbuild *b, lkind to, ins *x) {
@@ -378,9 +494,9 @@ static ins *soft_conversion(lmodule *m, lbuild *b, const ins *x) {
 ins *soft_float_expand(lmodule *m, lbuild *b, const ins *x) {
     lkind k = x->type.kind;
     ins *a = x->nargs ? x->args[0] : NULL, *c = x->nargs > 1 ? x->args[1] : NULL;
-    if (x->op == L_ADD) return arithmetic(m, b, "fadd", make_add, k, a, c);
-    if (x->op == L_SUB) return arithmetic(m, b, "fadd", make_add, k, a, lb_un(b, L_FNEG, c));
-    if (x->op == L_MUL) return arithmetic(m, b, "fmul", make_mul, k, a, c);
+    if (x->op == L_ADD) return usual(m, b, "fadd", make_usual_add, make_add, k, a, c);
+    if (x->op == L_SUB) return usual(m, b, "fadd", make_usual_add, make_add, k, a, lb_un(b, L_FNEG, c));
+    if (x->op == L_MUL) return usual(m, b, "fmul", make_usual_mul, make_mul, k, a, c);
     if (x->op == L_FDIV) return arithmetic(m, b, "fdiv", make_div, k, a, c);
     if (x->op == L_SQRT) return arithmetic(m, b, "fsqrt", make_sqrt, k, a, NULL);
     if (x->op == L_MULADD) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, a, c), x->args[2]);

@@ -20,4 +20,7 @@ ins *soft_int_expand(lmodule *m, lbuild *b, const ins *x);
 typedef void make_helper(lbuild *b, lfunc *f, int detail);
 ins *call_helper(lmodule *m, lbuild *b, const char *name, ltype result, int nargs, ins *const *args,
                  make_helper *make, int detail);
+// Builds it, for other helpers that call it by name.
+lfunc *need_helper(lmodule *m, lbuild *b, const char *name, ltype result, int nargs, const ltype *types,
+                   make_helper *make, int detail);
 #endif

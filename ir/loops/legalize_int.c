@@ -122,8 +122,19 @@ static void make_product(lbuild *b, lfunc *f, int detail) {
     lb_return(b, lb_bin(b, L_ADD, p, join(b, cross, like(b, cross, 0))));
 }
 
+static void make_product32(lbuild *b, lfunc *f, int detail) {
+    (void)detail;
+    lb_return(b, product32(b, f->params.at[0].value, f->params.at[1].value));
+}
+
+static bool is_word(const ins *x) { return x->op == L_ZEXT && x->args[0]->type.kind == LK_I32; }
+
 static ins *product(lmodule *m, lbuild *b, const ins *x) {
     if (!b->target->no_wide_product) return NULL;
+    ins *p = x->args[0], *q = x->args[1];
+    if (is_word(p) && is_word(q))
+        return call_helper(m, b, "onnxc_mul32", x->type, 2, (ins *[]){p->args[0], q->args[0]}, make_product32,
+                           0);
     return call_helper(m, b, "onnxc_mul64", x->type, 2, x->args, make_product, 0);
 }
 

@@ -135,6 +135,7 @@ typedef struct lfunc {
     bool exported, noalias, strict_fp, kernel;
     bool half_vectors; // of half the width: their lanes are cheaper to reach
     bool ends_tiles;   // what a kernel does with a tile of sums, which it may do by a pointer
+    bool arithmetic;   // an operation that the target lacks: what it branches on is data
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
     const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind

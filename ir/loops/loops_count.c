@@ -57,20 +57,24 @@ static bool mark_arguments(counter *c, bool *needed, const ins *x) {
     return changed;
 }
 
-static bool mark_operands(counter *c, bool *needed, const ins *x) {
+static bool decides(const lfunc *f, const ins *x) {
+    return x->op == L_FOR || x->op == L_BREAK || (x->op == L_IF && !f->arithmetic);
+}
+
+static bool mark_operands(counter *c, const lfunc *f, bool *needed, const ins *x) {
     if (x->op == L_CALL) return mark_arguments(c, needed, x);
     bool changed = false, set = x->op == L_SET && needed[x->args[0]->id];
-    int n = x->op == L_FOR || x->op == L_IF || x->op == L_BREAK || set || needed[x->id] ? x->nargs : 0;
+    int n = decides(f, x) || set || needed[x->id] ? x->nargs : 0;
     for (int i = 0; i < n; i++) changed |= mark(needed, x->args[i]);
     return changed;
 }
 
-static bool mark_block(counter *c, bool *needed, const lblock *b) {
+static bool mark_block(counter *c, const lfunc *f, bool *needed, const lblock *b) {
     bool changed = false;
     for (const ins *x = b->first; x; x = x->next) {
         for (int i = 0; i < 2; i++)
-            if (x->body[i]) changed |= mark_block(c, needed, x->body[i]);
-        changed |= mark_operands(c, needed, x);
+            if (x->body[i]) changed |= mark_block(c, f, needed, x->body[i]);
+        changed |= mark_operands(c, f, needed, x);
     }
     return changed;
 }
@@ -80,7 +84,7 @@ static const bool *needed_of(counter *c, const lfunc *f) {
     if (needed) return needed;
     needed = ARENA_ARRAY(c->arena, bool, f->nins + 1);
     map_put_number(&c->needed, (uint64_t)(uintptr_t)f, needed);
-    while (mark_block(c, needed, f->body)) {
+    while (mark_block(c, f, needed, f->body)) {
     }
     return needed;
 }
@@ -206,7 +210,7 @@ static double likelihood(const ins *x) {
 
 static void run_if(frame *fr, const ins *x, double times) {
     fact known = fr->facts[x->args[0]->id];
-    double likely = likelihood(x->args[0]);
+    double likely = x->i ? (double)x->i / 100 : likelihood(x->args[0]);
     for (int i = 0; i < 2; i++, likely = 1 - likely) {
         if (!x->body[i] || (known.known && (known.v != 0) != (i == 0))) continue;
         double part = known.known || returns(x->body[1 - i]) ? 1 : returns(x->body[i]) ? 0 : likely;

@@ -218,6 +218,8 @@ static fuse fuse_begin(program *p, bool strict, bool late) {
 static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
     program *p = c->program;
     fuse f = fuse_begin(p, c->target && c->target->fp == FP_STRICT, late);
+    f.bare = c->target && c->target->freestanding;
+    f.factor_bits = c->target && sums_halves(c->target) ? 16 : 8;
     part(&f);
     c->changed = f.changed;
     if (f.changed) {

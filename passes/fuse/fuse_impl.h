@@ -40,6 +40,8 @@ typedef struct fuse {
     VEC(buffer *) views; // views with merged axes
     bool late;           // arithmetic may be inlined into kernels that only move data
     bool changed;
+    bool bare;       // on bare machines, where elements of several pieces are not selected twice
+    int factor_bits; // of the widest integers whose products the target adds as integers
 } fuse;
 
 bool is_fixed(const site *at); // its kernel must not be changed

@@ -252,9 +252,9 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
     }
     // Integer products need the bytes themselves; wider elements are converted once instead of once per
     // product.
-    bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= 8 || demand <= FEW_PRODUCTS);
+    bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= f->factor_bits || demand <= FEW_PRODUCTS);
     if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
-    if (src->n > 1 && demand > 2) return false;
+    if (src->n > 1 && (demand > 2 || (n > 1 && f->bare))) return false;
     if (c.moves || contraction || demand <= 1 || (c.reads == 0 && c.work <= CHEAP)) return true;
     return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
 }

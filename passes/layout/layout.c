@@ -644,7 +644,8 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     }
     int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
     dtype sum = c->s->states.at[0].dtype;
-    bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c);
+    bool plain =
+        sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c) || multiplies_halves(a->t, c);
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;

@@ -14,8 +14,6 @@ static span product_span(span a, span b) {
     return s;
 }
 
-static bool is_small(dtype t) { return dtype_is_int(t) && dtype_bits(t) <= 16; }
-
 static bool add_span(span *to, span other) {
     *to = (span){to->lo + other.lo, to->hi + other.hi};
     return to->lo >= INT32_MIN && to->hi <= INT32_MAX;
@@ -132,7 +130,7 @@ static bool find_leaf(chain *c, expr *x) {
     }
     if (x->op == X_READ) {
         c->leaf = x;
-        return is_byte(x->dtype) && span_of(c->k, NULL, x, &c->range);
+        return is_small(x->dtype) && span_of(c->k, NULL, x, &c->range);
     }
     if (c->n == LINKS || !expr_arity(x->op)) return false;
     link l = {.op = x};
@@ -147,7 +145,8 @@ static bool find_leaf(chain *c, expr *x) {
 
 bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x) {
     *c = (chain){.k = k, .s = s, .uses = u, .channels = {.k = k}};
-    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x)) return false;
+    if (x->op != X_CAST || !is_small(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x))
+        return false;
     return chain_channels(c) > 0;
 }
 
@@ -241,10 +240,14 @@ static void find_steps(const chain *c, byte_steps *st) {
     }
 }
 
-bool steps_find(chain *c, byte_steps *st, int64_t channel) {
+bool line_find(chain *c, byte_steps *st, int64_t channel) {
     load_channel(c, st, channel);
-    if (!st->rises) return false;
-    st->out = (span){chain_at(c, c->range.lo), chain_at(c, c->range.hi)};
+    if (st->rises) st->out = (span){chain_at(c, c->range.lo), chain_at(c, c->range.hi)};
+    return st->rises;
+}
+
+bool steps_find(chain *c, byte_steps *st, int64_t channel) {
+    if (!line_find(c, st, channel)) return false;
     find_steps(c, st);
     if (st->out.lo < st->out.hi) return true;
     // A constant: any line that stays between two steps.

@@ -15,6 +15,7 @@
 #include "passes/rewrite/byte_lines.h"
 #include "passes/rewrite/byte_steps.h"
 #include "passes/rewrite/fixed_sums.h"
+#include "passes/rewrite/half_lines.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -316,7 +317,7 @@ static expr *limit_bytes(kernel *k, expr *x) {
 }
 
 static expr *limit_node(void *user, expr *x) {
-    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || !is_small(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
     expr *now = limit_bytes(user, x);
     return now == x ? NULL : now;
 }
@@ -335,6 +336,7 @@ static expr *rewrite_node(void *user, expr *x) {
     chain c;
     form f;
     if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
+    if (!is_byte(x->dtype)) return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
     if (r->t->f32) return byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT);
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }

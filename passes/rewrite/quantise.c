@@ -31,6 +31,7 @@ typedef struct match {
     expr *scale[MOST_SCALES];
     int nscales;
     bool is_float;
+    bool takes_halves; // one factor may have 16 bits
 } match;
 
 typedef struct quantise {
@@ -46,6 +47,7 @@ typedef struct quantise {
 static bool is_reduced(const match *m, expr *e) { return stage_reduces(m->k, m->s, e); }
 
 static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
+static bool is_half(dtype t) { return t == DT_I16 || t == DT_U16; }
 static bool is_int_const(const expr *e, int64_t v) { return dtype_is_int(e->dtype) && expr_is_int(e, v); }
 
 static expr *flipped_value(kernel *k, expr *e, dtype to) {
@@ -86,7 +88,8 @@ static bool take_integer(match *m, expr *e, expr *guard) {
     if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) e = e->arg[0];
     if (e->op == X_SUB && e->dtype == DT_I32 && !is_reduced(m, e->arg[1])) zero = e->arg[1], e = e->arg[0];
     if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
-    if (!is_byte(e->dtype)) return false;
+    if (!is_byte(e->dtype) && !(m->takes_halves && is_half(e->dtype))) return false;
+    m->takes_halves &= is_byte(e->dtype);
     expr *read = stored_bytes(e, &added);
     if (!read) return false;
     if (guard) {
@@ -174,19 +177,11 @@ static bool has_form(const kernel *k) {
            (st->dtype == DT_F32 || st->dtype == DT_I32);
 }
 
-static bool find_match(const quantise *q, kernel *k, match *m) {
-    if (!has_form(k)) return false;
-    *m = (match){.k = k, .s = k->stages.at[0], .is_float = k->stages.at[0]->states.at[0].dtype == DT_F32};
-    if (!match_integers(m)) return false;
-    if (!m->is_float) return true;
-    return fits_int32(m) && (q->t->fp != FP_STRICT || rounds_the_same(m));
-}
-
 // ---------------------------------------------------------------- kernels
-// A kernel of program `to` that sums the factor's elements: out[axes on which it depends] = times * sum over
-// k of read.
-static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *times, const int *axes,
-                          int naxes, buffer *out) {
+// A kernel of program `to` that sums a function of one factor: out[axes on which it depends] = times * sum over
+// k of value.
+static kernel *sum_kernel(const match *m, program *to, expr *value, expr *times, const int *axes, int naxes,
+                          buffer *out) {
     kernel *k = kernel_new(to, arena_printf(to->arena, "%s_sum", m->k->name), m->k->loc);
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK];
@@ -200,62 +195,115 @@ static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *ti
         if (old->kind != AXIS_REDUCE) continue;
         axis[m->s->axes.at[j]] = stage_own_axis(k, s, AXIS_REDUCE, old->name, old->extent);
     }
-    expr *sum =
-        stage_reduce(k, s, RED_SUM, x_cast(k, expr_substitute(k, f->read, axis, NULL), DT_I32, false));
+    expr *sum = stage_reduce(k, s, RED_SUM, x_cast(k, expr_substitute(k, value, axis, NULL), DT_I32, false));
     if (times) sum = x_mul(k, sum, x_int(k, DT_I32, times->i));
     stage_write(k, s, out, index, sum);
     return k;
 }
 
-// The sums of a constant at compile time; NULL if that is not possible.
-static buffer *constant_sum(const quantise *q, const match *m, const factor *f, expr *times, const int *axes,
-                            int naxes) {
+// The parallel axes on which a factor depends; -1: more than a buffer has.
+static int axes_of(const match *m, const factor *f, int *axes) {
+    int n = 0;
+    for (int a = 0; a < m->k->axes.n; a++) {
+        if (m->k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(f->read, a)) continue;
+        if (n == MAX_RANK) return -1;
+        axes[n++] = a;
+    }
+    return n;
+}
+
+// The sums of a function of a constant factor at compile time; false if that is not possible.
+static bool sum_constant(const quantise *q, const match *m, const factor *f, expr *value, expr *times,
+                         const int *axes, int naxes, tensor *result) {
     const buffer *b = f->read->buffer;
     dim *dims[MAX_RANK];
-    if (b->role != BUF_CONST || f->read->guard) return NULL;
+    if (b->role != BUF_CONST || f->read->guard) return false;
     for (int j = 0; j < naxes; j++) {
         dims[j] = m->k->axes.at[axes[j]].extent;
-        if (!dim_is_const(dims[j])) return NULL;
+        if (!dim_is_const(dims[j])) return false;
     }
-    if (!dim_is_const(sum_length(m))) return NULL;
+    if (!dim_is_const(sum_length(m))) return false;
     program *alone = program_new(q->p->module);
     buffer *data = program_buffer(alone, b->name, BUF_CONST, b->dtype, b->rank, b->dims);
     data->data = b->data;
     buffer *out = program_buffer(alone, "sum", BUF_OUTPUT, DT_I32, naxes, dims);
     VEC_PUSH(alone->arena, &alone->outputs, out);
-    kernel *k = sum_kernel(m, alone, f, times, axes, naxes, out);
+    kernel *k = sum_kernel(m, alone, value, times, axes, naxes, out);
     state *st = &k->stages.at[0]->states.at[0];
     st->step = expr_swap_reads(k, st->step, b, data);
     step_kernel(alone, alone->main, k);
-    tensor result;
     const char *message;
-    if (interp_program(alone, q->p->arena, NULL, &result, (interp_limits){0}, &message) != INTERP_OK)
-        return NULL;
+    return interp_program(alone, q->p->arena, NULL, result, (interp_limits){0}, &message) == INTERP_OK;
+}
+
+static buffer *constant_sum(const quantise *q, const match *m, const factor *f, expr *times, const int *axes,
+                            int naxes) {
+    tensor result;
+    if (!sum_constant(q, m, f, f->read, times, axes, naxes, &result)) return NULL;
     constant *c = constant_new(q->p->arena, DT_I32, result.rank, result.dims);
     c->data = result.data;
-    return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", b->name), c);
+    return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", f->read->buffer->name), c);
+}
+
+// The largest sum of magnitudes of a constant factor; INT64_MAX: not known.
+static int64_t largest_sum(const quantise *q, const match *m, const factor *f) {
+    kernel *k = m->k;
+    int axes[MAX_RANK], n = axes_of(m, f, axes);
+    if (n < 0 || (f->zero && f->zero->op != X_CONST)) return INT64_MAX;
+    expr *value = x_cast(k, f->read, DT_I32, false);
+    if (f->zero) value = x_sub(k, value, f->zero);
+    tensor sums;
+    if (!sum_constant(q, m, f, x_un(k, X_ABS, value), NULL, axes, n, &sums)) return INT64_MAX;
+    int64_t count = 1, most = 0;
+    for (int j = 0; j < sums.rank; j++) count *= sums.dims[j];
+    for (int64_t j = 0; j < count; j++) {
+        int64_t v = ((const int32_t *)sums.data)[j];
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+// Bytes times integers of 16 bits in long sums: as far as the constants let them grow.
+static bool constant_fits_int32(const quantise *q, const match *m) {
+    for (int j = 0; j < 2; j++) {
+        int64_t most = largest_sum(q, m, &m->f[j]);
+        if (most < INT32_MAX / magnitude(&m->f[1 - j])) return true;
+    }
+    return false;
+}
+
+static bool has_half(const match *m) {
+    return !is_byte(m->f[0].read->buffer->dtype) || !is_byte(m->f[1].read->buffer->dtype);
+}
+
+static bool find_match(const quantise *q, kernel *k, match *m) {
+    if (!has_form(k)) return false;
+    *m = (match){.k = k, .s = k->stages.at[0], .is_float = k->stages.at[0]->states.at[0].dtype == DT_F32};
+    m->takes_halves = m->is_float && sums_halves(q->t);
+    if (!match_integers(m)) return false;
+    if (!m->is_float) return true;
+    if (!fits_int32(m) && !(has_half(m) && constant_fits_int32(q, m))) return false;
+    return q->t->fp != FP_STRICT || rounds_the_same(m);
 }
 
 // times * the sum of the factor's elements, as an expression of the matched kernel; NULL if it depends on too
 // many axes.
 static expr *sum_of(const quantise *q, region *r, const step *at, const match *m, const factor *f,
                     expr *times) {
-    int axes[MAX_RANK], n = 0;
+    int axes[MAX_RANK], n = axes_of(m, f, axes);
     expr *index[MAX_RANK];
     dim *dims[MAX_RANK];
-    for (int a = 0; a < m->k->axes.n; a++) {
-        if (m->k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(f->read, a)) continue;
-        if (n == MAX_RANK) return NULL;
-        dims[n] = m->k->axes.at[a].extent;
-        index[n] = x_axis(m->k, a);
-        axes[n++] = a;
+    if (n < 0) return NULL;
+    for (int j = 0; j < n; j++) {
+        dims[j] = m->k->axes.at[axes[j]].extent;
+        index[j] = x_axis(m->k, axes[j]);
     }
     buffer *b = constant_sum(q, m, f, times, axes, n);
     if (!b) {
         b = program_temp(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), DT_I32, n, dims);
         b->region = f->read->buffer->region;
         if (b->role == BUF_HEAP) step_insert(q->p, r, step_index(r, at), STEP_ALLOC, m->k->loc)->buffer = b;
-        insert_kernel(q->p, r, step_index(r, at), sum_kernel(m, q->p, f, times, axes, n, b));
+        insert_kernel(q->p, r, step_index(r, at), sum_kernel(m, q->p, f->read, times, axes, n, b));
     }
     return x_read(m->k, b, index);
 }
@@ -488,7 +536,7 @@ static void flip_signs(quantise *q) {
 
 // ---------------------------------------------------------------- storage
 // A temporary that holds f(byte) for every element is stored as bytes, and f moves to its readers: fusion
-// also appends a DequantizeLinear to its producer.
+// also appends a DequantizeLinear to its producer. The same for integers of 16 bits, whose products find_match takes.
 typedef struct storage {
     write *w; // the only write
     kernel *k;
@@ -509,17 +557,19 @@ static bool varies(expr *e) {
     return found;
 }
 
+static bool is_stored(const quantise *q, dtype t) { return is_byte(t) || (is_half(t) && sums_halves(q->t)); }
+
 // A byte that a float became, or one of another temporary or of several.
-static bool makes_byte(const expr *e) {
-    if (e->op == X_CAST) return is_byte(e->to) && dtype_is_float(e->arg[0]->dtype);
+static bool makes_byte(const quantise *q, const expr *e) {
+    if (e->op == X_CAST) return is_stored(q, e->to) && dtype_is_float(e->arg[0]->dtype);
     if (e->op == X_READ && e->buffer->role != BUF_TEMP) return false;
-    return is_byte(e->dtype) && (e->op == X_READ || e->op == X_SELECT);
+    return is_stored(q, e->dtype) && (e->op == X_READ || e->op == X_SELECT);
 }
 
 // The byte of which e is a function, by operations with invariant operands.
-static expr *byte_under(expr *e) {
+static expr *byte_under(const quantise *q, expr *e) {
     for (;;) {
-        if (makes_byte(e)) return e;
+        if (makes_byte(q, e)) return e;
         int n = expr_arity(e->op);
         if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
         if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
@@ -570,7 +620,7 @@ static void narrow_storage(quantise *q) {
         if (s->writes != 1 || q->uses->of[j].by_others || s->w->combine != COMBINE_SET ||
             (s->w->to->dtype != DT_F32 && s->w->to->dtype != DT_I32))
             continue;
-        s->byte = byte_under(s->w->value);
+        s->byte = byte_under(q, s->w->value);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
         s->value = s->w->value;
     }

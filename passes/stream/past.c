@@ -283,20 +283,120 @@ static bool is_long(const streaming *s, const signal *of, const past *p) {
            dtype_size(t->elem, count) >= RING_BYTES;
 }
 
+// ---------------------------------------------------------------- the past of an operand
+// A value that a node computes from elements of fewer bits, sample by sample, such as a dequantised one: the past of the operand
+// is kept instead, and the node runs on all.
+typedef struct operand {
+    node *n;
+    int in;
+    const constant *first; // what gives zeros, before the first step; NULL: zeros
+} operand;
+
+static const plan *plan_of(const streaming *s, const node *n) {
+    for (int j = 0; j < s->plans.n; j++)
+        if (s->plans.at[j].node == n) return &s->plans.at[j];
+    return NULL;
+}
+
+// The only input of the node that is no constant; -1: there are several, or none.
+static int only_operand(const node *n) {
+    int found = -1;
+    for (int i = 0; i < n->nin; i++) {
+        if (!n->in[i] || n->in[i]->constant) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
+// All values of a byte, or 0 alone, one after the other along the axis.
+static constant *candidates(streaming *s, const type *t, int axis) {
+    bool byte = dtype_is_int(t->elem) && dtype_bits(t->elem) == 8;
+    constant *c = shaped(s, t, axis, byte ? 256 : 1, 1);
+    int64_t inner = 1;
+    for (int j = axis + 1; c && j < c->rank; j++) inner *= c->dims[j];
+    for (int64_t e = 0; byte && c && e < c->count; e++) ((uint8_t *)c->data)[e] = (uint8_t)(e / inner % 256);
+    return c;
+}
+
+static bool sample_is_zero(const constant *c, int axis, int64_t at) {
+    int64_t inner = dtype_size(c->elem, 1), outer = 1, one = c->dims[axis];
+    for (int j = 0; j < c->rank; j++) *(j < axis ? &outer : &inner) *= j == axis ? 1 : c->dims[j];
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++)
+            if (c->data[(o * one + at) * inner + i]) return false;
+    return true;
+}
+
+// Which operand makes zeros. False: none is known.
+static bool find_first(streaming *s, operand *x, int axis) {
+    map as = {.arena = s->arena};
+    value *in = x->n->in[x->in];
+    constant *all = candidates(s, &in->type, axis);
+    if (!all) return false;
+    map_put_number(&as, (uint64_t)in->id, value_constant(s->graph, NULL, all));
+    constant **made = evaluate_copy(s, x->n, &as);
+    if (!made || made[0]->rank != all->rank || made[0]->dims[axis] != all->dims[axis]) return false;
+    for (int64_t t = 0; t < all->dims[axis]; t++) {
+        if (!sample_is_zero(made[0], axis, t)) continue;
+        double first = (double)(in->type.elem == DT_U8 ? t : (int8_t)t);
+        x->first = t ? numbers(s, in->type.elem, -1, first, 0) : NULL;
+        return true;
+    }
+    return false;
+}
+
+static bool find_operand(streaming *s, const signal *of, operand *x) {
+    node *n = of->now->def;
+    const plan *p = n ? plan_of(s, n) : NULL;
+    if (!p || p->carries || p->moves || n->nout != 1) return false;
+    *x = (operand){.n = n, .in = only_operand(n)};
+    const signal *in = x->in < 0 ? NULL : signal_of(s, p->in[x->in]);
+    if (!in || in->still || in->pair || in->axis != of->axis || in->rate != of->rate || in->lead != of->lead)
+        return false;
+    const type *t = &n->in[x->in]->type;
+    bool same = t->rank == of->now->type.rank && length_of(n->in[x->in], of->axis) == of->rate;
+    return same && dtype_bits(t->elem) >= 8 && dtype_bits(t->elem) < dtype_bits(of->now->type.elem) &&
+           find_first(s, x, of->axis);
+}
+
+static value *run_on_all(streaming *s, const operand *x, value *all) {
+    map as = {.arena = s->arena};
+    map_put_number(&as, (uint64_t)x->n->in[x->in]->id, all);
+    node *copy = node_copy(x->n, s->graph, &as);
+    node_move(copy, s->graph, s->at);
+    infer_node(copy);
+    return copy->out[0];
+}
+
+// The past and the samples of the step, of which `keep` is the value that is kept.
+static value *with_past(streaming *s, const value *v, const signal *keep, value *now, const past *p,
+                        const constant *first) {
+    value *state = past_state(s, v, keep, p->length), *before = state;
+    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, (constant *)first), 0);
+    value *all = join(s, before, now, keep->axis);
+    state_next(s, state, slice_of(s, all, keep->axis, keep->rate, keep->rate + p->length));
+    return all;
+}
+
+static value *zero_past(streaming *s, const value *v, const signal *of, value *now, const past *p) {
+    operand x;
+    signal keep = *of;
+    bool narrow = now == of->now && find_operand(s, of, &x);
+    if (narrow) keep.now = now = x.n->in[x.in];
+    const constant *first = narrow ? x.first : NULL;
+    value *all = !first && is_long(s, &keep, p) ? make_ring(s, v, &keep, now, p->length)
+                                                : with_past(s, v, &keep, now, p, first);
+    return narrow ? run_on_all(s, &x, all) : all;
+}
+
 static void make_past(streaming *s, const value *v, signal *of, past *p) {
     bool hides = p->fill && of->lead < 0;
     value *now = hides ? hide_early(s, of->now, of->axis, of->rate, of->lead, p->fill) : of->now;
     p->all = now;
     if (!p->length) return;
     constant *first = first_past(s, of, p);
-    if (!first && is_long(s, of, p)) {
-        p->all = make_ring(s, v, of, now, p->length);
-        return;
-    }
-    value *state = past_state(s, v, of, p->length), *before = state;
-    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, first), 0);
-    p->all = join(s, before, now, of->axis);
-    state_next(s, state, slice_of(s, p->all, of->axis, of->rate, of->rate + p->length));
+    p->all = first ? with_past(s, v, of, now, p, first) : zero_past(s, v, of, now, p);
 }
 
 value *samples_of(streaming *s, const value *of, const span *at) {

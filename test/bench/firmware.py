@@ -27,11 +27,13 @@ import firmware_riscv
 import tiny_networks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# cpu: (triple, machine flags, qemu's board). A Cortex-M0+ runs ARMv6-M, which the M3 of the board executes too.
+# cpu: (triple, machine flags, qemu's board). A Cortex-M0+ runs ARMv6-M, which the M3 of the board executes too, as the M55 of another
+# does the code of an M33.
 CPUS = {"cortex-m0plus": ("thumbv6m-none-eabi", "-mcpu=cortex-m0plus", "mps2-an385"),
         "cortex-m3": ("thumbv7m-none-eabi", "-mcpu=cortex-m3", "mps2-an385"),
         "cortex-m4": ("thumbv7em-none-eabihf", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386"),
         "cortex-m7": ("thumbv7em-none-eabihf", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
+        "cortex-m33": ("thumbv8m.main-none-eabihf", "-mcpu=cortex-m33 -mfloat-abi=hard -mfpu=fpv5-sp-d16", "mps3-an547"),
         "cortex-m55": ("thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547"),
         **firmware_riscv.CPUS}
 LAYOUT = """ENTRY(reset)

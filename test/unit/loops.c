@@ -589,6 +589,13 @@ static uint64_t any_value(lkind k, uint64_t *s) {
     return k == LK_I32 ? (uint32_t)v : v;
 }
 
+// A number of which few bits are left in a sum with v, or none.
+static uint64_t almost_opposite(lkind k, uint64_t v, uint64_t *s) {
+    uint64_t sign = k == LK_F32 ? 1ull << 31 : 1ull << 63, r = next(s);
+    uint64_t near = (v ^ sign) + (r % 2 ? 0 : (r >> 8) % 65 - 32);
+    return k == LK_F32 ? (uint32_t)near : near;
+}
+
 static bool is_nan(lkind k, uint64_t v) {
     if (k == LK_F32) return (v & INT32_MAX) > 0x7f800000;
     return k == LK_F64 && (v & INT64_MAX) > 0x7ff0000000000000;
@@ -614,6 +621,7 @@ static void check_same(const target *t, lop op, lkind from, int n, lkind to) {
     linterp *ih = linterp_new(hard.arena, hard.module), *is = linterp_new(soft.arena, soft.module);
     for (int i = 0; i < 1500; i++) {
         uint64_t v[3] = {any_value(from, &s), any_value(from, &s), any_value(from, &s)}, want, got;
+        if (lkind_is_float(from) && i % 4 == 0) v[1] = almost_opposite(from, v[0], &s);
         if (lop_class(op) == LC_SHIFT) v[1] &= 63;
         if (lop_class(op) == LC_DIVIDE && (v[1] == 0 || (uint32_t)v[1] == ~0u)) continue;
         assert_true(linterp_call(ih, hard.f, v, &want) && linterp_call(is, soft.f, v, &got));

@@ -125,6 +125,12 @@ void choose_axes(tiling *t) {
 }
 
 // ---------------------------------------------------------------- tiles
+// General registers for sums and factors of a tile, beside those for addresses.
+static int registers_for_halves(const target *t) {
+    enum { ALL = 8, LOW = 5 }; // ARMv6-M calculates in eight registers only
+    return t->tile_regs ? t->tile_regs : t->no_wide_product ? LOW : ALL;
+}
+
 // A vector of sums takes up to four registers, if its columns are in a panel. Groups are loaded by vectors of the target.
 void choose_lanes(tiling *t) {
     enum { MOST_REGISTERS = 4 };
@@ -133,7 +139,10 @@ void choose_lanes(tiling *t) {
     t->widens = t->group_axis < 0 && widens_bytes(of, t->c);
     t->lanes = target_lanes(of, bits);
     bool floats = t->c->s->states.at[0].dtype == DT_F32;
-    t->registers = of->vector_bits ? of->vector_regs : floats ? of->float_regs : of->tile_regs;
+    t->registers = of->vector_bits               ? of->vector_regs
+                   : floats                      ? of->float_regs
+                   : multiplies_halves(of, t->c) ? registers_for_halves(of)
+                                                 : of->tile_regs;
     if (!of->register_bits || !of->panel || t->group_axis >= 0) return;
     if (wide > t->panel * bits) wide = t->panel * bits;
     t->lanes = wide / bits;
@@ -197,7 +206,8 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     bool half = dtype_bits(t->c->b->buffer->dtype) == 16 && t->group_axis < 0;
     bool wide = t->unpacks || (half && t->wide);
     double unpacked = wide ? 0 : t->words ? UNPACK * vectors / 2.0 : half ? vectors : 0;
-    if (t->e->t->arch.scalar_operands || t->widens) return issue_cost(t, rows, vectors) + unpacked;
+    if (t->e->t->arch.scalar_operands || t->widens || multiplies_halves(t->e->t, t->c))
+        return issue_cost(t, rows, vectors) + unpacked;
     double work = rows * vectors / 2 + unpacked, loads = 0.6 * (rows + vectors),
            hidden = work > loads ? work : loads;
     double bytes = wide ? 4 : dtype_bits(t->c->b->buffer->dtype) / 8.0,

@@ -615,7 +615,8 @@ static bool prepare(tiling *t) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(t)) return false;
     choose_lanes(t);
-    bool scalars = t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32);
+    bool scalars =
+        t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32 || multiplies_halves(e->t, c));
     if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !scalars) ||
         (!t->words && t->lanes * dtype_bits(c->b->buffer->dtype) < 8))
         return false;

@@ -17,6 +17,18 @@ static bool are_bytes(const contraction *c) {
            is_plain_byte(c->term_b, c->b);
 }
 
+static bool is_plain_short(const expr *term, const expr *read) {
+    dtype t = read->buffer->dtype;
+    bool short_integer = dtype_is_int(t) && (dtype_bits(t) == 8 || dtype_bits(t) == 16);
+    return term->op == X_CAST && term->dtype == DT_I32 && term->arg[0] == read && !read->guard &&
+           short_integer;
+}
+
+bool multiplies_halves(const target *t, const contraction *c) {
+    return sums_halves(t) && !t->arch.is_text && c->s->states.at[0].dtype == DT_I32 && !are_bytes(c) &&
+           is_plain_short(c->term_a, c->a) && is_plain_short(c->term_b, c->b);
+}
+
 bool widens_bytes(const target *t, const contraction *c) {
     return (t->arch.widens_products || t->tile_regs) && are_bytes(c);
 }

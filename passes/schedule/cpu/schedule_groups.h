@@ -22,6 +22,8 @@ int group_elements(const contraction *c);
 int group_axis(const target *t, const contraction *c);
 // Whether both operands are bytes, whose products the target adds without groups.
 bool widens_bytes(const target *t, const contraction *c);
+// Products of integers of 16 bits and of 8 or 16, on bare machines.
+bool multiplies_halves(const target *t, const contraction *c);
 // Elements of the groups in which B is packed along that axis.
 int packed_elements(const target *t, const contraction *c);
 // The reduce axis of f32 operands that would be blocked by pairs if they were bf16; -1: none.
