@@ -453,7 +453,8 @@ def large(results):
     """Pieces of networks in sizes that networks have, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-large")
     forms = {"llvm": [], "v2": ["--mcpu=x86-64-v2"], "v3": ["--mcpu=x86-64-v3"], "threads": ["--threads", "2"],
-             "symbolic": ["--form", "symbolic"], "c99": ["--emit", "c"]}
+             "symbolic": ["--form", "symbolic"], "c99": ["--emit", "c"], "compact": ["--multiversion=x86-64-v2"],
+             "compact symbolic": ["--multiversion=x86-64-v2", "--form", "symbolic"]}
     if generate(results, "cases/large_cases.py", cases):
         for form, options in forms.items():
             run_cases(results, form, options, [cases], timeout=120)

@@ -165,7 +165,7 @@ static int max_rows(const tiling *t, int vectors) {
     int rows = t->by_lanes          ? (t->e->t->vector_regs - 2 - vectors) / (vectors + 1)
                : t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
                                     : rows_beside(t, vectors);
-    int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
+    int most = t->e->choices->rows ? t->e->choices->rows : t->e->t->compact ? COMPACT_ROWS : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
 
@@ -267,13 +267,21 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
 }
 
 // Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
-static bool may_be_few(const tiling *t) {
+bool may_be_few(const tiling *t) {
     return t->m.n == 1 && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
 }
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
 
-bool may_repeat_rows(const tiling *t) { return may_be_few(t) && t->group_axis < 0 && !t->rounded_rows; }
+static bool can_repeat_rows(const tiling *t) { return t->group_axis < 0 && !t->rounded_rows; }
+
+bool may_repeat_rows(const tiling *t) { return may_be_few(t) && can_repeat_rows(t); }
+
+bool has_one_height(const tiling *t) { return t->e->t->compact && can_repeat_rows(t); }
+
+bool unrolls_k(const tiling *t) {
+    return t->e->choices->steps != 1 && !t->e->t->compact && !t->e->t->arch.compiled_again;
+}
 
 // The cost of m rows in tiles of `low` rows, or of lower ones where they are fewer.
 static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
@@ -491,7 +499,7 @@ void choose_prefetch(tiling *t, int vectors) {
     int panels = (int)((width + t->panel - 1) / t->panel);
     t->prefetch_panels = t->prefetch_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % t->panel || tiles < 2 || n <= width) return;
-    if (t->e->choices->ahead == NO || t->words) return;
+    if (t->e->choices->ahead == NO || t->words || t->e->t->compact) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
