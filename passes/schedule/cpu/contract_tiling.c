@@ -208,11 +208,23 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
 }
 
+// Of an open number of rows, the fewest that take hardly more time each: all take as much code again.
+static int rows_of_open_size(const tiling *t, int vectors) {
+    enum { LEAST = 6, LEAST_SUMS = 10 }; // hide the latency of multiply-adds
+    const double slower = 1.03;
+    int most = max_rows(t, vectors);
+    double least = INFINITY;
+    for (int n = 1; n <= most; n++) least = fmin(least, step_cost(t, n, vectors) / n);
+    for (int n = LEAST; n < most; n += 2)
+        if (n * vectors >= LEAST_SUMS && step_cost(t, n, vectors) / n <= least * slower) return n;
+    return most;
+}
+
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of f32 of scalars and on microcontrollers are
 // all of one size where that is possible: a last one would take as much code, and keep loops from being exchanged.
 int tile_rows(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
-    if (m == INT64_MAX || m == 0) return (int)rows;
+    if (m == INT64_MAX || m == 0) return rows_of_open_size(t, vectors);
     bool small = (t->lanes == 1 || is_microcontroller(t->e->t)) && t->c->s->states.at[0].dtype == DT_F32;
     for (int64_t even = rows; small && 2 * even > rows; even--)
         if (m % even == 0) return (int)even;
