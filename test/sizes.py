@@ -294,6 +294,21 @@ def mobile_network(path, sizes=(16, 24, 40, 72, 24)):
     save(path, nodes, [tensor("x", "N", sizes[0], "H", "W")], [tensor("y", "N", sizes[-1], "H", "W")], constants)
 
 
+def classes_network(path, classes=12):
+    """The rows that each class has, beside its number, which fills of computed sizes repeat."""
+    node, nodes, constants, parts = helper.make_node, [], [], []
+    constants.append(numpy_helper.from_array(numpy.array([0.5], numpy.float32), "least"))
+    for j in range(classes):
+        constants.append(numpy_helper.from_array(numpy.array(j), f"at{j}"))
+        number = numpy_helper.from_array(numpy.array([j]), f"of{j}")
+        nodes += [node("Gather", ["x", f"at{j}"], [f"g{j}"], axis=1), node("Greater", [f"g{j}", "least"], [f"m{j}"]),
+                  node("NonZero", [f"m{j}"], [f"rows{j}"]), node("Shape", [f"rows{j}"], [f"s{j}"]),
+                  node("ConstantOfShape", [f"s{j}"], [f"number{j}"], value=number)]
+        parts += [f"rows{j}", f"number{j}"]
+    nodes += [node("Concat", parts, ["all"], axis=1), node("Cast", ["all"], ["y"], to=TensorProto.FLOAT)]
+    save(path, nodes, [tensor("x", "N", classes)], [tensor("y", 1, "K")], constants)
+
+
 def parts_network(path, parts=60):
     """Parts of open lengths, the starts of which are sums of lengths."""
     names = [f"x{j}" for j in range(parts)]
@@ -334,10 +349,12 @@ def check_code(folder):
     image_network(f"{folder}/blocks.onnx")
     parts_network(f"{folder}/parts.onnx")
     mobile_network(f"{folder}/mobile.onnx")
+    classes_network(f"{folder}/classes.onnx")
+    check_answers(folder, "classes.onnx", [], [(1, 12), (37, 12)])
     check_answers(folder, "mobile.onnx", ["--multiversion=x86-64-v2"], [(1, 16, 7, 3), (3, 16, 2, 9)])
     for model, options, most in (("parts.onnx", ["--threads", "1"], 29000), ("epilogues.onnx", ["--threads", "1"], 92000), ("bytes.onnx", [], 60000),
                                  ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 27000), ("pyramid.onnx", [], 104000), ("layers.onnx", [], 46000),
-                                 ("blocks.onnx", [], 255000), ("mobile.onnx", [], 160000)):
+                                 ("blocks.onnx", [], 255000), ("mobile.onnx", [], 160000), ("classes.onnx", ["--threads", "1"], 24500)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_parts(folder)
