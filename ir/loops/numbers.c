@@ -18,8 +18,8 @@
 
 // Groups must save more than tables and arguments cost: so many instructions each.
 enum { COST_OF_TABLE = 8, MOST_ENTRIES = 64 };
-// Smaller sizes, such as the steps of tiles, stay in the code; in functions without vectors, only 0 and 1. An innermost loop
-// has registers for a few.
+// Smaller sizes, such as the steps of tiles, stay in the code; where a target with vectors uses none, only 0 and 1. An
+// innermost loop has registers for a few.
 enum { LEAST_SIZE = 16, LEAST_SIZE_OF_SCALARS = 2, SIZES_OF_LOOP = 5 };
 // In shapes: a scale that may become a number of the table. Others are what they are.
 enum { ANY_SCALE = -1 };
@@ -86,7 +86,7 @@ static bool has_vectors(const lblock *b) {
 }
 
 static int64_t least_size(const lfunc *f) {
-    return has_vectors(f->body) ? LEAST_SIZE : LEAST_SIZE_OF_SCALARS;
+    return !f->target->vector_bits || has_vectors(f->body) ? LEAST_SIZE : LEAST_SIZE_OF_SCALARS;
 }
 
 // Lengths, strides and offsets of whole arrays.
