@@ -18,6 +18,7 @@ typedef struct cpu_level {
     const char *at_start; // the same, asked before main, for runs without system calls
     int vector_bits; // at least, of vector registers whose length the CPU decides (onnxc_rt_vector_bits); 0: any
     unsigned by_default; // LEVEL_...: the objects that have it without --multiversion
+    bool compact;        // of old CPUs: its code is small first, then fast
 } cpu_level;
 enum { LEVEL_ELF = 1, LEVEL_COFF = 2, LEVEL_MACHO = 4, LEVEL_ANY = 7 };
 
@@ -110,11 +111,12 @@ typedef struct target {
     int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
-    int sm;              // CUDA: the oldest architecture that must run the code, 75, 80, 90 ...
-    bool warpgroups;     // CUDA: emit code for sm_90a, too, and nothing for GPUs before sm_80
-    int shared_most;     // CUDA: bytes of shared memory that a block has on every such architecture
-    bool placed;         // CUDA: buffers, but not views, begin at multiples of 64 bytes
-    int processors;      // CUDA: number of multiprocessors to keep busy
+    bool compact;    // of a level of old CPUs: one copy of a tile for all numbers of rows, few unrolled loops
+    int sm;          // CUDA: the oldest architecture that must run the code, 75, 80, 90 ...
+    bool warpgroups; // CUDA: emit code for sm_90a, too, and nothing for GPUs before sm_80
+    int shared_most; // CUDA: bytes of shared memory that a block has on every such architecture
+    bool placed;     // CUDA: buffers, but not views, begin at multiples of 64 bytes
+    int processors;  // CUDA: number of multiprocessors to keep busy
     const struct choice_table
         *choices; // measured for this target (passes/schedule/common/choices.h), or NULL
 } target;

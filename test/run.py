@@ -453,9 +453,10 @@ def light(results):
 def large(results):
     """Pieces of networks in sizes that networks have, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-large")
-    forms = {"llvm": ([], slice(None)), "v2": (["--mcpu=x86-64-v2"], slice(0, None, 2)), "v3": (["--mcpu=x86-64-v3"], slice(1, None, 2)),
-             "threads": (["--threads", "2"], slice(0, None, 2)), "symbolic": (["--form", "symbolic"], slice(None)),
-             "c99": (["--emit", "c"], slice(1, None, 2))}
+    all_of, even, odd = slice(None), slice(0, None, 2), slice(1, None, 2)
+    forms = {"llvm": ([], all_of), "v2": (["--mcpu=x86-64-v2"], even), "v3": (["--mcpu=x86-64-v3"], odd),
+             "threads": (["--threads", "2"], even), "symbolic": (["--form", "symbolic"], all_of), "c99": (["--emit", "c"], odd),
+             "compact": (["--multiversion=x86-64-v2"], odd), "compact symbolic": (["--multiversion=x86-64-v2", "--form", "symbolic"], even)}
     if generate(results, "cases/large_cases.py", cases):
         folders = sorted(os.path.dirname(model) for model in glob.glob(os.path.join(cases, "*", "model.onnx")))
         for form, (options, which) in forms.items():

@@ -270,6 +270,45 @@ def image_network(path, blocks=6, channels=24):
     save(path, nodes, [tensor("x", 1, channels, "H", "W")], [tensor(x, 1, channels, "H", "W")], constants)
 
 
+def mobile_network(path, sizes=(16, 24, 40, 72, 24)):
+    """Blocks of a 1x1, a depthwise and another 1x1 convolution around channels that are weighted by their means."""
+    nodes, constants = [], []
+
+    def node(op, *inputs, **attributes):
+        nodes.append(helper.make_node(op, inputs, [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def conv(x, *shape, **attributes):
+        constants.extend([weights(f"w{len(constants)}", *shape), weights(f"b{len(constants)}", shape[0])])
+        return node("Conv", x, constants[-2].name, constants[-1].name, **attributes)
+
+    x = "x"
+    for before, after in itertools.pairwise(sizes):
+        wide = 3 * before + 8
+        y = node("HardSwish", conv(x, wide, before, 1, 1))
+        y = node("HardSwish", conv(y, wide, 1, 3, 3, group=wide, pads=[1, 1, 1, 1]))
+        mean = node("Relu", conv(node("GlobalAveragePool", y), 16, wide, 1, 1))
+        y = node("Mul", y, node("HardSigmoid", conv(mean, wide, 16, 1, 1)))
+        x = conv(y, after, wide, 1, 1)
+    nodes[-1].output[0] = "y"
+    save(path, nodes, [tensor("x", "N", sizes[0], "H", "W")], [tensor("y", "N", sizes[-1], "H", "W")], constants)
+
+
+def classes_network(path, classes=12):
+    """The rows that each class has, beside its number, which fills of computed sizes repeat."""
+    node, nodes, constants, parts = helper.make_node, [], [], []
+    constants.append(numpy_helper.from_array(numpy.array([0.5], numpy.float32), "least"))
+    for j in range(classes):
+        constants.append(numpy_helper.from_array(numpy.array(j), f"at{j}"))
+        number = numpy_helper.from_array(numpy.array([j]), f"of{j}")
+        nodes += [node("Gather", ["x", f"at{j}"], [f"g{j}"], axis=1), node("Greater", [f"g{j}", "least"], [f"m{j}"]),
+                  node("NonZero", [f"m{j}"], [f"rows{j}"]), node("Shape", [f"rows{j}"], [f"s{j}"]),
+                  node("ConstantOfShape", [f"s{j}"], [f"number{j}"], value=number)]
+        parts += [f"rows{j}", f"number{j}"]
+    nodes += [node("Concat", parts, ["all"], axis=1), node("Cast", ["all"], ["y"], to=TensorProto.FLOAT)]
+    save(path, nodes, [tensor("x", "N", classes)], [tensor("y", 1, "K")], constants)
+
+
 def parts_network(path, parts=60):
     """Parts of open lengths, the starts of which are sums of lengths."""
     names = [f"x{j}" for j in range(parts)]
@@ -282,8 +321,8 @@ def check_rows(folder):
     for k in (40, 2560):
         residual_network(f"{folder}/residual.onnx", k)
         reference = ReferenceEvaluator(f"{folder}/residual.onnx")
-        for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
-            made = run(ONNXC, "residual.onnx", "--mcpu", level, "-o", "rows.so", folder=folder)
+        for level in ("--mcpu=x86-64-v2", "--mcpu=x86-64-v3", "--mcpu=x86-64-v4", "--multiversion=x86-64-v2"):
+            made = run(ONNXC, "residual.onnx", level, "-o", "rows.so", folder=folder)
             check(made.returncode == 0, f"K={k} {level}", made.stderr)
             for n in range(1, 31):
                 x = RANDOM.standard_normal((n, k), dtype=numpy.float32)
@@ -309,8 +348,13 @@ def check_code(folder):
     epilogue_network(f"{folder}/epilogues.onnx")
     image_network(f"{folder}/blocks.onnx")
     parts_network(f"{folder}/parts.onnx")
-    for model, options, most in (("parts.onnx", ["--threads", "1"], 45000), ("epilogues.onnx", ["--threads", "1"], 99000), ("bytes.onnx", [], 66000), ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 30000),
-                                 ("pyramid.onnx", [], 119000), ("layers.onnx", [], 53000), ("blocks.onnx", [], 285000)):
+    mobile_network(f"{folder}/mobile.onnx")
+    classes_network(f"{folder}/classes.onnx")
+    check_answers(folder, "classes.onnx", [], [(1, 12), (37, 12)])
+    check_answers(folder, "mobile.onnx", ["--multiversion=x86-64-v2"], [(1, 16, 7, 3), (3, 16, 2, 9)])
+    for model, options, most in (("parts.onnx", ["--threads", "1"], 29000), ("epilogues.onnx", ["--threads", "1"], 92000), ("bytes.onnx", [], 60000),
+                                 ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 27000), ("pyramid.onnx", [], 104000), ("layers.onnx", [], 46000),
+                                 ("blocks.onnx", [], 255000), ("mobile.onnx", [], 160000), ("classes.onnx", ["--threads", "1"], 24500)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_parts(folder)

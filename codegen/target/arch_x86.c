@@ -81,8 +81,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
 
 // Those with features are for products of bytes and of 16-bit floats; SSE4a: of AMD. No Mac has the units of the last two.
 static const cpu_level levels[] = {
-    {"x86-64", "v1", .level = 1},
-    {"x86-64-v2", "v2", .level = 2, .by_default = LEVEL_ANY},
+    {"x86-64", "v1", .level = 1, .compact = true},
+    {"x86-64-v2", "v2", .level = 2, .by_default = LEVEL_ANY, .compact = true},
     {"x86-64-v3", "v3", .level = 3, .by_default = LEVEL_ANY},
     {"x86-64-v3+avxvnni", "v3_vnni", .level = 3, "onnxc_rt_avx_vnni", .by_default = LEVEL_ELF | LEVEL_COFF},
     {"x86-64-v4", "v4", .level = 4, .by_default = LEVEL_ANY},

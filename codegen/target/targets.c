@@ -271,6 +271,7 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
                   .threads = base->threads,
                   .opt = base->opt,
                   .size_level = base->size_level};
+    t->compact = t->level && t->level->compact && t->opt < 3;
     ask_facts(a, d, n.arch, t);
     return t;
 }

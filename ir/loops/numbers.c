@@ -16,10 +16,11 @@
 #include "ir/target.h"
 #include <string.h>
 
-// Groups must save more than tables and arguments cost.
-enum { LEAST_INSTRUCTIONS = 16, MOST_ENTRIES = 64 };
-// Smaller sizes, such as the steps of tiles, stay in the code. An innermost loop has registers for a few.
-enum { LEAST_SIZE = 16, SIZES_OF_LOOP = 5 };
+// Groups must save more than tables and arguments cost: so many instructions each.
+enum { COST_OF_TABLE = 8, MOST_ENTRIES = 64 };
+// Smaller sizes, such as the steps of tiles, stay in the code; where a target with vectors uses none, only 0 and 1. An
+// innermost loop has registers for a few.
+enum { LEAST_SIZE = 16, LEAST_SIZE_OF_SCALARS = 2, SIZES_OF_LOOP = 5 };
 // In shapes: a scale that may become a number of the table. Others are what they are.
 enum { ANY_SCALE = -1 };
 
@@ -75,10 +76,23 @@ typedef struct sharing {
 } sharing;
 
 // ---------------------------------------------------------------- which numbers
+static bool has_vectors(const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->type.lanes > 1 || x->op == L_CALL) return true;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i] && has_vectors(x->body[i])) return true;
+    }
+    return false;
+}
+
+static int64_t least_size(const lfunc *f) {
+    return !f->target->vector_bits || has_vectors(f->body) ? LEAST_SIZE : LEAST_SIZE_OF_SCALARS;
+}
+
 // Lengths, strides and offsets of whole arrays.
-static bool takes_size(const ins *user, int arg) {
+static bool takes_size(const ins *user, int arg, int64_t least) {
     const ins *x = user->args[arg];
-    if (x->type.kind != LK_I64 || x->type.lanes != 1 || x->i < LEAST_SIZE) return false;
+    if (x->type.kind != LK_I64 || x->type.lanes != 1 || x->i < least) return false;
     lclass c = lop_class(user->op);
     if (user->op == L_FOR) return user->role != LOOP_UNROLL;
     if (user->op == L_LOAD || user->op == L_STORE) return arg == 1;
@@ -92,9 +106,9 @@ static bool takes_scale(const ins *x) {
 }
 
 // LLVM uses the value of counts of shifts, of small indices and bounds.
-static bool takes_number(const ins *user, int arg) {
+static bool takes_number(const ins *user, int arg, int64_t least) {
     if (user->args[arg]->op != L_CONST) return false;
-    if (takes_size(user, arg)) return true;
+    if (takes_size(user, arg, least)) return true;
     lkind k = (lkind)user->args[arg]->type.kind;
     bool element = k == LK_F32 || k == LK_F64 || k == LK_I8 || k == LK_I16 || k == LK_I32;
     if (user->op == L_STORE || user->op == L_STOREN) return arg == 2 && (element || k == LK_I64);
@@ -115,7 +129,8 @@ typedef struct describing {
     unit *u;
     int *order; // by id: order of definition
     int defined;
-    int loop; // around what is described (see number)
+    int64_t least; // size that is a number of the table
+    int loop;      // around what is described (see number)
 } describing;
 
 static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->s->shape, v); }
@@ -125,7 +140,7 @@ static void add_name(describing *d, const char *s) { add(d, (int64_t)hash_string
 static void add_operand(describing *d, const ins *x, int arg) {
     const ins *from = x->args[arg];
     int64_t bits;
-    if (takes_number(x, arg)) {
+    if (takes_number(x, arg, d->least)) {
         VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f, d->loop});
         add(d, from->type.kind << 16 | from->type.lanes);
         return;
@@ -219,7 +234,9 @@ static void add_block(describing *d, const lblock *b) {
 }
 
 static void add_function(describing *d, const lfunc *f) {
-    describing own = {.s = d->s, .u = d->u, .order = ARENA_ARRAY(d->s->arena, int, f->nins + 1)};
+    describing own = {
+        .s = d->s, .u = d->u, .order = ARENA_ARRAY(d->s->arena, int, f->nins + 1), .least = least_size(f)};
+    add(&own, own.least);
     add(&own, (int64_t)(intptr_t)f->target);
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
@@ -336,8 +353,12 @@ static void add_zeros(text *t, int64_t end) {
     while ((int64_t)t->n < end) text_addn(t, "", 1);
 }
 
-// Of tables: a cache line; in flash, which is scarce, what entries without vectors need.
-static int table_align(const target *t) { return t->freestanding && !t->vector_bits ? 8 : 64; }
+// Of tables of so many bytes: a cache line at most; in flash, which is scarce, what entries without vectors need.
+static int table_align(const target *t, int64_t bytes) {
+    int align = 8, most = t->freestanding && !t->vector_bits ? 8 : 64;
+    while (align < bytes && align < most) align *= 2;
+    return align;
+}
 
 // Layers of equal shapes have equal tables, which are stored once.
 static int64_t known_table(sharing *s, int64_t at) {
@@ -360,7 +381,7 @@ static void add_entries(text *t, int64_t at, const unit *u, const table *from) {
 
 static int64_t add_table(sharing *s, const unit *u, const table *own) {
     text *t = &s->tables;
-    int64_t at = round_up((int64_t)t->n, table_align(s->m->target));
+    int64_t at = round_up((int64_t)t->n, table_align(s->m->target, own->bytes));
     add_zeros(t, at);
     if (u->calls) add_entries(t, at, u->calls, u->calls->table);
     add_entries(t, at, u, own);
@@ -373,7 +394,8 @@ typedef struct rewriting {
     lfunc *f;
     ins *numbers; // the parameter
     lblock start; // loads of sizes
-    map sizes;    // their values, by entry
+    int64_t least;
+    map sizes; // their values, by entry
     const entry **of_use;
     int *use;    // the next
     unit *again; // its parts so far
@@ -429,7 +451,7 @@ static void rewrite_block(rewriting *r, lblock *block) {
         lblock made = {0};
         b.block = &made;
         for (int i = 0; i < x->nargs; i++) {
-            if (!takes_number(x, i)) continue;
+            if (!takes_number(x, i, r->least)) continue;
             const entry *e = r->of_use[(*r->use)++];
             if (!e) continue;
             x->args[i]->uses--;
@@ -488,6 +510,7 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
     rewriting own = *r;
     own.f = f;
     own.start = (lblock){0};
+    own.least = least_size(f);
     own.sizes = (map){.arena = r->s->arena};
     own.numbers = outlined ? f->params.at[f->params.n - 1].value : numbers_param(f);
     rewrite_block(&own, f->body);
@@ -513,12 +536,18 @@ static void find_table(sharing *s, unit *group, table *t, const entry **of_use) 
     find_entries(group, t, of_use);
 }
 
+static bool is_worth_a_table(const unit *group) {
+    int others = 0;
+    for (const unit *u = group->next; u; u = u->next) others++;
+    return (int64_t)others * (group->instructions - COST_OF_TABLE) >= COST_OF_TABLE;
+}
+
 static void share_group(sharing *s, unit *group) {
     if (!group) return;
     table *t = ARENA_NEW(s->arena, table);
     const entry **of_use = ARENA_ARRAY(s->arena, const entry *, group->numbers.n + 1);
     t->bytes = group->calls ? group->calls->table->bytes : 0;
-    if (group->next && group->instructions >= LEAST_INSTRUCTIONS) find_table(s, group, t, of_use);
+    if (is_worth_a_table(group)) find_table(s, group, t, of_use);
     for (unit *u = group; u; u = u->next) {
         int use = 0;
         u->table = t;
@@ -553,7 +582,7 @@ static void add_data(sharing *s) {
     ldata *d = ARENA_NEW(a, ldata);
     *d = (ldata){.name = s->symbol,
                  .bytes = (int64_t)s->tables.n,
-                 .align = table_align(s->m->target),
+                 .align = table_align(s->m->target, (int64_t)s->tables.n),
                  .bytes_or_null = s->tables.s,
                  .dtype = DT_U8};
     VEC_PUSH(a, &s->m->data, d);

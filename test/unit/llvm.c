@@ -344,6 +344,7 @@ static void check_level_facts(const char *triple, const char *has) {
         target asked = *target_with_cpu(t->arena, &t->diag, t->target, name);
         assert_null(asked.level);
         asked.level = known->level;
+        asked.compact = known->compact;
         asked.features = known->features;
         asked.cpu = known->cpu;
         assert_memory_equal(&asked, known, sizeof asked);

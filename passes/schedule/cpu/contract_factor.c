@@ -82,8 +82,9 @@ static bool is_narrow(const tiling *t, const tile *x, int v) {
 // Vector v of the current row of B, in whole panels at `at`; start: of the tile's first column.
 ins *column_place(const tiling *t, const tile *x, ins *at, ins *start, int v) {
     lbuild *b = &t->e->b;
-    if (!is_narrow(t, x, v)) return lb_add(b, at, column_offset(t, v));
-    ins *row = idx_mulk(b, emit_index(t->e, t->narrow_row), t->narrow.columns);
+    if (!x->width && !is_narrow(t, x, v)) return lb_add(b, at, column_offset(t, v));
+    ins *width = x->width ? x->width : lb_idx(b, t->narrow.columns);
+    ins *row = lb_mul(b, emit_index(t->e, t->narrow_row), width);
     return lb_add(b, lb_add(b, start, column_offset(t, v)), row);
 }
 

@@ -174,7 +174,7 @@ static int max_rows(const tiling *t, int vectors) {
     int rows = t->by_lanes          ? (t->e->t->vector_regs - 2 - vectors) / (vectors + 1)
                : t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
                                     : rows_beside(t, vectors);
-    int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
+    int most = t->e->choices->rows ? t->e->choices->rows : t->e->t->compact ? COMPACT_ROWS : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
 
@@ -218,11 +218,23 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
 }
 
+// Of an open number of rows, the fewest that take hardly more time each: all take as much code again.
+static int rows_of_open_size(const tiling *t, int vectors) {
+    enum { LEAST = 6, LEAST_SUMS = 10 }; // hide the latency of multiply-adds
+    const double slower = 1.03;
+    int most = max_rows(t, vectors);
+    double least = INFINITY;
+    for (int n = 1; n <= most; n++) least = fmin(least, step_cost(t, n, vectors) / n);
+    for (int n = LEAST; n < most; n += 2)
+        if (n * vectors >= LEAST_SUMS && step_cost(t, n, vectors) / n <= least * slower) return n;
+    return most;
+}
+
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of f32 of scalars and on microcontrollers are
 // all of one size where that is possible: a last one would take as much code, and keep loops from being exchanged.
 int tile_rows(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
-    if (m == INT64_MAX || m == 0) return (int)rows;
+    if (m == INT64_MAX || m == 0) return rows_of_open_size(t, vectors);
     bool small = (t->lanes == 1 || is_microcontroller(t->e->t)) && t->c->s->states.at[0].dtype == DT_F32;
     for (int64_t even = rows; small && 2 * even > rows; even--)
         if (m % even == 0) return (int)even;
@@ -277,13 +289,21 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
 }
 
 // Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
-static bool may_be_few(const tiling *t) {
+bool may_be_few(const tiling *t) {
     return t->m.n == 1 && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
 }
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
 
-bool may_repeat_rows(const tiling *t) { return may_be_few(t) && t->group_axis < 0 && !t->rounded_rows; }
+static bool can_repeat_rows(const tiling *t) { return t->group_axis < 0 && !t->rounded_rows; }
+
+bool may_repeat_rows(const tiling *t) { return may_be_few(t) && can_repeat_rows(t); }
+
+bool has_one_height(const tiling *t) { return t->e->t->compact && can_repeat_rows(t); }
+
+bool unrolls_k(const tiling *t) {
+    return t->e->choices->steps != 1 && !t->e->t->compact && !t->e->t->arch.compiled_again;
+}
 
 // The cost of m rows in tiles of `low` rows, or of lower ones where they are fewer.
 static double low_cost(const tiling *t, int vectors, int low, int64_t m) {
@@ -501,7 +521,7 @@ void choose_prefetch(tiling *t, int vectors) {
     int panels = (int)((width + t->panel - 1) / t->panel);
     t->prefetch_panels = t->prefetch_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % t->panel || tiles < 2 || n <= width) return;
-    if (t->e->choices->ahead == NO || t->words) return;
+    if (t->e->choices->ahead == NO || t->words || t->e->t->compact) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];

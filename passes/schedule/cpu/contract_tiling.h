@@ -10,6 +10,7 @@
 // A chunk of rows is a multiple of tiles of 6 and of 14 rows.
 enum {
     MAX_ROWS = 14,
+    COMPACT_ROWS = 4,
     DIGIT_ROWS = 8,
     DIGIT_TILE = 4,
     DIGIT_SUMS = 16,
@@ -105,6 +106,7 @@ typedef struct tile {
     ins *left; // rows that there are, at least `sure`; the others repeat the last one. NULL: all
     int sure;
     bool narrow; // all vectors are in a last panel of narrower rows
+    ins *width;  // of the rows of the tile's panel, NULL: known
 } tile;
 
 // Sets the accesses of the operands; false: a form that no schedule of contractions takes.
@@ -202,7 +204,13 @@ typedef struct low_tiles {
 } low_tiles;
 low_tiles low_tiles_of(const tiling *t, int vectors);
 int fewer_rows(const tiling *t, int rows);
+bool may_be_few(const tiling *t);
 bool may_repeat_rows(const tiling *t);
+
+// Code of old CPUs: all rows are in tiles of t->rows, of which the last one has some rows several times. Where there may be a
+// single one, as in a batch, it has a tile of its own.
+bool has_one_height(const tiling *t);
+bool unrolls_k(const tiling *t); // whether a turn of the innermost loop over K has several steps
 
 // Whether the last one has `rows` rows, too, and begins earlier.
 bool last_tile_overlaps(const tiling *t, const known_tiles *k, int64_t m);

@@ -199,7 +199,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
     // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
     // lack. Where the code is compiled again, the loads of all steps would come first and spill.
-    if (depth == t->k.n - 1 && e->choices->steps != 1 && !e->t->arch.compiled_again) {
+    if (depth == t->k.n - 1 && unrolls_k(t)) {
         int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS : 2, n = steps * step_width(t, depth);
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
         k_range(t, x, acc, start_b, depth, begin, whole, steps);
@@ -265,10 +265,20 @@ static void overlapping_rows(tiling *t, tile x, ins *begin, int64_t m, int rows)
     scope_close(e, loop);
 }
 
+// All rows in tiles of one height.
+static void repeated_rows(tiling *t, tile x, ins *begin, ins *end) {
+    x.sure = 1;
+    row_range(t, x, begin, end, t->rows);
+}
+
 static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
     known_tiles k = tiles_of(t, m);
     if (m <= 0) return;
+    if (k.high < k.tiles && has_one_height(t)) {
+        repeated_rows(t, x, begin, idx_addk(b, begin, m));
+        return;
+    }
     if (last_tile_overlaps(t, &k, m)) {
         overlapping_rows(t, x, begin, m, k.rows);
         return;
@@ -309,9 +319,26 @@ static ins *bit_of(lbuild *b, int64_t bits, ins *at) {
     return lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, bits), at), lb_idx(b, 1));
 }
 
+// Single rows have a tile of their own where they are likely.
+static void rows_of_one_height(tiling *t, tile x, ins *begin, ins *end) {
+    lbuild *b = &t->e->b;
+    if (t->rows < 2 || !may_be_few(t)) {
+        repeated_rows(t, x, begin, end);
+        return;
+    }
+    ins *several = lb_cmp(b, L_SLT, lb_idx(b, 1), lb_sub(b, end, begin));
+    ins *middle = lb_select(b, several, end, begin);
+    repeated_rows(t, x, begin, middle);
+    row_range(t, x, middle, end, 1);
+}
+
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
     emitter *e = t->e;
     lbuild *b = &e->b;
+    if (has_one_height(t)) {
+        rows_of_one_height(t, x, begin, end);
+        return;
+    }
     low_tiles low = low_tiles_of(t, x.vectors);
     ins *m = lb_sub(b, end, begin), *rows = lb_idx(b, t->rows);
     ins *whole = emit_int_op(b, X_FLOORDIV, m, rows), *left = lb_sub(b, m, idx_mulk(b, whole, t->rows));
@@ -370,7 +397,14 @@ typedef struct column_range { // whole tiles of so many vectors, or one whose la
     int vectors;
     ins *last;
     bool narrow; // all are in a last panel of narrower rows
+    bool both;   // some tiles are there, the others are not
 } column_range;
+
+static ins *width_of_panel(const tiling *t, ins *n0) {
+    lbuild *b = &t->e->b;
+    ins *wide = lb_cmp(b, L_SLT, n0, lb_idx(b, t->narrow.number * t->panel));
+    return lb_select(b, wide, lb_idx(b, t->panel), lb_idx(b, t->narrow.columns));
+}
 
 static void column_tiles(tiling *t, const column_range *r) {
     emitter *e = t->e;
@@ -379,6 +413,7 @@ static void column_tiles(tiling *t, const column_range *r) {
     if (r->end) {
         loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
         x.n0 = loop.head;
+        if (r->both) x.width = width_of_panel(t, x.n0);
     }
     if (t->wide) widen_columns(t, &x, first_column(t, &x));
     m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
@@ -457,7 +492,7 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
         return;
     }
     known_tiles k = tiles_of(t, n);
-    if (n >= 0 && t->m.at[t->block.m_at] == t->tile_m && k.rows <= step) {
+    if (n >= 0 && t->m.at[t->block.m_at] == t->tile_m && k.rows <= step && !has_one_height(t)) {
         blocks_of_tiles(t, r, &k);
         return;
     }
@@ -549,7 +584,9 @@ static void last_columns(tiling *t, ins *full, ins *end) {
 static void whole_tiles(tiling *t, ins *begin, ins *full) {
     lbuild *b = &t->e->b;
     column_range r = {.begin = begin, .end = full, .vectors = t->vectors};
-    if (t->narrow.rows && (int64_t)t->vectors * t->lanes <= t->narrow.columns) {
+    bool narrow = t->narrow.rows && (int64_t)t->vectors * t->lanes <= t->narrow.columns;
+    r.both = narrow && has_one_height(t);
+    if (narrow && !r.both) {
         ins *last = lb_idx(b, t->narrow.number * t->panel);
         r.end = least(b, full, last);
         columns(t, r);

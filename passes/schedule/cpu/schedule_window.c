@@ -48,7 +48,7 @@ static bool states_allow(const nest *n) {
 // Rows of a window in a loop take less code, which wide vectors wait for longer than for the loop.
 static int64_t most_taps(const nest *n, int64_t row) {
     if (n->vaxis < 0) return SCALAR_TAPS;
-    return n->e->t->vector_bits > 128 && row > 1 ? WIDE_TAPS : MOST_TAPS;
+    return (n->e->t->vector_bits > 128 || n->e->t->compact) && row > 1 ? WIDE_TAPS : MOST_TAPS;
 }
 
 // Finds the inner axes from *first on that are small enough to unroll; returns the number of taps.
@@ -64,7 +64,8 @@ static int64_t unrolled_taps(const nest *n, int *first) {
 
 // Positions per tile: as many sums as fit in registers, with a small tail.
 static int choose_positions(const target *t, const dim *extent, int states) {
-    int room = t->vector_regs / 2, most = (room < MOST_POSITIONS ? room : MOST_POSITIONS) / states;
+    int room = t->vector_regs / (t->compact ? 4 : 2);
+    int most = (room < MOST_POSITIONS ? room : MOST_POSITIONS) / states;
     if (!dim_is_const(extent) || dim_value(extent) <= most)
         return dim_is_const(extent) ? (int)dim_value(extent) : most;
     int64_t n = dim_value(extent), tiles = (n + most - 1) / most;
