@@ -420,7 +420,8 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
 }
 
 // A dim that no kernel axis indexes. Among the axes of K, which begin at entry `from`, it has the place of a tap: so the phases
-// of a transposed convolution, each with some of the taps, share one layout. 0: dims of one element, outermost.
+// of a transposed convolution, each with some of the taps, share one layout. 0: outermost, as dims of one element, and those that
+// data or loops of the host code select a matrix by.
 static void add_entry_without_axis(layout *l, int axis, int from) {
     int at = from;
     while (from && at < l->n - 1 && l->order[at].axis < axis) at++;
@@ -443,8 +444,10 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     l->order[l->n++] = (struct layout_entry){n_axis, 0};
     int first_k = l->n;
     for (int j = 0; j < c->k_axes.n; j++) add_entries_by_axis(l, c->b, k[j], n_axis);
-    for (int j = 0; j < c->b->buffer->rank; j++)
-        if (!has_entry(l, j)) add_entry_without_axis(l, j, dim_is(c->b->buffer->dims[j], 1) ? 0 : first_k);
+    for (int j = 0; j < c->b->buffer->rank; j++) {
+        bool tap = c->b->index[j]->op == X_CONST && !dim_is(c->b->buffer->dims[j], 1);
+        if (!has_entry(l, j)) add_entry_without_axis(l, j, tap ? first_k : 0);
+    }
     return l;
 }
 
