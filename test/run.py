@@ -23,7 +23,7 @@ import windows as other_systems
 import harness
 import objects
 import web as web_stage
-from harness import BUILD, JOBS, ONNXC, ROOT, Results, generate, make, parallel, run, run_cases, run_stage
+from harness import BUILD, JOBS, ONNXC, ROOT, Results, generate, make, parallel, run, run_cases, run_stage, sample
 sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile", "llm")]
 import bad_commands  # noqa: E402
 import bad_input  # noqa: E402
@@ -419,7 +419,7 @@ def gpu_host(results):
     failures, memory."""
     cases = os.path.join(BUILD, "cases")
     if generate(results, "cases/backend_cases.py", cases):
-        if gpu_host_cases(results, "gpu-host", families(os.path.join(cases, "node"), 1)[::2]):
+        if gpu_host_cases(results, "gpu-host", sample(families(os.path.join(cases, "node"), 1), 2)):
             own_program(results, "gpu/gpu_host.py")
             own_program(results, "gpu/gpu_driver.py")
 
@@ -453,14 +453,14 @@ def light(results):
 def large(results):
     """Pieces of networks in sizes that networks have, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-large")
-    all_of, even, odd = slice(None), slice(0, None, 2), slice(1, None, 2)
+    all_of, even, odd = (1, 0), (2, 0), (2, 1)  # every so many from one on
     forms = {"llvm": ([], all_of), "v2": (["--mcpu=x86-64-v2"], even), "v3": (["--mcpu=x86-64-v3"], odd),
              "threads": (["--threads", "2"], even), "symbolic": (["--form", "symbolic"], all_of), "c99": (["--emit", "c"], odd),
              "compact": (["--multiversion=x86-64-v2"], odd), "compact symbolic": (["--multiversion=x86-64-v2", "--form", "symbolic"], even)}
     if generate(results, "cases/large_cases.py", cases):
         folders = sorted(os.path.dirname(model) for model in glob.glob(os.path.join(cases, "*", "model.onnx")))
         for form, (options, which) in forms.items():
-            run_cases(results, form, options, folders[which], timeout=120)
+            run_cases(results, form, options, sample(folders, *which), timeout=120)
 
 
 def foreign(results):
@@ -516,8 +516,8 @@ def types(results):
         newest = os.path.join(folder, "newest")
         rare = sorted(glob.glob(os.path.join(newest, "*", "*string*")) + glob.glob(os.path.join(newest, "*", "*complex*")))
         run_cases(results, "interpret", FORMS["interpret"], [folder])
-        run_cases(results, "llvm", FORMS["llvm"], sorted(glob.glob(os.path.join(newest, "*", "*")))[::2])
-        run_cases(results, "c99", FORMS["c99"], rare[::4])
+        run_cases(results, "llvm", FORMS["llvm"], sample(sorted(glob.glob(os.path.join(newest, "*", "*"))), 2))
+        run_cases(results, "c99", FORMS["c99"], sample(rare, 4))
 
 
 def options(results):
@@ -529,7 +529,7 @@ def options(results):
         if generate(results, script, cases):
             every = sorted(glob.glob(os.path.join(cases, "**", "model.onnx"), recursive=True))
             for form, step in (("interpret", 1), ("llvm", 1), ("llvm-symbolic", 3), ("c99", 12)):
-                run_cases(results, form, FORMS[form], [os.path.dirname(model) for model in every[::step]])
+                run_cases(results, form, FORMS[form], [os.path.dirname(model) for model in sample(every, step)])
 
 
 def contrib(results):
@@ -538,7 +538,7 @@ def contrib(results):
     if generate(results, "contrib/contrib_cases.py", folder):
         cases = sorted(glob.glob(os.path.join(folder, "*", "*")))
         for form, step in (("interpret", 1), ("llvm", 2), ("llvm-symbolic", 10), ("c99", 40)):
-            run_cases(results, form, FORMS[form], cases[::step])
+            run_cases(results, form, FORMS[form], sample(cases, step))
 
 
 def contrib_symbolic(results):
@@ -736,11 +736,12 @@ def main():
     parser.add_argument("stages", nargs="*")
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--forms", type=lambda text: text.split(","))
+    parser.add_argument("--whole", action="store_true", help="all cases where a stage takes some of them")
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--limit", type=int, default=CUDA_LIMIT, help="seconds for the stage cuda")
     parser.add_argument("--nvrtc", help="for the stage cuda")
     asked = parser.parse_args()
-    harness.JOBS = asked.jobs
+    harness.JOBS, harness.SAMPLES = asked.jobs, not asked.whole
     known = {**STAGES, **MORE_STAGES}
     for name in LONG_STAGES:
         known[name] = functools.partial(known[name], first=asked.first, forms=asked.forms)
