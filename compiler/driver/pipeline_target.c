@@ -93,8 +93,12 @@ void set_targets(pipeline *p) {
     const char *names = p->text_target ? NULL : options_variants(p->arena, p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');
-    for (int i = 0; i < cpus.n; i++)
+    for (int i = 0; i < cpus.n; i++) {
+        for (int j = 0; j < i; j++)
+            if (strcmp(cpus.at[i], cpus.at[j]) == 0)
+                diag_fatal(p->diag, NULL, "--multiversion=%s: '%s' is there twice", names, cpus.at[i]);
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
+    }
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
     set_common_facts(p);
     p->target = (target *)p->variants.at[0];
