@@ -455,11 +455,16 @@ static bool replace_outputs(time_loop *l, const node *scan) {
     return true;
 }
 
+static void infer_loop(time_loop *l) { // which may have another body then
+    infer_node(l->n);
+    l->g = node_graph(l->n, "body");
+}
+
 static bool convert(time_loop *l) {
     drop_invariants(l);
     hoist_invariants(l);
     count_iterations(l);
-    infer_node(l->n);
+    infer_loop(l);
     l->iteration = number_of(l->g->inputs.at[0]);
     if (!find_trips(l) || !l->trips) return refuse(l, "computes the signal in a loop of unknown length");
     if (!scan_reads(l) || !find_lists(l) || !find_states(l)) return false;
@@ -474,7 +479,7 @@ const char *loop_to_scan(streaming *s, node *n) {
     node_move(copy, s->graph, n);
     time_loop l = {.s = s, .given = n, .n = copy, .main = s->graph, .g = node_graph(copy, "body")};
     l.roles = ARENA_ARRAY(s->arena, carried, carried_count(&l) + 1);
-    infer_node(copy);
+    infer_loop(&l);
     convert(&l);
     at_main(&l);
     node_delete(copy);
