@@ -164,6 +164,9 @@ static expr *isinf_value(kernel *k, const node *n, expr *x) {
     return x_bin(k, X_EQ, x, x_float(k, x->dtype, negative ? -INFINITY : INFINITY));
 }
 
+// Before version 28 floats had fmod only.
+static bool undo_mod(node *as) { return node_int(as, "fmod", 0) || !dtype_is_float(infer_in(as, 0)->elem); }
+
 // ---------------------------------------------------------------- arithmetic
 #define BINARY(op, x_op, dims)                                                                               \
     POINTWISE(op, infer_elementwise, dims, x_bin(k, x_op, x[0], x[1]), UPGRADE_BROADCAST)
@@ -171,7 +174,7 @@ BINARY(Add, X_ADD, dim_add(a[0], a[1]));
 BINARY(Sub, X_SUB, dim_sub(a[0], a[1]));
 BINARY(Mul, X_MUL, dim_mul(a[0], a[1]));
 BINARY(Div, X_DIV, fold_div(n, a));
-POINTWISE(Mod, infer_elementwise, fold_mod(n, a), mod_value(k, n, x), );
+POINTWISE(Mod, infer_elementwise, fold_mod(n, a), mod_value(k, n, x), .upgrades = {{28, NULL, undo_mod}});
 POINTWISE(Pow, infer_like_first_broadcast, fold_pow(n, a), pow_value(k, n, x), UPGRADE_BROADCAST);
 POINTWISE(Sum, infer_elementwise, fold_all(n, a, dim_add), fold_values(k, X_ADD, n, x), UPGRADE_VARIADIC,
           .canonicalise = block_sum);

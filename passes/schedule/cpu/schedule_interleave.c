@@ -62,6 +62,7 @@ bool interleave_find(nest *n, interleave *i) {
     i->lanes = target_lanes(e->t, bits > 32 ? bits : 32);
     i->whole = bits <= 16 && is_power_of_two(i->planes);
     bool tiles = bits > 16 && is_power_of_two(i->planes) && i->planes > 2;
+    if (!i->whole && e->t->arch.strided_loads) return false; // one instruction for each plane
     return i->lanes * i->planes <= MOST_LANES && !tiles;
 }
 
