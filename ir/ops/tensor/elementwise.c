@@ -165,7 +165,10 @@ static expr *isinf_value(kernel *k, const node *n, expr *x) {
 }
 
 // Before version 28 floats had fmod only.
-static bool undo_mod(node *as) { return node_int(as, "fmod", 0) || !dtype_is_float(infer_in(as, 0)->elem); }
+static bool undo_mod(node *as) {
+    const type *t = &as->in[0]->type; // not known where the file alone is read
+    return node_int(as, "fmod", 0) || t->kind != TYPE_TENSOR || !dtype_is_float(t->elem);
+}
 
 // ---------------------------------------------------------------- arithmetic
 #define BINARY(op, x_op, dims)                                                                               \
