@@ -540,8 +540,20 @@ static int least_packed_rows(const contraction *c, int group) {
     return along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
 }
 
+// Whether data or a loop of the host code select a part of the operand: all of it would be packed for each.
+static bool reads_selected_part(const contraction *c) {
+    const buffer *b = c->b->buffer;
+    for (int j = 0; j < b->rank; j++) {
+        bool moves = false;
+        for (int a = 0; a < c->k->axes.n && !moves; a++) moves = expr_uses_axis(c->b->index[j], a);
+        if (!moves && c->b->index[j]->op != X_CONST && !dim_is(b->dims[j], 1)) return true;
+    }
+    return false;
+}
+
 static bool worth_packing(const contraction *c, int group) {
-    return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= least_packed_rows(c, group);
+    if (c->b->buffer->role == BUF_CONST) return true;
+    return rows_of(c)->max >= least_packed_rows(c, group) && !reads_selected_part(c);
 }
 
 // A branch for a single row, whose kernel knows that.
