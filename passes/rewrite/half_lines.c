@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 enum { HALF_WORD = 32, FACTOR_BITS = 31, SAMPLES = 64 };
+static const double GOLDEN = 0.6180339887498949;
 
 typedef struct line {
     chain *c;
@@ -62,7 +63,8 @@ static bool is_line(line *l, int64_t channel) {
     double from = ((double)l->clamp.lo - st.offset) / st.slope,
            to = ((double)l->clamp.hi - st.offset) / st.slope;
     for (int j = 0; j <= SAMPLES; j++) {
-        double s = from + (to - from) * j / SAMPLES;
+        double part = j < SAMPLES ? fmod(j * GOLDEN, 1) : 1; // in step with no stairs
+        double s = from + (to - from) * part;
         int64_t at = (int64_t)fmin(fmax(s, (double)in->lo), (double)in->hi);
         if (llabs(value_at(l, channel, at) - chain_at(l->c, at)) > 1) return false;
     }

@@ -250,6 +250,7 @@ static int64_t largest_sum(const quantise *q, const match *m, const factor *f) {
     kernel *k = m->k;
     int axes[MAX_RANK], n = axes_of(m, f, axes);
     if (n < 0 || (f->zero && f->zero->op != X_CONST)) return INT64_MAX;
+    if (sum_length(m)->max > INT32_MAX / magnitude(f)) return INT64_MAX; // it may wrap itself
     expr *value = x_cast(k, f->read, DT_I32, false);
     if (f->zero) value = x_sub(k, value, f->zero);
     tensor sums;
