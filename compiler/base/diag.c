@@ -142,11 +142,10 @@ static const char *const warning_name[] = {
 
 // Inference may come to the same node several times.
 static bool has_warned(diag *d, const loc *at, const char *s) {
-    for (int i = 0; i < d->warned.n; i++)
-        if (d->warned.at[i]->loc == at && strcmp(d->warned.at[i]->text, s) == 0) return true;
-    diag_message *m = ARENA_NEW(d->arena, diag_message);
-    *m = (diag_message){.loc = at, .text = s};
-    VEC_PUSH(d->arena, &d->warned, m);
+    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &at, sizeof at), s, strlen(s));
+    d->warned.arena = d->arena;
+    if (map_get_number(&d->warned, key)) return true;
+    map_put_number(&d->warned, key, d);
     return false;
 }
 

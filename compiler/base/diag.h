@@ -71,9 +71,9 @@ typedef struct diag {
     diag_class class;    // worst class so far: DEFECT > USER > MISSING
     jmp_buf *jump;
     const char *pending_hint, *pending_table;
-    struct leftovers *leftovers;      // removed by signals; NULL: not watched
-    VEC(const diag_message *) warned; // each is said once
-    string_list inputs;               // files of models, which no output replaces (outfile.h)
+    struct leftovers *leftovers; // removed by signals; NULL: not watched
+    map warned;                  // hashes of warnings and their places: each is said once
+    string_list inputs;          // files of models, which no output replaces (outfile.h)
 } diag;
 
 // Sets the hint of the next message.

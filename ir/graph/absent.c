@@ -9,9 +9,8 @@
 #define PAGED                                                                                                \
     "engines with paged or sparse caches on GPUs run it; models with GroupQueryAttention are portable"
 #define SPECULATION                                                                                          \
-    "engines that verify drafts of tokens run it between steps, on buffers of a GPU; export the model "      \
-    "without "                                                                                               \
-    "speculative decoding"
+    "engines that verify drafts of tokens run it on buffers of a GPU; export the model without speculative " \
+    "decoding"
 #define GGML                                                                                                 \
     "its weights are in the block formats of GGML; export the model with MatMulNBits, GatherBlockQuantized " \
     "and QMoE"

@@ -32,6 +32,11 @@ void infer_error(const node *n, const char *format, ...) {
     diag_fatal(n->graph->module->diag, n->loc, "%s", text);
 }
 
+void infer_lacks(const node *n, const char *format, ...) {
+    ARENA_VARIADIC(infer_arena(n), text, format);
+    diag_fatal_missing(n->graph->module->diag, n->loc, "%s", text);
+}
+
 dims *infer_dims(const node *n) { return n->graph->module->dims; }
 
 arena *infer_arena(const node *n) { return n->graph->module->arena; }

@@ -141,6 +141,8 @@ void node_fill_defaults(node *n, const schema_version *v);
 
 // ---- For infer functions. All stop with a message that names the node.
 _Noreturn void infer_error(const node *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The model is right, and onnxc lacks what it asks for.
+_Noreturn void infer_lacks(const node *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Type of input i, a tensor; an error if it is missing.
 const type *infer_in(const node *n, int i);
 // Its rank; if unknown, leaves the inference of this node, with outputs of unknown rank.

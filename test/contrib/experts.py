@@ -192,7 +192,7 @@ def moe_group_router(dice):
     # Numbers that no rounding makes equal
     spread = dice.permuted(np.tile(np.linspace(-3, 3, count), (int(np.prod(tokens)), 1)), axis=-1)
     logits, bias = spread.reshape(*tokens, count).astype(dtype), floats(dice, count, scale=1e-3)
-    attributes = {"top_k": int(dice.integers(1, best * each + 1)), "n_group": groups, "topk_group": best,
+    attributes = {"top_k": int(dice.integers(1, count + 1)), "n_group": groups, "topk_group": best,
                   **pick(dice, {}, {"group_topk": 1}, {"group_topk": 99}), **pick(dice, {}, {"router_sentinel": -3.0})}
     if groups == 1 and dice.random() < 0.7:
         attributes.pop("topk_group")

@@ -178,10 +178,10 @@ static void refuse_extensions(const node *n) {
     for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
         int64_t is = node_int(n, extensions[i].name, extensions[i].usual);
         if (is != extensions[i].usual)
-            infer_error(n, "attribute %s is %lld; only %lld is supported", extensions[i].name, (long long)is,
+            infer_lacks(n, "attribute %s is %lld; only %lld is supported", extensions[i].name, (long long)is,
                         (long long)extensions[i].usual);
     }
-    if (node_out(n, 2)) infer_error(n, "the output state_update is not supported");
+    if (node_out(n, 2)) infer_lacks(n, "the output state_update is not supported");
 }
 
 static void causal_conv_decompose(node *n) {
@@ -190,7 +190,7 @@ static void causal_conv_decompose(node *n) {
     int rank = infer_rank(n, IN_X);
     int64_t dilation = node_int(n, "dilation", 1);
     if (node_int(n, "ndim", 1) != 1)
-        infer_error(n,
+        infer_lacks(n,
                     "attribute ndim is %lld; only 1 is supported: the operator does not define the padding "
                     "of other axes",
                     (long long)node_int(n, "ndim", 1));

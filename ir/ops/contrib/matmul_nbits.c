@@ -53,7 +53,7 @@ static value *product(node *n, value *x, const block_matrix *m, value *bias) {
 
 static void matmul_nbits_decompose(node *n) {
     if (node_int(n, "weight_prepacked", 0))
-        infer_error(n,
+        infer_lacks(n,
                     "attribute weight_prepacked is %lld: weights in the layout of a GPU's library cannot be "
                     "read; write the model without prepacking",
                     (long long)node_int(n, "weight_prepacked", 0));

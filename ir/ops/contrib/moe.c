@@ -98,7 +98,7 @@ static value *inner(node *n, const experts *e, value *x) {
 static void route(node *n, experts *e, value *mixing, bool normalised) {
     int64_t k = node_int(n, "k", 1);
     if (node_int(n, "use_sparse_mixer", 0))
-        infer_error(n, "attribute use_sparse_mixer is 1; only the selection of the k largest is supported");
+        infer_lacks(n, "attribute use_sparse_mixer is 1; only the selection of the k largest is supported");
     value *p = with_int(NODE(n, "Softmax", cast_to(n, n->in[1], DT_F32)), "axis", -1);
     value *top = with_int(NODE(n, "TopK", p, insert_ints(n, &k, 1)), "axis", -1);
     e->expert = output_of(top, 1);
@@ -322,16 +322,16 @@ static linear linear_of_kind(node *n, const char *kind, int layer) {
     if (strcmp(kind, "fp4") == 0) return float4_linear(n, weights, kind, 32);
     if (strcmp(kind, "nvfp4") == 0) return float4_linear(n, weights, kind, 16);
     if (strcmp(kind, "fp8") == 0) return float8_linear(n, weights, node_int(n, "block_size", 0));
-    infer_error(n,
-                "attribute quant_type is '%s'; it must be int, fp4, nvfp4 or fp8 (activations that are "
-                "quantised too are not supported)",
-                kind);
+    if (strcmp(kind, "wfp4afp8") == 0)
+        infer_lacks(n, "attribute quant_type is '%s'; activations that are quantised are not supported",
+                    kind);
+    infer_error(n, "attribute quant_type is '%s'; it must be int, fp4, nvfp4, fp8 or wfp4afp8", kind);
 }
 
 static void qmoe_decompose(node *n) {
     const char *kind = node_string(n, "quant_type", "int");
     if (strcmp(kind, "int") == 0 && node_int(n, "weights_prepacked", -1) > 0)
-        infer_error(
+        infer_lacks(
             n,
             "attribute weights_prepacked is %lld: weights in the layout of a GPU's library cannot be read; "
             "write the model without prepacking",

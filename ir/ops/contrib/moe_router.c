@@ -39,10 +39,14 @@ static void choose_experts(node *n, value *s, value *scores) {
         infer_error(n, "attribute topk_group is %lld, but there are %lld groups", (long long)best,
                     (long long)groups);
     if (groups > 1) scores = of_best_groups(n, scores, groups, best);
-    value *expert = output_of(top(n, scores, one_int(n, positive(n, "top_k", 0))), 1);
+    value *most = top(n, scores, one_int(n, positive(n, "top_k", 0))), *expert = output_of(most, 1);
+    value *sentinel = insert_scalar(n, DT_F32, node_float(n, "router_sentinel", -10000));
     value *chosen = with_int(NODE(n, "GatherElements", s, expert), "axis", 1);
     chosen = NODE(n, "Log", NODE(n, "Max", chosen, insert_scalar(n, DT_F32, 1e-20)));
-    value *sentinel = insert_scalar(n, DT_F32, node_float(n, "router_sentinel", -10000));
+    if (best < groups) { // the best groups may have fewer than top_k
+        value *outside = NODE(n, "Equal", most, insert_scalar(n, DT_F32, -INFINITY));
+        chosen = NODE(n, "Where", outside, sentinel, chosen);
+    }
     value *others = NODE(n, "Expand", sentinel, NODE(n, "Shape", s));
     value *y = with_int(NODE(n, "ScatterElements", others, expert, chosen), "axis", 1);
     give_output(n, 0, cast_to(n, y, infer_in(n, LOGITS)->elem));

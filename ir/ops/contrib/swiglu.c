@@ -46,6 +46,9 @@ static void router_gate_up(node *n) {
     int64_t router = node_int(n, "router_size", 0);
     node_choice(n, "activation", "swiglu");
     if (router < 0) infer_error(n, "attribute router_size is %lld", (long long)router);
+    if (infer_rank(n, 1) != 2) infer_error(n, "W has rank %d, not 2", infer_rank(n, 1));
+    dim *columns = infer_in(n, 1)->dims[1];
+    infer_same_dim(n, dim_max(columns, infer_k(n, router)), columns, "router_size and columns of W");
     value *y = NODE(n, "MatMul", n->in[0], n->in[1]);
     value *half = cast_to(n, sliced(n, y, -1, router, INT64_MAX), DT_F32);
     int rank = infer_rank(n, 0);

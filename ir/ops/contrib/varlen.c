@@ -211,7 +211,7 @@ static void varlen_causal_conv(node *n) {
             n, "attributes dilation and state_update_capacity are %lld and %lld, and capture_count is %s",
             (long long)dilation, (long long)room, node_in(n, 5) ? "given" : "missing");
     if (node_in(n, 6) || node_in(n, 7))
-        infer_error(n,
+        infer_lacks(n,
                     "kernel_delta and previous_mask are not supported: ONNX Runtime's CPU provider refuses "
                     "them, too");
     int64_t taps = dim_value(w->dims[2]), before = (taps - 1) * dilation;
