@@ -32,11 +32,13 @@ static value *layer_normalized(node *n, value *x, value *scale, value *beta, dty
     return t == DT_F64 ? with_int(y, "stash_type", DT_F64) : y;
 }
 
-// Whether the scale has the normalised axes, and others before them.
+// Whether the scale has the normalised axes, and others before them. Its open sizes count as those of the axes.
 static bool scales_outer_axes(node *n, int rank, int axis) {
     int own = infer_rank(n, 1), inner = rank - axis;
-    for (int i = 1; i <= inner && i <= own; i++)
-        if (infer_in(n, 1)->dims[own - i] != infer_in(n, 0)->dims[rank - i]) return false;
+    for (int i = 1; i <= inner && i <= own; i++) {
+        const dim *size = infer_in(n, 1)->dims[own - i];
+        if (dim_is_const(size) && size != infer_in(n, 0)->dims[rank - i]) return false;
+    }
     return own > inner;
 }
 
