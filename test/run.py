@@ -22,6 +22,7 @@ import riscv as risc_v
 import windows as other_systems
 import harness
 import objects
+import small_ints as integers
 import web as web_stage
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, generate, make, parallel, run, run_cases, run_stage, sample
 sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile", "llm")]
@@ -470,6 +471,13 @@ def foreign(results):
         other_processors.foreign(results, families(os.path.join(cases, "node"), 1), pieces)
 
 
+def small_ints(results):
+    """Emitted C on a processor of 8 bits."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "cases/backend_cases.py", cases):
+        integers.small_ints(results, os.path.join(cases, "node"))
+
+
 def web(results):
     """Models in Node.js and in a browser: of ONNX's node cases two of each operator, and all others."""
     cases = os.path.join(BUILD, "cases")
@@ -664,6 +672,7 @@ STAGES = {
     "models": models,
     "random": random,
     "foreign": foreign,
+    "small-ints": small_ints,
     "riscv": risc_v.riscv,
     "web": web,
     "windows": windows,

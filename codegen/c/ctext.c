@@ -154,6 +154,7 @@ static void write_head(cmod *m, const char *header, text *t) {
             m->memory ? "#include <string.h>\n" : "");
         text_printf(t, "%s\n%s\n%s\n", prelude_find("no_fast_math")->c, prelude_find("no_contraction")->c,
                     prelude_find("no_wide_floats")->c);
+        if (m->doubles) text_printf(t, "%s\n", prelude_find("no_short_doubles")->c);
     }
     for (int i = 0; i < l->preamble.n; i++) text_printf(t, "%s\n", l->preamble.at[i]);
     if (l->preamble.n) text_add(t, "\n");
@@ -167,6 +168,7 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
     const char *help =
         prelude_text(m->arena, m->dialect == DIALECT_CUDA, m->prefix, &m->helpers, text_str(&products));
     if (strstr(help, "memcpy")) m->memory = true;
+    if (strstr(help, "double")) m->doubles = true;
     write_head(m, header, &head);
     sink_addn(out, head.s, head.n);
     sink_add(out, help);

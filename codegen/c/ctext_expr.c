@@ -4,6 +4,8 @@
 
 #define FMT(...) arena_printf(c->arena, __VA_ARGS__)
 
+enum { INT_BITS_LEAST = 16 }; // of C's int
+
 const char *ctype_name(lkind k, csign sign) {
     static const char *const names[][2] = {
         [LK_VOID] = {"void", "void"},        [LK_I1] = {"bool", "bool"},
@@ -52,10 +54,22 @@ static const char *int_text(cfn *c, lkind k, int64_t v, bool is_unsigned) {
     return FMT("%lld", (long long)v);
 }
 
+// Bits of an i32 whose C type may be int, as that of small literals. CUDA's int has 32 bits.
+static int short_bits(cfn *c, lkind k, int bits) {
+    return k == LK_I32 && bits <= INT_BITS_LEAST + 1 && c->mod->dialect == DIALECT_C ? bits : 0;
+}
+
+static int literal_bits(cfn *c, lkind k, int64_t v) {
+    for (int bits = 1; bits <= INT_BITS_LEAST; bits++)
+        if (v >= -(1 << (bits - 1)) && v < 1 << (bits - 1)) return short_bits(c, k, bits);
+    return 0;
+}
+
 cexpr cexpr_int(cfn *c, lkind k, int64_t v) {
     if (k == LK_I1) return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, v ? "true" : "false");
     cexpr e = cexpr_make(v < 0 ? PREC_UNARY : PREC_POSTFIX, SIGN_LITERAL, int_text(c, k, v, false));
     e.lit = v;
+    e.bits = literal_bits(c, k, v);
     return e;
 }
 
@@ -97,8 +111,10 @@ static cexpr with_sign(cfn *c, lkind k, cexpr e, csign sign) {
     if (e.sign == sign || k == LK_I1) return e;
     if (e.sign == SIGN_LITERAL) {
         bool negative = sign == SIGN_SIGNED && e.lit < 0;
-        return cexpr_make(negative ? PREC_UNARY : PREC_POSTFIX, sign,
-                          int_text(c, k, e.lit, !negative && e.lit < 0));
+        cexpr n = cexpr_make(negative ? PREC_UNARY : PREC_POSTFIX, sign,
+                             int_text(c, k, e.lit, !negative && e.lit < 0));
+        n.bits = negative || e.lit >= 0 ? e.bits : 0;
+        return n;
     }
     return cast(c, ctype_name(k, sign), sign, e);
 }
@@ -130,6 +146,13 @@ static csign unify(cfn *c, lkind k, cexpr *a, cexpr *b) {
     return sign;
 }
 
+// Makes an operation on two values that C promotes to int one of 32 bits, if `bits` are too many.
+static void make_long(cfn *c, cexpr *a, const cexpr *b, int bits) {
+    if (a->bits && b->bits && bits > INT_BITS_LEAST) *a = cast(c, "int32_t", SIGN_SIGNED, *a);
+}
+
+static int most_bits(const cexpr *a, const cexpr *b) { return a->bits > b->bits ? a->bits : b->bits; }
+
 static cexpr infix(cfn *c, const char *op, prec p, csign sign, cexpr a, prec left, cexpr b, prec right) {
     return cexpr_make(p, sign, FMT("%s %s %s", cexpr_paren(c, a, left), op, cexpr_paren(c, b, right)));
 }
@@ -141,7 +164,8 @@ const char *cexpr_scaled(cfn *c, const ins *index, int64_t factor, prec least) {
         return v ? cexpr_paren(c, cexpr_int(c, LK_I64, v), least) : NULL;
     }
     if (factor == 1) return cexpr_paren(c, e, least);
-    if (lkind_bits(index->type.kind) < c->f->target->ptr_bits) e = cast(c, "int64_t", SIGN_SIGNED, e);
+    if (lkind_bits(index->type.kind) < c->f->target->ptr_bits || e.bits)
+        e = cast(c, "int64_t", SIGN_SIGNED, e);
     return FMT("%s * %lld", cexpr_paren(c, e, PREC_MUL), (long long)factor);
 }
 
@@ -157,10 +181,13 @@ static const char *const signs[L_COUNT] = {
 // a op b with op one of + - *. The right operand keeps its parentheses unless reassociation is exact.
 static cexpr sum(cfn *c, lop op, bool exact, csign sign, cexpr a, cexpr b) {
     prec p = op == L_MUL ? PREC_MUL : PREC_ADD;
+    int bits = op == L_MUL ? a.bits + b.bits : most_bits(&a, &b) + 1;
+    make_long(c, &a, &b, bits);
     bool loose = exact && (sign == SIGN_SIGNED || a.sign == SIGN_UNSIGNED) &&
                  ((op == L_ADD && b.top != L_MUL && b.prec == PREC_ADD) || (op == L_MUL && b.top == L_MUL));
     cexpr e = infix(c, signs[op], p, sign, a, p, b, loose ? p : (prec)(p + 1));
     e.top = op;
+    e.bits = a.bits && b.bits ? bits : 0;
     return e;
 }
 
@@ -169,17 +196,15 @@ static cexpr wrapping(cfn *c, const ins *x) {
     lkind k = x->type.kind;
     cexpr a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
     if (lkind_bits(k) < 32) {
-        if (x->op == L_MUL && k == LK_I16) a = cast(c, "uint32_t", SIGN_UNSIGNED, a);
+        if (k == LK_I16 && x->op == L_MUL) a = cast(c, "uint32_t", SIGN_UNSIGNED, a);
+        else if (k == LK_I16 && c->mod->dialect == DIALECT_C) a = cast(c, "int32_t", SIGN_SIGNED, a);
         return cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, sum(c, x->op, false, SIGN_SIGNED, a, b));
     }
     if (cplan_no_wrap(c, x)) {
         a = with_sign(c, k, a, SIGN_SIGNED);
         b = with_sign(c, k, b, SIGN_SIGNED);
         if (x->op == L_ADD && x->args[1]->op == L_CONST && x->args[1]->i < 0 && x->args[1]->i > INT32_MIN) {
-            cexpr e =
-                infix(c, "-", PREC_ADD, SIGN_SIGNED, a, PREC_ADD, cexpr_int(c, k, -x->args[1]->i), PREC_MUL);
-            e.top = L_SUB;
-            return e;
+            return sum(c, L_SUB, false, SIGN_SIGNED, a, cexpr_int(c, k, -x->args[1]->i));
         }
         return sum(c, x->op, true, SIGN_SIGNED, a, b);
     }
@@ -193,6 +218,7 @@ static cexpr divide(cfn *c, const ins *x) {
     csign sign = x->op == L_SDIV || x->op == L_SREM ? SIGN_SIGNED : SIGN_UNSIGNED;
     cexpr a = with_sign(c, k, cexpr_of(c, x->args[0]), sign),
           b = with_sign(c, k, cexpr_of(c, x->args[1]), sign);
+    make_long(c, &a, &b, most_bits(&a, &b) + 1);
     return infix(c, signs[x->op], PREC_MUL, sign, a, PREC_MUL, b, PREC_UNARY);
 }
 
@@ -220,10 +246,14 @@ static cexpr bitwise(cfn *c, const ins *x) {
     cexpr a = bits_of(c, x->args[0]), b = bits_of(c, x->args[1]);
     if (x->op == L_XOR && x->args[1]->op == L_CONST && x->args[1]->i == -1) {
         a = with_sign(c, k, a, lkind_bits(k) < 32 ? SIGN_SIGNED : a.sign);
+        make_long(c, &a, &b, a.bits);
         return cexpr_make(PREC_UNARY, a.sign, FMT("~%s", cexpr_paren(c, a, PREC_UNARY)));
     }
     csign sign = unify(c, k, &a, &b);
-    return infix(c, signs[x->op], p, sign, a, a.prec == p ? p : PREC_UNARY, b, PREC_UNARY);
+    make_long(c, &a, &b, most_bits(&a, &b));
+    cexpr e = infix(c, signs[x->op], p, sign, a, a.prec == p ? p : PREC_UNARY, b, PREC_UNARY);
+    e.bits = a.bits && b.bits ? most_bits(&a, &b) : 0;
+    return e;
 }
 
 static cexpr shift(cfn *c, const ins *x) {
@@ -231,7 +261,9 @@ static cexpr shift(cfn *c, const ins *x) {
     cexpr a = cexpr_of(c, x->args[0]), n = cexpr_of(c, x->args[1]);
     if (x->op != L_SHL) {
         csign sign = x->op == L_LSHR ? SIGN_UNSIGNED : SIGN_SIGNED;
-        if (a.sign == SIGN_LITERAL) a = cast(c, ctype_name(k, sign), sign, a);
+        bool far = n.sign != SIGN_LITERAL || n.lit >= INT_BITS_LEAST - 1;
+        if (a.sign == SIGN_LITERAL || (a.bits && (far || a.bits > INT_BITS_LEAST)))
+            a = cast(c, ctype_name(k, sign), sign, a);
         return infix(c, ">>", PREC_SHIFT, sign, with_sign(c, k, a, sign), PREC_UNARY, n, PREC_UNARY);
     }
     const char *type = ctype_name(lkind_bits(k) < 32 ? LK_I32 : k, SIGN_UNSIGNED);
@@ -418,6 +450,7 @@ static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
         if (p == PREC_EQ) sign = unify(c, k, &a, &b);
         a = with_sign(c, k, a, sign);
         b = with_sign(c, k, b, sign);
+        make_long(c, &a, &b, most_bits(&a, &b));
     }
     if (lkind_is_int(k) && !strcmp(a.s, b.s)) // compilers warn about it
         return cexpr_int(c, LK_I1, !strcmp(op, "==") || !strcmp(op, "<=") || !strcmp(op, ">="));
@@ -464,7 +497,10 @@ static cexpr select_value(cfn *c, const ins *x) {
     if (x->type.kind == LK_I64 && a.sign == SIGN_LITERAL && b.sign == SIGN_LITERAL)
         a = cast(c, "int64_t", SIGN_SIGNED, a);
     csign sign = lkind_is_int(x->type.kind) ? unify(c, x->type.kind, &a, &b) : a.sign;
-    return choose(c, cond, a, b, sign);
+    make_long(c, &a, &b, most_bits(&a, &b));
+    cexpr e = choose(c, cond, a, b, sign);
+    e.bits = a.bits && b.bits ? most_bits(&a, &b) : 0;
+    return e;
 }
 
 // ---------------------------------------------------------------- conversions
@@ -474,15 +510,14 @@ static cexpr extend(cfn *c, const ins *x) {
     lkind k = x->type.kind, k0 = from->type.kind;
     csign sign = x->op == L_SEXT ? SIGN_SIGNED : SIGN_UNSIGNED;
     cexpr e = cexpr_of(c, from);
-    if (k0 == LK_I1) {
-        if (x->op == L_SEXT)
-            return choose(c, cexpr_paren(c, e, PREC_OR), cexpr_int(c, k, -1), cexpr_int(c, k, 0),
-                          SIGN_SIGNED);
-        return k == LK_I64 ? cast(c, "int64_t", SIGN_SIGNED, e) : cexpr_make(e.prec, SIGN_SIGNED, e.s);
-    }
-    e = with_sign(c, k0, e, sign);
-    if (k == LK_I64) return cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e);
-    return cexpr_make(e.prec, SIGN_SIGNED, e.s); // C promotes it to int, which keeps its value
+    if (k0 == LK_I1 && x->op == L_SEXT)
+        e = choose(c, cexpr_paren(c, e, PREC_OR), cexpr_int(c, k, -1), cexpr_int(c, k, 0), SIGN_SIGNED);
+    else if (k0 != LK_I1) e = with_sign(c, k0, e, sign);
+    if (k == LK_I64 && (k0 != LK_I1 || x->op == L_ZEXT))
+        return cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e);
+    cexpr promoted = cexpr_make(e.prec, SIGN_SIGNED, e.s); // C promotes it to int, which keeps its value
+    promoted.bits = short_bits(c, k, lkind_bits(k0) + (x->op == L_ZEXT));
+    return promoted;
 }
 
 static cexpr int_trunc(cfn *c, const ins *x) {

@@ -24,6 +24,7 @@ typedef struct cmod {
     map by_bits;               // names of data that is written as bits, since it has infinities or NaNs
     const char *section_macro; // of constants in a section of their own; NULL: not defined yet
     bool memory;               // string.h is needed
+    bool doubles;              // values of f64
 } cmod;
 
 typedef enum csign { SIGN_SIGNED, SIGN_UNSIGNED, SIGN_LITERAL } csign;
@@ -46,13 +47,15 @@ typedef enum prec {
 } prec;
 
 // A C expression for a value. C promotes integers narrower than int, so an expression may be wider than its
-// kind if its value is right for its sign.
+// kind if its value is right for its sign. An i32 with `bits` has a type that C promotes to int, which may have
+// 16 bits; the value fits in that many bits, with its sign.
 typedef struct cexpr {
     const char *s;
     prec prec;
     csign sign;  // integers
     lop top;     // topmost operation if it is + - *, else L_COUNT
     int64_t lit; // SIGN_LITERAL
+    int bits;    // 0: the type has 32 bits on all machines
 } cexpr;
 
 // The target of a pointer.

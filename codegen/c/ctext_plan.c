@@ -37,6 +37,7 @@ static void place(cfn *c, const lblock *b, const ins *parent) {
         n->block = b;
         n->pos = n->end = c->order.n;
         VEC_PUSH(c->arena, &c->order, x);
+        c->mod->doubles |= x->type.kind == LK_F64;
         link_write(c, x->op == L_SET ? x->args[0] : stored_local(x), x);
         for (int k = 0; k < 2; k++)
             if (x->body[k]) place(c, x->body[k], x);

@@ -42,6 +42,12 @@ typedef unsigned long long uintptr_t;
 #error "intermediate results are wider than their types: -msse2 -mfpmath=sse, on s390x -std=gnu11"
 #endif
 
+// On 8-bit machines a double may have 32 bits.
+//: no_short_doubles
+#if DBL_MANT_DIG < 53
+#error "double must have 64 bits (gcc: -mdouble=64)"
+#endif
+
 //each KIND  i16  i32  i64  f32  f64  ptr
 //each TYPE  int16_t  int32_t  int64_t  float  double  void *
 //: load_KIND
@@ -215,7 +221,7 @@ INLINE uint16_t ox_f32_to_f16(float x) {
     if (a >= 0x38800000) return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
     uint32_t shift = 126 - (a >> 23), m = (a & 0x7fffff) | 0x800000;
     if (shift > 24) return (uint16_t)sign;
-    uint32_t r = m >> shift, rest = m & ((1u << shift) - 1), half = 1u << (shift - 1);
+    uint32_t r = m >> shift, half = (uint32_t)1 << (shift - 1), rest = m & (2 * half - 1);
     return (uint16_t)(sign | (r + (rest > half || (rest == half && (r & 1)))));
 }
 //: bf16_to_f32
@@ -243,12 +249,12 @@ INLINE float ox_to_odd_f32(double x) {
 // acc + sum of the products of BYTES.
 INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
     int32_t sum = 0;
-    for (int i = 0; i < 32; i += 8) sum += (TYPE)(a >> i) * (OTHER)(b >> i);
+    for (int i = 0; i < 32; i += 8) sum += (int32_t)(TYPE)(a >> i) * (OTHER)(b >> i);
     return (int32_t)((uint32_t)acc + (uint32_t)sum);
 }
 
 //: dot2
 // acc + sum of the products of two signed halves.
 INLINE int32_t ox_dot2(int32_t acc, int32_t a, int32_t b) {
-    return (int32_t)((uint32_t)acc + (uint32_t)((int16_t)a * (int16_t)b) + (uint32_t)((a >> 16) * (b >> 16)));
+    return (int32_t)((uint32_t)acc + (uint32_t)((int32_t)(int16_t)a * (int16_t)b) + (uint32_t)((a >> 16) * (b >> 16)));
 }
