@@ -165,7 +165,8 @@ def lone_numbers():
         yield f"label_{count}_{kind}", model("int64[2] x", f"y = ai.onnx.ml.LabelEncoder <keys_int64s = [1], values_int64s = [2], default_tensor = {kind}[{count}] {{{values}}}> (x)", more=', "ai.onnx.ml" : 4', kind="int64"), ("LabelEncoder", "default_tensor", f"{count} elements")
     yield "swiglu_deep", model(f"float[{deep}, 4] x", "y = com.microsoft.SwiGLU (x)", more=ms), ("SwiGLU", "33")
     yield "moe_scalar", model("float x, float[3, 2] p, float[3, 4, 4] w, float[3, 4, 4] v", 'y = com.microsoft.MoE (x, p, w, "", v)', more=ms), ("MoE", "rank 0")
-    yield "group_norm_list", model("float[4] x, float[4] a, float[1, 4] s", "y = com.microsoft.SkipGroupNorm <groups = 2, activation = 0> (x, a, a, s)", more=ms), ("SkipGroupNorm", "rank 1")
+    yield "group_norm_list", model("float[4] x, float[4] a, float[1, 4] s", "y = com.microsoft.SkipGroupNorm <groups = 2, activation = 0> (x, a, a, s)", more=ms), ("SkipGroupNorm", "1 axes too few")
+    yield "conv_transpose_list", model("float[1] x, float[2] w, int64[1] p", "y = com.microsoft.ConvTransposeWithDynamicPads (x, w, p)", more=ms), ("ConvTransposeWithDynamicPads", "1 axes too few")
 
 def control():
     """Branches and bodies that do not fit their node."""

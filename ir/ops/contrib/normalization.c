@@ -172,7 +172,6 @@ static value *bias_of_channels(node *n, int rank) {
 
 static void skip_group_norm(node *n) {
     int rank = infer_rank(n, 0);
-    if (rank < 2) infer_error(n, "the input has rank %d; it must be at least 2", rank);
     value *sum = NODE(n, "Add", widened(n, 0), skip_of_channels(n, rank));
     if (node_in(n, 4)) sum = NODE(n, "Add", sum, bias_of_channels(n, rank));
     value *y = narrowed(n, group_normalized(n, sum, rank), elem_of(n));
