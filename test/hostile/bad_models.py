@@ -163,6 +163,10 @@ def lone_numbers():
     for count, kind in ((0, "int64"), (2, "int64"), (1, "float")):
         values = ", ".join(["7"] * count)
         yield f"label_{count}_{kind}", model("int64[2] x", f"y = ai.onnx.ml.LabelEncoder <keys_int64s = [1], values_int64s = [2], default_tensor = {kind}[{count}] {{{values}}}> (x)", more=', "ai.onnx.ml" : 4', kind="int64"), ("LabelEncoder", "default_tensor", f"{count} elements")
+    deform = "float[2, 1, 3, 3] x, float[2, 1, 2, 2] w, float[2, 8, 2, 2] o"
+    for sizes in ("1", "3", "2, 1"):
+        yield f"deform_bias_{sizes.replace(', ', '_')}", model(f"{deform}, float[{sizes}] b", "y = DeformConv (x, w, o, b)", opset=22), ("DeformConv", "bias")
+    yield "deform_mask", model(f"{deform}, float[1, 4, 2, 2] m", 'y = DeformConv (x, w, o, "", m)', opset=22), ("DeformConv", "batches of X and mask")
     yield "swiglu_deep", model(f"float[{deep}, 4] x", "y = com.microsoft.SwiGLU (x)", more=ms), ("SwiGLU", "33")
     yield "moe_scalar", model("float x, float[3, 2] p, float[3, 4, 4] w, float[3, 4, 4] v", 'y = com.microsoft.MoE (x, p, w, "", v)', more=ms), ("MoE", "rank 0")
     yield "group_norm_list", model("float[4] x, float[4] a, float[1, 4] s", "y = com.microsoft.SkipGroupNorm <groups = 2, activation = 0> (x, a, a, s)", more=ms), ("SkipGroupNorm", "1 axes too few")
