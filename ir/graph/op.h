@@ -191,8 +191,9 @@ const type *infer_declared(const value *v); // the declared type of v, even wher
 // A node of operator `op`, in its newest meaning, before n; returns its only output. `op` is an operator of
 // ai.onnx, or "DOMAIN:NAME".
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
-value *insert_ints(node *n, const int64_t *v, int count); // constant int64[count]
-value *insert_scalar(node *n, dtype t, double v);         // constant rank 0
+// Constant int64[count], often one for each axis behind the first ones: it is an error of n if those are missing.
+value *insert_ints(node *n, const int64_t *v, int count);
+value *insert_scalar(node *n, dtype t, double v); // constant rank 0
 // The numbers of an attribute: float and int as scalars, floats and ints as lists; NULL for other kinds.
 constant *attr_numbers(arena *a, const attr *t);
 // Replaces n's output i, for all users, by op(output i, more_in...) after n; returns the new node.

@@ -221,7 +221,8 @@ void axes_over(kernel *k, stage *s, const buffer *b, expr **index) {
 expr *read_broadcast(kernel *k, buffer *b, expr *const *index, int rank) {
     expr *at[MAX_RANK];
     for (int j = 0; j < b->rank; j++) {
-        expr *i = index[rank - b->rank + j];
+        int axis = rank - b->rank + j;
+        expr *i = axis < 0 ? x_i64(k, 0) : index[axis];
         dim *d = b->dims[j];
         tri one = dim_equal(d, dim_const(d->table, 1));
         if (one == TRI_YES) at[j] = x_i64(k, 0);

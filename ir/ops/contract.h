@@ -26,6 +26,8 @@ expr *product_read_b(product *p);
 // operand's rank.
 expr *product_param_a(product *p, buffer *param);
 expr *product_param_b(product *p, buffer *param);
+// Inference: input i of n, if given, is one of b, or else of a, for the product of inputs a and b.
+void product_check_param(const node *n, int i, int a, int b, bool of_b);
 
 // ---- Windows sliding over spatial axes
 typedef struct window {
@@ -64,6 +66,7 @@ typedef struct conv {
 conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out);
 // A parameter that is a scalar or has one element per output channel.
 expr *conv_param(conv *c, buffer *param);
+void conv_check_param(const node *n, int i, dim *channels); // inference: input i of n, if given, is one
 
 // ---- Quantised sums: cast(x) - zero_point in the type that products accumulate in
 // zero_point may be NULL.

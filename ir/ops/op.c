@@ -131,7 +131,10 @@ value *insert_before(node *n, const char *op, int nin, value *const *in, node **
     return node_output(fresh, 0, NULL);
 }
 
-value *insert_ints(node *n, const int64_t *v, int count) { return value_int64s(n->graph, NULL, v, count); }
+value *insert_ints(node *n, const int64_t *v, int count) {
+    if (count < 0) infer_error(n, "an input has %d axes too few", -count);
+    return value_int64s(n->graph, NULL, v, count);
+}
 
 static constant *numbers(arena *a, dtype t, int rank, int64_t n, const void *data) {
     constant *c = constant_new(a, t, rank, &n);

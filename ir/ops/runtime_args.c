@@ -130,6 +130,12 @@ void infer_set_like(node *n, int out, dtype elem, int in) {
     else infer_set(n, out, elem, t->rank, t->dims);
 }
 
+void infer_one_element(const node *n, int i, const char *what) {
+    const type *t = node_in(n, i) ? infer_in(n, i) : NULL;
+    what = arena_printf(infer_arena(n), "the number of %s, which must be 1", what);
+    for (int j = 0; t && j < t->rank; j++) infer_same_dim(n, t->dims[j], infer_k(n, 1), what);
+}
+
 void infer_shape(const node *n, int i, const char *name, int rank, dim *const *want, const char *what) {
     if (!node_in(n, i)) return;
     if (infer_rank(n, i) != rank) infer_error(n, "%s has rank %d, not %d", name, infer_rank(n, i), rank);

@@ -137,6 +137,41 @@ def shapes():
     yield "col2im", model("float[1, 5, 4] x", ints("i", 4, 4) + ints("b", 1, 2) + "y = Col2Im (x, i, b)"), ("Col2Im",)
     yield "unpool", model("float[1, 1, 2, 2] x, int64[1, 1, 2, 3] i", "y = MaxUnpool <kernel_shape = [2, 2]> (x, i)"), ("MaxUnpool",)
 
+def lone_numbers():
+    """Inputs that must be one number, or one per channel, row or column, and have others; lists with too many axes."""
+    deep = ", ".join(["1"] * 31)
+    ms = ', "com.microsoft" : 1'
+    yield "clip_min", model("float[8] x, float[3] a", "y = Clip (x, a)"), ("Clip", "minima", "3")
+    yield "clip_max", model(f'float[8] x, float[{deep}, 2] a', 'y = Clip (x, "", a)'), ("Clip", "maxima", "2")
+    yield "clip_empty", model("float[8] x, float[0] a", "y = Clip (x, a)"), ("Clip", "minima", "0")
+    yield "dropout_ratio", model("float[8] x, float[2] r, bool t", "y = Dropout (x, r, t)"), ("Dropout", "ratios", "2")
+    yield "dropout_mode", model(f"float x, float r, bool[{deep}, 3] t", "y = Dropout (x, r, t)"), ("Dropout", "training modes", "3")
+    yield "pad_value", model(F + ", float[2] v", ints("p", 1, 1, 1, 1) + "y = Pad (x, p, v)"), ("Pad", "constant values", "2")
+    yield "mel_edge", model("float[2] e", "b = Constant <value_int = 8> () f = Constant <value_float = 1.0> () y = MelWeightMatrix (b, b, b, f, e)"), ("MelWeightMatrix", "upper edges", "2")
+    yield "reduce_axes", model(f"float[2] x, int64[{deep}, 40] a", "y = ReduceL1 (x, a)"), ("ReduceL1", "axes has rank 32")
+    yield "reduce_axes_pairs", model("float[2, 3] x, int64[2, A] a", "y = ReduceMax (x, a)"), ("ReduceMax", "axes has rank 2")
+    yield "conv_zero", model("uint8[1, 1, 5, 5] x, uint8[2, 1, 3, 3] w, uint8[2] z", "y = ConvInteger (x, w, z)", kind="int32"), ("ConvInteger", "zero points", "2")
+    yield "conv_zeros", model("uint8[1, 1, 5, 5] x, uint8[2, 1, 3, 3] w, uint8[3] z", 'y = ConvInteger (x, w, "", z)', kind="int32"), ("ConvInteger", "3", "2")
+    yield "product_zeros", model("uint8[4, 3] x, uint8[3, 2] w, uint8[3] z", "y = MatMulInteger (x, w, z)", kind="int32"), ("MatMulInteger", "3", "4")
+    yield "product_columns", model("uint8[4, 3] x, uint8[3, 2] w, uint8[1, 3] z", 'y = MatMulInteger (x, w, "", z)', kind="int32"), ("MatMulInteger", "3", "2")
+    for i, at in enumerate(("xs", "xz", "ws", "wz", "ys", "yz")):
+        sizes = {name: "[3]" if name == at else "" for name in ("xs", "xz", "ws", "wz", "ys", "yz")}
+        inputs = "".join(f", {'float' if name[1] == 's' else 'uint8'}{size} {name}" for name, size in sizes.items())
+        yield f"qlinear_conv_{at}", model("uint8[1, 1, 5, 5] x, uint8[2, 1, 3, 3] w" + inputs, "y = QLinearConv (x, xs, xz, w, ws, wz, ys, yz)", kind="uint8"), ("QLinearConv", "3")
+        yield f"qlinear_product_{at}", model("uint8[4, 5] x, uint8[5, 2] w" + inputs, "y = QLinearMatMul (x, xs, xz, w, ws, wz, ys, yz)", kind="uint8"), ("QLinearMatMul", "3")
+    yield "momentum", model("float[2] r, int64 t, float[3] x, float[3] g, float[3] v", 'y, z = ai.onnx.preview.training.Momentum <alpha = 0.5, beta = 0.5, norm_coefficient = 0.0, mode = "standard"> (r, t, x, g, v)', more=', "ai.onnx.preview.training" : 1'), ("Momentum", "learning rates", "2")
+    for count, kind in ((0, "int64"), (2, "int64"), (1, "float")):
+        values = ", ".join(["7"] * count)
+        yield f"label_{count}_{kind}", model("int64[2] x", f"y = ai.onnx.ml.LabelEncoder <keys_int64s = [1], values_int64s = [2], default_tensor = {kind}[{count}] {{{values}}}> (x)", more=', "ai.onnx.ml" : 4', kind="int64"), ("LabelEncoder", "default_tensor", f"{count} elements")
+    deform = "float[2, 1, 3, 3] x, float[2, 1, 2, 2] w, float[2, 8, 2, 2] o"
+    for sizes in ("1", "3", "2, 1"):
+        yield f"deform_bias_{sizes.replace(', ', '_')}", model(f"{deform}, float[{sizes}] b", "y = DeformConv (x, w, o, b)", opset=22), ("DeformConv", "bias")
+    yield "deform_mask", model(f"{deform}, float[1, 4, 2, 2] m", 'y = DeformConv (x, w, o, "", m)', opset=22), ("DeformConv", "batches of X and mask")
+    yield "swiglu_deep", model(f"float[{deep}, 4] x", "y = com.microsoft.SwiGLU (x)", more=ms), ("SwiGLU", "33")
+    yield "moe_scalar", model("float x, float[3, 2] p, float[3, 4, 4] w, float[3, 4, 4] v", 'y = com.microsoft.MoE (x, p, w, "", v)', more=ms), ("MoE", "rank 0")
+    yield "group_norm_list", model("float[4] x, float[4] a, float[1, 4] s", "y = com.microsoft.SkipGroupNorm <groups = 2, activation = 0> (x, a, a, s)", more=ms), ("SkipGroupNorm", "1 axes too few")
+    yield "conv_transpose_list", model("float[1] x, float[2] w, int64[1] p", "y = com.microsoft.ConvTransposeWithDynamicPads (x, w, p)", more=ms), ("ConvTransposeWithDynamicPads", "1 axes too few")
+
 def control():
     """Branches and bodies that do not fit their node."""
     branch = "g{} () => ({}) {{ {} }}"
@@ -264,7 +299,7 @@ def attributes():
     yield "extractor", model(F, ints("i", 3) + "y = ai.onnx.ml.ArrayFeatureExtractor (x, i)", more=', "ai.onnx.ml" : 3'), ("ArrayFeatureExtractor", "3")
 
 def models():
-    for kind in (indices, shapes, control, attributes):
+    for kind in (indices, shapes, lone_numbers, control, attributes):
         yield from kind()
 
 def bad_models(results, only=""):

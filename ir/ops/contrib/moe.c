@@ -111,12 +111,16 @@ static void route(node *n, experts *e, value *mixing, bool normalised) {
 
 // ---- Tokens
 
-// As tokens x size.
-static value *tokens_of(node *n) {
+static int input_rank(const node *n) {
     int rank = infer_rank(n, 0);
     if (rank != 2 && rank != 3) infer_error(n, "the input has rank %d, not 2 or 3", rank);
+    return rank;
+}
+
+// As tokens x size.
+static value *tokens_of(node *n) {
     value *x = cast_to(n, n->in[0], DT_F32);
-    if (rank == 2) return x;
+    if (input_rank(n) == 2) return x;
     return NODE(n, "Reshape", x,
                 JOINED(n, insert_ints(n, (int64_t[]){-1}, 1), shape_part(n, x, -1, INT64_MAX)));
 }
@@ -171,7 +175,7 @@ static int64_t expert_count(const node *n) {
 
 static dim *token_count(const node *n) {
     const type *x = infer_in(n, 0);
-    return x->rank == 2 ? x->dims[0] : dim_mul(x->dims[0], x->dims[1]);
+    return input_rank(n) == 2 ? x->dims[0] : dim_mul(x->dims[0], x->dims[1]);
 }
 
 // Whether there are more rows than experts; TRI_UNKNOWN: the run says so.

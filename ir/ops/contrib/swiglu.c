@@ -17,7 +17,7 @@ value *swiglu_of(node *n, value *gate, value *up, swiglu_limit limit, dtype roun
 }
 
 value *swiglu_part(node *n, value *v, int rank, bool alternate, int64_t i) {
-    int64_t pairs[MAX_RANK] = {0};
+    int64_t pairs[MAX_RANK + 1] = {0};
     pairs[rank - 1] = alternate ? -1 : 2, pairs[rank] = alternate ? 2 : -1;
     v = NODE(n, "Gather", reshaped(n, v, rank + 1, pairs), insert_scalar(n, DT_I64, i));
     return with_int(v, "axis", alternate ? rank : rank - 1);

@@ -42,17 +42,6 @@ static void label_upgrade_2(node *n) {
     node_set_attr(n, strings), node_set_attr(n, ints);
 }
 
-static void label_infer(node *n) {
-    const type *in = infer_in(n, 0);
-    const constant *keys = lists(n, "keys"), *values = lists(n, "values");
-    if (keys->elem != in->elem)
-        infer_error(n, "the keys are %s, the input is %s", dtype_name(keys->elem), dtype_name(in->elem));
-    if (keys->count != values->count)
-        infer_error(n, "there are %lld keys and %lld values", (long long)keys->count,
-                    (long long)values->count);
-    infer_set(n, 0, values->elem, infer_rank(n, 0), in->dims);
-}
-
 static constant *fallback(const node *n, dtype t) {
     const attr *given = node_attr(n, "default_tensor");
     int64_t one = 1;
@@ -65,6 +54,21 @@ static constant *fallback(const node *n, dtype t) {
         dtype_store_float(t, (void *)c->data, 0, own ? node_float(n, "default_float", -0.0) : -0.0, true);
     else dtype_store_int(t, (void *)c->data, 0, own ? node_int(n, "default_int64", -1) : -1);
     return c;
+}
+
+static void label_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    const constant *keys = lists(n, "keys"), *values = lists(n, "values");
+    if (keys->elem != in->elem)
+        infer_error(n, "the keys are %s, the input is %s", dtype_name(keys->elem), dtype_name(in->elem));
+    if (keys->count != values->count)
+        infer_error(n, "there are %lld keys and %lld values", (long long)keys->count,
+                    (long long)values->count);
+    const constant *other = fallback(n, values->elem);
+    if (other->elem != values->elem || other->count != 1)
+        infer_error(n, "attribute default_tensor has %lld elements of type %s, not one of type %s",
+                    (long long)other->count, dtype_name(other->elem), dtype_name(values->elem));
+    infer_set(n, 0, values->elem, infer_rank(n, 0), in->dims);
 }
 
 // y = place < 0 ? default : values[place]

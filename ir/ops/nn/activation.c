@@ -1,6 +1,7 @@
 // Activation functions: one pointwise kernel each. If the standard gives a function body, the formula here is
 // equivalent, in a form that neither overflows nor cancels.
 #include "ir/ops/pointwise.h"
+#include "ir/ops/runtime_args.h"
 #include <math.h>
 
 static expr *number(kernel *k, expr *x, double v) { return x_number(k, x->dtype, v); }
@@ -130,6 +131,8 @@ static dim *fold_clip(const node *n, dim *const *a) {
 }
 
 static void infer_clip(node *n) {
+    infer_one_element(n, 1, "minima");
+    infer_one_element(n, 2, "maxima");
     for (int i = 1; i < n->nin; i++)
         if (n->in[i] && infer_in(n, i)->elem != infer_in(n, 0)->elem)
             infer_error(n, "%s and the input have different element types", i == 1 ? "min" : "max");

@@ -482,6 +482,8 @@ static void copy_stage(rotation *t) {
 
 static void rotary_embedding_lower(lowering *l, node *n) {
     rotation t = {.r = rotary_of(n), .x = lower_in(l, n, 0), .out = lower_out(l, n, 0)};
+    lower_check(l, n, dim_at_most(dim_mulk(t.r.half, 2), t.r.head),
+                "attribute rotary_embedding_dim is larger than a head");
     t.k = lower_kernel(l, n, NULL);
     t.b = outer_axis(t.k, "b", t.r.batch);
     t.h = outer_axis(t.k, "h", t.r.heads);

@@ -220,6 +220,10 @@ conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
 
 expr *conv_param(conv *c, buffer *param) { return read_broadcast(c->k, param, &c->channel, 1); }
 
+void conv_check_param(const node *n, int i, dim *channels) {
+    if (node_in(n, i)) infer_broadcast_into(n, i, 1, &channels, "scale or zero point");
+}
+
 static void conv_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = conv_dims(n, 0, 1, dims);
@@ -244,6 +248,8 @@ OPERATOR(Conv, .infer = conv_infer, .lower = conv_lower);
 static void conv_integer_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = conv_dims(n, 0, 1, dims);
+    infer_one_element(n, 2, "zero points of the input");
+    conv_check_param(n, 3, dims[1]);
     infer_set(n, 0, DT_I32, rank, dims);
 }
 

@@ -85,6 +85,18 @@ expr *product_param_b(product *p, buffer *param) {
     return read_param(p, param, x_i64(p->k, 0), p->col, p->col);
 }
 
+void product_check_param(const node *n, int i, int a, int b, bool of_b) {
+    dim *dims[MAX_RANK], *one = infer_k(n, 1);
+    if (!node_in(n, i)) return;
+    const type *ta = infer_in(n, a), *tb = infer_in(n, b);
+    int batch = matmul_dims(n, a, b, dims) - (ta->rank > 1) - (tb->rank > 1);
+    dim *row = of_b || ta->rank < 2 ? one : ta->dims[ta->rank - 2];
+    dim *column = of_b && tb->rank > 1 ? tb->dims[tb->rank - 1] : one;
+    dims[batch] = row, dims[batch + 1] = column;
+    if (infer_rank(n, i) < 2) infer_broadcast_into(n, i, 1, of_b ? &column : &row, "scale or zero point");
+    else infer_broadcast_into(n, i, batch + 2, dims, "scale or zero point");
+}
+
 // ---- MatMul
 
 static void matmul_infer(node *n) {
@@ -106,6 +118,8 @@ OPERATOR(MatMul, .infer = matmul_infer, .lower = matmul_lower, .is_product = tru
 static void matmul_integer_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = matmul_dims(n, 0, 1, dims);
+    product_check_param(n, 2, 0, 1, false);
+    product_check_param(n, 3, 0, 1, true);
     infer_set(n, 0, DT_I32, rank, dims);
 }
 

@@ -484,7 +484,11 @@ static void deform_conv_infer(node *n) {
     infer_same_dim(n, offset->dims[1], dim_mulk(channels, d.space), "channels of offset");
     infer_same_dim(n, dim_mod(x->dims[1], infer_k(n, d.offset_group)), infer_k(n, 0),
                    "channels modulo offset groups");
-    if (node_in(n, 4)) infer_same_dim(n, infer_in(n, 4)->dims[1], channels, "channels of mask");
+    infer_shape(n, 3, "the bias", 1, &w->dims[0], "bias size and output channels");
+    if (node_in(n, 4)) {
+        infer_same_dim(n, infer_in(n, 4)->dims[0], x->dims[0], "batches of X and mask");
+        infer_same_dim(n, infer_in(n, 4)->dims[1], channels, "channels of mask");
+    }
     dims[0] = x->dims[0], dims[1] = w->dims[0];
     for (int j = 2; j < rank; j++) {
         dims[j] = infer_same_dim(n, d.w.out[j - 2], offset->dims[j], "output size and offset");

@@ -14,6 +14,8 @@ static int list_length(const node *n, int lists, int outputs) {
 
 static void infer_optimiser(node *n, int lists, int outputs) {
     int length = list_length(n, lists, outputs);
+    infer_one_element(n, 0, "learning rates");
+    infer_one_element(n, 1, "training iteration counts");
     for (int i = 0; i < length; i++) {
         const type *x = infer_in(n, 2 + i);
         int rank = infer_rank(n, 2 + i);

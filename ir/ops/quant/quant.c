@@ -226,6 +226,8 @@ OPERATOR(DynamicQuantizeLinear, .infer = dynamic_quantize_linear_infer,
 static void qlinear_matmul_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = matmul_dims(n, 0, 3, dims);
+    for (int i = 1; i <= 7; i++)
+        if (i != 3) product_check_param(n, i, 0, 3, i == 4 || i == 5);
     infer_set(n, 0, infer_in(n, 7)->elem, rank, dims);
 }
 
@@ -259,6 +261,12 @@ static void qlinear_conv_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = conv_dims(n, 0, 3, dims);
     infer_shape(n, 8, "the bias", 1, &dims[1], "bias size and output channels");
+    infer_one_element(n, 1, "scales of the input");
+    infer_one_element(n, 2, "zero points of the input");
+    conv_check_param(n, 4, dims[1]);
+    conv_check_param(n, 5, dims[1]);
+    infer_one_element(n, 6, "scales of the output");
+    infer_one_element(n, 7, "zero points of the output");
     infer_set(n, 0, infer_in(n, 7)->elem, rank, dims);
 }
 

@@ -9,6 +9,8 @@
 // The mask of reduced dims (see rows.h) from the axes input; false if not even the number of axes is known.
 static bool reduced_mask(node *n, int rank, dim **mask) {
     int count = 0;
+    if (node_in(n, 1) && infer_in(n, 1)->rank > 1)
+        infer_error(n, "axes has rank %d, not 1", infer_in(n, 1)->rank);
     dim **axes = node_in(n, 1) ? infer_contents_or_opaque(n, 1, &count) : NULL;
     if (node_in(n, 1) && !axes) return false;
     infer_distinct_axes(n, axes, count, rank);

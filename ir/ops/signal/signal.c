@@ -446,6 +446,9 @@ static void mel_infer(node *n) {
     dim *sizes[2];
     if (elem == DT_NONE) infer_error(n, "attribute output_datatype is not an element type");
     mel_sizes(n, sizes);
+    infer_one_element(n, 2, "sample rates");
+    infer_one_element(n, 3, "lower edges");
+    infer_one_element(n, 4, "upper edges");
     infer_set(n, 0, elem, 2, sizes);
 }
 

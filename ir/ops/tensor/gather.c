@@ -429,11 +429,10 @@ static void one_hot_infer_contents(node *n, int axis, dim *depth) {
 static void one_hot_infer(node *n) {
     const type *indices = infer_in(n, 0);
     int rank = infer_rank(n, 0), axis = axis_of(n, -1, rank + 1);
-    const type *values = infer_in(n, 2), *count = infer_in(n, 1);
+    const type *values = infer_in(n, 2);
     bool counted;
     dim *depth = one_hot_depth(n, &counted), *out[MAX_RANK + 1];
-    for (int j = 0; j < count->rank; j++)
-        infer_same_dim(n, count->dims[j], infer_k(n, 1), "the number of depths, which must be 1");
+    infer_one_element(n, 1, "depths");
     if (values->rank == 1)
         infer_same_dim(n, values->dims[0], infer_k(n, 2), "the number of values, which must be 2");
     else if (values->rank != RANK_UNKNOWN) infer_error(n, "values has rank %d, not 1", values->rank);

@@ -430,6 +430,7 @@ static void pad_infer(node *n) {
     padding p;
     dim *out[MAX_RANK];
     pad_mode_of(n);
+    infer_one_element(n, 2, "constant values");
     if (!padding_of(n, &p)) return;
     for (int a = 0; a < p.rank; a++) out[a] = dim_add(in->dims[a], dim_add(p.lo[a], p.hi[a]));
     infer_set(n, 0, in->elem, p.rank, out);

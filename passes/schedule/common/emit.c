@@ -495,11 +495,14 @@ static ins *failing_index(emitter *e, ins *ok, ins *index) {
     return lb_hreduce(b, L_HSMAX, lb_select(b, ok, least, index));
 }
 
+// The status has 56 bits of the index: what lies beyond becomes the largest or least of these.
 static void report_index(emitter *e, const expr *x, ins *ok, ins *lanes, ins *index) {
     lbuild *b = &e->b;
     ltype t = lt(LK_I64, 1);
     ins *failed = lb_if(b, lb_cmp(b, L_EQ, ok, lb_int(b, ok->type, 0)));
-    ins *shifted = lb_bin(b, L_SHL, failing_index(e, lanes, index), lb_int(b, t, 8));
+    ins *most = lb_int(b, t, INT64_MAX >> 8), *least = lb_int(b, t, INT64_MIN / 256);
+    index = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, failing_index(e, lanes, index), most), least);
+    ins *shifted = lb_bin(b, L_SHL, index, lb_int(b, t, 8));
     lb_set(b, e->status, lb_bin(b, L_OR, shifted, lb_int(b, t, x->axis + 1)));
     lb_end(b, failed);
 }
