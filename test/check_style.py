@@ -44,7 +44,7 @@ ROOMS = {
     "ir/loops": [*IR, "ir/target.h"],
     "ir/ops": IR,
     "ir/ops/nn": OPS, "ir/ops/tensor": OPS, "ir/ops/reduce": OPS, "ir/ops/control": OPS, "ir/ops/quant": OPS,
-    "ir/ops/contrib": OPS, "ir/ops/signal": OPS, "ir/ops/ml": OPS, "ir/ops/text": OPS,
+    "ir/ops/contrib": [*OPS, "runtime-lite/lib/lib_block_format.h"], "ir/ops/signal": OPS, "ir/ops/ml": OPS, "ir/ops/text": OPS,
     "ir/ops/training": OPS,
     "passes": [*PASS, "passes"],
     "passes/graph": [*PASS, "passes/passes.h"],

@@ -11,9 +11,6 @@
 #define SPECULATION                                                                                          \
     "engines that verify drafts of tokens run it on buffers of a GPU; export the model without speculative " \
     "decoding"
-#define GGML                                                                                                 \
-    "its weights are in the block formats of GGML; export the model with MatMulNBits, GatherBlockQuantized " \
-    "and QMoE"
 #define TILES                                                                                                \
     "its matrices are in tiles of cuBLASLt; quantize the float model with onnxruntime.quantization, in the " \
     "format QDQ"
@@ -31,11 +28,8 @@ static const struct absent {
     {"DynamicSparseAttention", PAGED},
     {"EPContext", COMPILED},
     {"GatedDeltaNetStateReplay", SPECULATION},
-    {"GatherPacked", GGML},
     {"GemmFloat8", "GPUs with products of float8 run it; use QuantizeLinear, DequantizeLinear and MatMul"},
     {"Mamba2Verify", SPECULATION},
-    {"MatMulPacked", GGML},
-    {"MoEPacked", GGML},
     {"PackedSparseAttentionIndexer", PAGED},
     {"PackedSparseAttentionIndexerMerge", PAGED},
     {"PagedAttention", PAGED},

@@ -17,6 +17,7 @@
 /* X(name, what it needs: 0 its arguments, 1 also memory, 2 also memory, an operating system and, where
  * emitted C contains its text, the runtime) */
 #define ONNXC_LIBRARY(X)                                                                                     \
+    X(dequantize_blocks, 0)                                                                                  \
     X(image_decode, 2)                                                                                       \
     X(inverse, 0)                                                                                            \
     X(map_part, 0)                                                                                           \

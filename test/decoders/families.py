@@ -46,5 +46,9 @@ FAMILIES = {
                                                            num_experts_per_tok=2)),
     "lfm2": lambda t: t.Lfm2ForCausalLM(t.Lfm2Config(**GROUPED, **CONVOLUTIONS, block_multiple_of=64)),
     "lfm2moe": lambda t: t.Lfm2MoeForCausalLM(t.Lfm2MoeConfig(**GROUPED, **CONVOLUTIONS, **EXPERTS, num_dense_layers=1)),
+    "smollm3": lambda t: t.SmolLM3ForCausalLM(t.SmolLM3Config(**GROUPED, no_rope_layers=[1, 0])),
+    "gemma3": lambda t: t.Gemma3ForCausalLM(t.Gemma3TextConfig(**GROUPED, **SLIDING, head_dim=32)),
+    "olmo3": lambda t: t.Olmo3ForCausalLM(t.Olmo3Config(**GROUPED, **SLIDING)),
+    "qwen3moe": lambda t: t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**GROUPED, **EXPERTS, head_dim=32, experts_implementation="batched_mm")),
     "neox": lambda t: t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SHARED)),
 }

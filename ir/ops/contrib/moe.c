@@ -7,12 +7,15 @@
 // Few tokens have a product of one row for each of their experts. Many tokens are sorted by their experts, each of which has
 // one product with its weights (ir/ops/nn/grouped_matmul.c).
 #include "ir/ops/contrib/packed.h"
+#include "ir/ops/contrib/packed_blocks.h"
 #include "ir/ops/contrib/swiglu.h"
 #include <string.h>
 
 typedef struct linear {
     value *weights; // experts x columns x rows, floats; NULL: there is none
     value *bias;    // experts x columns, NULL: none
+    value *least;   // experts x columns x groups of rows, of which the weights lack these; NULL: none
+    int group;
 } linear;
 
 typedef struct experts {
@@ -31,15 +34,15 @@ static value *grouped_product(node *n, value *x, value *w, value *ends) {
     return node_output(node_new(n->graph, n, op_find("onnxc", "GroupedMatMul"), n->loc, 3, in), 0, NULL);
 }
 
+static value *product(node *n, const experts *e, value *x, value *weights) {
+    if (e->ends) return grouped_product(n, x, weights, e->ends);
+    return NODE(n, "MatMul", x, swapped_last(n, NODE(n, "Gather", weights, e->expert), e->rank));
+}
+
 // x times what its experts hold.
 static value *apply(node *n, const experts *e, value *x, const linear *l) {
-    value *y;
-    if (e->ends) {
-        y = grouped_product(n, x, l->weights, e->ends);
-    } else {
-        value *w = NODE(n, "Gather", l->weights, e->expert);
-        y = NODE(n, "MatMul", x, swapped_last(n, w, e->rank));
-    }
+    value *y = product(n, e, x, l->weights);
+    if (l->least) y = NODE(n, "Sub", y, product(n, e, sums_of_groups(n, x, e->rank, l->group), l->least));
     if (!l->bias) return y;
     value *bias = NODE(n, "Gather", cast_to(n, l->bias, DT_F32), e->expert);
     return NODE(n, "Add", y, e->ends ? bias : unsqueezed(n, bias, 1, (int64_t[]){e->rank - 2}));
@@ -57,7 +60,7 @@ static swiglu_limit limit_of(const node *n) {
 static value *plain_activation(node *n, const char *name, value *v) {
     value *relu = strncmp(name, "relu", 4) == 0 ? NODE(n, "Relu", v) : NULL;
     if (strcmp(name, "relu") == 0) return relu;
-    if (strcmp(name, "relu2") == 0) return NODE(n, "Mul", relu, relu);
+    if (strcmp(name, "relu2") == 0 || strcmp(name, "relu_squared") == 0) return NODE(n, "Mul", relu, relu);
     if (strcmp(name, "gelu") == 0) return with_string(NODE(n, "Gelu", v), "approximate", "tanh");
     if (strcmp(name, "silu") == 0) return with_float(NODE(n, "Swish", v), "alpha", 1);
     if (strcmp(name, "identity") == 0) return v;
@@ -94,19 +97,30 @@ static value *inner(node *n, const experts *e, value *x) {
 
 // ---- Routing
 
-// ONNX Runtime's QMoE takes the softmax of the k largest only, which is the same as normalised weights.
-static void route(node *n, experts *e, value *mixing, bool normalised) {
+// p: tokens x experts; mixing: what stands for p where it is added up, NULL: p itself.
+static void choose(node *n, experts *e, value *p, value *mixing) {
     int64_t k = node_int(n, "k", 1);
-    if (node_int(n, "use_sparse_mixer", 0))
-        infer_lacks(n, "attribute use_sparse_mixer is 1; only the selection of the k largest is supported");
-    value *p = with_int(NODE(n, "Softmax", cast_to(n, n->in[1], DT_F32)), "axis", -1);
     value *top = with_int(NODE(n, "TopK", p, insert_ints(n, &k, 1)), "axis", -1);
     e->expert = output_of(top, 1);
     e->weight =
         mixing ? with_int(NODE(n, "GatherElements", cast_to(n, mixing, DT_F32), e->expert), "axis", 1) : top;
+}
+
+static value *probabilities(node *n) {
+    return with_int(NODE(n, "Softmax", cast_to(n, n->in[1], DT_F32)), "axis", -1);
+}
+
+static value *sum_of_chosen(node *n, const experts *e) {
+    return NODE(n, "ReduceSum", e->weight, one_int(n, -1));
+}
+
+// ONNX Runtime's QMoE takes the softmax of the k largest only, which is the same as normalised weights.
+static void route(node *n, experts *e, value *mixing, bool normalised) {
+    if (node_int(n, "use_sparse_mixer", 0))
+        infer_lacks(n, "attribute use_sparse_mixer is 1; only the selection of the k largest is supported");
+    choose(n, e, probabilities(n), mixing);
     if (!normalised && !node_int(n, "normalize_routing_weights", 0)) return;
-    e->weight =
-        NODE(n, "Div", e->weight, NODE(n, "ReduceSum", e->weight, insert_ints(n, (int64_t[]){-1}, 1)));
+    e->weight = NODE(n, "Div", e->weight, sum_of_chosen(n, e));
 }
 
 // ---- Tokens
@@ -167,6 +181,11 @@ static value *group_by_group(node *n, experts *e, int64_t count) {
 
 // ---- Which of the two
 
+static void check_rank(const node *n, int least, int most) {
+    int rank = infer_rank(n, 0);
+    if (rank < least || rank > most) infer_error(n, "the input has rank %d, not %d to %d", rank, least, most);
+}
+
 // 0: not known.
 static int64_t expert_count(const node *n) {
     const type *w = infer_in(n, 2);
@@ -210,7 +229,7 @@ static void choose_at_run(node *n) {
 
 static void mix(node *n, experts *e) {
     value *y = is_sorted(n) == TRI_YES ? group_by_group(n, e, expert_count(n)) : row_by_row(n, e);
-    if (infer_rank(n, 0) == 3) y = NODE(n, "Reshape", y, NODE(n, "Shape", n->in[0]));
+    if (infer_rank(n, 0) != 2) y = NODE(n, "Reshape", y, NODE(n, "Shape", n->in[0]));
     give_output(n, 0, from_float(n, y, infer_in(n, 0)->elem));
 }
 
@@ -218,10 +237,11 @@ static void mix(node *n, experts *e) {
 
 static linear linear_at(node *n, int weights, int bias) {
     value *w = node_in(n, weights);
-    return (linear){w ? cast_to(n, w, DT_F32) : NULL, node_in(n, bias)};
+    return (linear){.weights = w ? cast_to(n, w, DT_F32) : NULL, .bias = node_in(n, bias)};
 }
 
 static void moe_decompose(node *n) {
+    check_rank(n, 2, 3);
     if (is_sorted(n) == TRI_UNKNOWN) {
         choose_at_run(n);
         return;
@@ -259,12 +279,13 @@ static linear quantised_linear(node *n, int weights, int zero, const char *bits_
         dtype t = w->constant ? w->constant->elem : DT_U8;
         z = z ? cast_to(n, z, t) : insert_scalar(n, t, 1 << (bits - 1));
         w = with_int(NODE(n, "DequantizeLinear", w, scales, z), "axis", 2);
-        return (linear){with_int(with_int(w, "block_size", block), "output_dtype", DT_F32), bias};
+        w = with_int(with_int(w, "block_size", block), "output_dtype", DT_F32);
+        return (linear){.weights = w, .bias = bias};
     }
     z = z ? cast_to(n, z, DT_F32) : insert_scalar(n, DT_F32, 1 << (bits - 1));
     w = NODE(n, "Sub", cast_to(n, w, DT_F32), z);
     scales = unsqueezed(n, cast_to(n, scales, DT_F32), 1, (int64_t[]){2});
-    return (linear){NODE(n, "Mul", w, scales), bias};
+    return (linear){.weights = NODE(n, "Mul", w, scales), .bias = bias};
 }
 
 // ---- Weights that are floats of 4 or 8 bits
@@ -295,10 +316,11 @@ static linear float4_linear(node *n, int weights, const char *kind, int64_t bloc
     if (block == 16 && node_int(n, "weights_prepacked", -1) == 1)
         w = NODE(n, "Reshape", w, JOINED(n, shape_part(n, scales, 0, 2), one_int(n, -1)));
     else if (block == 16) w = transposed(n, w, 3, (int64_t[]){0, 2, 1});
-    if (bytes->constant) return (linear){in_blocks(n, w, scales, block), node_in(n, weights + 2)};
+    if (bytes->constant)
+        return (linear){.weights = in_blocks(n, w, scales, block), .bias = node_in(n, weights + 2)};
     value *apart = reshaped(n, w, 4, (int64_t[]){0, 0, -1, block}); // floats by now
     apart = NODE(n, "Mul", apart, unsqueezed(n, scales, 1, (int64_t[]){3}));
-    return (linear){reshaped(n, apart, 3, (int64_t[]){0, 0, -1}), node_in(n, weights + 2)};
+    return (linear){.weights = reshaped(n, apart, 3, (int64_t[]){0, 0, -1}), .bias = node_in(n, weights + 2)};
 }
 
 // With a scale for each square block, or for each expert.
@@ -307,7 +329,7 @@ static linear float8_linear(node *n, int weights, int64_t block) {
     value *w = n->in[weights], *bias = node_in(n, weights + 2);
     if (block < 1) {
         value *scale = NODE(n, "Reshape", global_scale(n, weights, "fp8"), one_int(n, -1));
-        return (linear){with_int(NODE(n, "DequantizeLinear", w, scale), "axis", 0), bias};
+        return (linear){.weights = with_int(NODE(n, "DequantizeLinear", w, scale), "axis", 0), .bias = bias};
     }
     if (!node_in(n, weights + 1))
         infer_error(n, "input %d, the scales of input %d, is missing", weights + 1, weights);
@@ -315,7 +337,7 @@ static linear float8_linear(node *n, int weights, int64_t block) {
         NODE(n, "Range", int64_scalar(n, 0), NODE(n, "Squeeze", shape_part(n, w, 1, 2)), int64_scalar(n, 1));
     value *index = NODE(n, "Div", columns, int64_scalar(n, block));
     value *scales = with_int(NODE(n, "Gather", cast_to(n, n->in[weights + 1], DT_F32), index), "axis", 1);
-    return (linear){in_blocks(n, w, scales, block), bias};
+    return (linear){.weights = in_blocks(n, w, scales, block), .bias = bias};
 }
 
 static linear linear_of_kind(node *n, const char *kind, int layer) {
@@ -340,6 +362,7 @@ static void qmoe_decompose(node *n) {
             "attribute weights_prepacked is %lld: weights in the layout of a GPU's library cannot be read; "
             "write the model without prepacking",
             (long long)node_int(n, "weights_prepacked", -1));
+    check_rank(n, 2, 3);
     if (is_sorted(n) == TRI_UNKNOWN) {
         choose_at_run(n);
         return;
@@ -351,5 +374,43 @@ static void qmoe_decompose(node *n) {
     mix(n, &e);
 }
 
+// ---- Weights in the block formats of GGML
+
+static linear packed_linear(node *n, int weights, const char *kind) {
+    if (!node_in(n, weights)) return (linear){0};
+    if (infer_rank(n, weights) != 3)
+        infer_error(n, "the weights of input %d have rank %d, not 3", weights, infer_rank(n, weights));
+    packed_weights p = packed_weights_at(n, weights, kind, 0);
+    return (linear){.weights = p.w, .least = p.least, .group = p.group};
+}
+
+// Where the sum of the chosen is zero, so are their weights.
+static void route_packed(node *n, experts *e) {
+    value *mixing = node_in(n, 5), *zero = insert_scalar(n, DT_F32, 0);
+    double factor = node_float(n, "routed_scaling_factor", 1);
+    choose(n, e, mixing ? cast_to(n, n->in[1], DT_F32) : probabilities(n), mixing);
+    if (node_int(n, "normalize_routing_weights", 1)) {
+        value *sum = sum_of_chosen(n, e);
+        double epsilon = node_float(n, "routing_epsilon", 0);
+        if (epsilon > 0) sum = NODE(n, "Add", sum, insert_scalar(n, DT_F32, epsilon));
+        e->weight = NODE(n, "Where", NODE(n, "Equal", sum, zero), zero, NODE(n, "Div", e->weight, sum));
+    }
+    if (factor != 1) e->weight = NODE(n, "Mul", e->weight, insert_scalar(n, DT_F32, factor));
+}
+
+static void moe_packed_decompose(node *n) {
+    check_rank(n, 1, MAX_RANK);
+    if (is_sorted(n) == TRI_UNKNOWN) {
+        choose_at_run(n);
+        return;
+    }
+    experts e = {.fc1 = packed_linear(n, 2, "gate_type"),
+                 .fc2 = packed_linear(n, 4, "down_type"),
+                 .fc3 = packed_linear(n, 3, "up_type")};
+    route_packed(n, &e);
+    mix(n, &e);
+}
+
 MICROSOFT_OP(MoE, moe_decompose);
+MICROSOFT_OP(MoEPacked, moe_packed_decompose);
 MICROSOFT_OP(QMoE, qmoe_decompose);

@@ -177,7 +177,7 @@ ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     ins *left = !t->packed && v == x->vectors - 1 ? x->last : NULL;
     ins *loaded = load_lanes(&e->b, dt, p, at, t->lanes, left);
     if (t->widens) return widened_byte(&e->b, c->b, loaded, t->lanes);
-    return emit_column(t, x, v, c->term_b, c->b, loaded);
+    return emit_column(t, x, v, t->sums_block ? t->word.term : c->term_b, c->b, loaded);
 }
 
 // ---------------------------------------------------------------- unpacking

@@ -395,7 +395,7 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
     bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row && !widens(t, c);
-    if (!small && all <= most) return m;
+    if (!small && all <= most && m != INT64_MAX) return m;
     if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
     if (!l->splits) most = small ? L1_BYTES / 2 : most / 2;
     int64_t rows = most / row;

@@ -61,8 +61,10 @@ typedef struct tiling {
     int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     bool words;            // the groups are words of packed elements
     bool halves;           // their products are added as adds_halves says
-    word_factor word;      // then B's factor
-    byte_rows *bytes;      // rows are rounded to bytes, NULL: they are not
+    word_factor word;      // then B's factor; that of bytes, without a table
+    bool sums_block;       // `scale` multiplies the sums of a block: steps leave it out
+    int sets, set;    // sums of an element of the result, of which steps of K take turns; that of this step
+    byte_rows *bytes; // rows are rounded to bytes, NULL: they are not
     digit_plan digits;
     last_panel narrow; // the last one if its rows are narrower, else without rows
     expr *narrow_row;  // the current one of its rows
@@ -158,6 +160,15 @@ void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b);
 void split_blocks_of_sums(tiling *t, const tile *x, ins **acc);
 // contract_words.c: the same of words of packed elements.
 void add_packed(tiling *t, const tile *x, ins **acc, ins *start_b);
+// contract_sums.c: the sums of each element, and that of all of them, of the j-th of `sums`.
+int sets_of(const tiling *t, const tile *x);
+ins *sum_of_sets(tiling *t, ins *const *acc, int sums, int j);
+// Whether factors of B's bytes that are invariant in a block multiply its sums, and whether there are registers for these.
+bool sums_blocks(const tiling *t, const tile *x);
+bool has_room_for_block(const tiling *t, const tile *x);
+// Sums of a block; adds them to those of all blocks, times these factors.
+void begin_block_sums(tiling *t, const tile *x, ins **part);
+void end_block_sums(tiling *t, const tile *x, ins **acc, ins *const *part);
 // A's factor at element `at`, in all lanes.
 ins *factor_a(tiling *t, ins *at);
 // Where neither blocks nor unpacked columns pay off: memory is small and fast, and overwritten row by row.

@@ -148,25 +148,18 @@ static void byte_block(tiling *t, const tile *x, ins **acc, ins *start_b) {
 // ---------------------------------------------------------------- blocks
 // The words of a block, whose sum B's invariant factors multiply if there are registers for it.
 void add_packed(tiling *t, const tile *x, ins **acc, ins *start_b) {
-    lbuild *b = &t->e->b;
-    int sums = x->rows * x->vectors;
     if (multiplies_bytes(t)) {
         byte_block(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
-    if (!t->word.scale || 2 * (sums + x->vectors) + 2 > t->e->t->vector_regs) {
+    if (t->word.scale && has_room_for_block(t, x)) {
+        ins *part[MAX_ROWS * MAX_VECTORS];
+        begin_block_sums(t, x, part);
+        word_loop(t, x, part, start_b, true);
+        end_block_sums(t, x, acc, part);
+    } else {
         word_loop(t, x, acc, start_b, !t->word.scale);
-        forget_sides(t, sides);
-        return;
-    }
-    ins *part[MAX_ROWS * MAX_VECTORS], *zero = emit_zero(b, acc[0]->type);
-    for (int j = 0; j < sums; j++) part[j] = lb_var(b, "block", zero);
-    word_loop(t, x, part, start_b, true);
-    for (int v = 0; v < x->vectors; v++) {
-        ins *scale = emit_column(t, x, v, t->word.scale, NULL, NULL);
-        for (int j = v; j < sums; j += x->vectors)
-            lb_set(b, acc[j], emit_muladd(b, lb_get(b, part[j]), scale, lb_get(b, acc[j])));
     }
     forget_sides(t, sides);
 }

@@ -124,6 +124,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
         return;
     }
     emit_request(t, x, at_b, 1);
+    acc += t->set * x->rows * x->vectors;
     for (int v = 0; v < x->vectors; v++)
         fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
                            : factor_b(t, x, column_place(t, x, at_b, start_b, v), v);
@@ -158,7 +159,8 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope loop = scope_axis(e, a, begin, end, unroll * width, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = idx_addk(&e->b, loop.head, u * width);
-        t->lane = unroll == ROW_WORDS ? u : -1;
+        t->lane = t->by_lanes && unroll == ROW_WORDS ? u : -1;
+        if (depth == t->k.n - 1) t->set = u % t->sets;
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
         t->ahead_done = shares_line(t, u);
         scope step = scope_open(e);
@@ -166,6 +168,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
         scope_close(e, step);
     }
     t->lane = -1;
+    t->set = 0;
     scope_close(e, loop);
 }
 
@@ -197,15 +200,23 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
+    ins *of_block[MAX_ROWS * MAX_VECTORS], **sums = acc;
+    t->sums_block = depth == t->k.n - 1 && sums_blocks(t, x);
+    if (t->sums_block) begin_block_sums(t, x, acc = of_block);
     // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
     // lack. Where the code is compiled again, the loads of all steps would come first and spill.
     if (depth == t->k.n - 1 && unrolls_k(t)) {
-        int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS : 2, n = steps * step_width(t, depth);
+        int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS
+                    : t->sets > 2                   ? t->sets
+                                                    : 2,
+            n = steps * step_width(t, depth);
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
         k_range(t, x, acc, start_b, depth, begin, whole, steps);
         begin = part && goes_in_steps(t, a, n) ? end : whole;
     }
     if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
+    if (acc != sums) end_block_sums(t, x, sums, acc);
+    t->sums_block = false;
     forget_sides(t, sides);
 }
 
@@ -217,12 +228,16 @@ static void micro_kernel(tiling *t, const tile *x) {
     e->counter[t->c->n] = x->n0;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = emit_zero(&e->b, type);
-    for (int j = 0; j < sum_rows(t, x) * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
+    t->sets = sets_of(t, x);
+    int sets = sums_blocks(t, x) ? 1 : t->sets;
+    for (int j = 0; j < sets * sum_rows(t, x) * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
     ins *at = t->k_begin ? partial_place(t, x) : NULL;
     t->prefetch = prefetch_offset(t, x);
     if (at) load_partial(t, x, acc, at);
     k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
     scope_close(e, mark);
+    for (int j = 0; j < x->rows * x->vectors && sets > 1; j++)
+        lb_set(&e->b, acc[j], sum_of_sets(t, acc, x->rows * x->vectors, j));
     split_blocks_of_sums(t, x, acc);
     if (!at) {
         write_tile(t, x, acc);
@@ -667,6 +682,8 @@ void prepare_factors(tiling *t) {
     const contraction *c = t->c;
     find_sides(t);
     if (t->words) find_word_factor(e, c, word_axis(c), t->lanes, &t->word);
+    else if (t->k.n && can_unpack(c) && t->e->t->fp != FP_STRICT)
+        split_word_factor(e, c, t->k.at[t->k.n - 1], &t->word);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
     if (t->packed) find_panel_stride(t);
