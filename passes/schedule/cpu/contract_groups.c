@@ -63,6 +63,9 @@ static ins *words_of_a(tiling *t, ins *at, const group_step *s) {
     return all;
 }
 
+// Words of two columns: those of the second one are bytes 1 and 3.
+static bool has_two_columns(const tiling *t) { return are_halves(t->c) && interleaves_columns(t->c); }
+
 // A register of words of B, from element `at`.
 static ins *load_b(tiling *t, ins *at) {
     lbuild *b = &t->e->b;
@@ -133,7 +136,8 @@ static void add_pairs(tiling *t, const tile *x, ins **acc, const group_step *s, 
 }
 
 static bool are_split_pairs(const tiling *t) {
-    return group_elements(t->c) == 2 && unit_for(t) == UNIT_WORDS && !t->e->t->bf16_pairs;
+    return group_elements(t->c) == 2 && !are_halves(t->c) && unit_for(t) == UNIT_WORDS &&
+           !t->e->t->bf16_pairs;
 }
 
 // Wide groups as words, vector by vector: all of B's words would take too many registers.
@@ -158,7 +162,9 @@ static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s,
 static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     lbuild *b = &t->e->b;
     ins *fb[MAX_VECTORS];
-    for (int v = 0; v < x->vectors; v++) fb[v] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = has_two_columns(t) && v % 2 ? lb_bin(b, L_LSHR, fb[v - 1], lb_int(b, lt(LK_I32, 1), 8))
+                                            : load_b(t, lb_add(b, at_b, column_offset(t, v)));
     if (are_split_pairs(t)) {
         add_pairs(t, x, acc, s, g, 0, x->vectors, fb);
         return;
