@@ -3,6 +3,7 @@
 usage: firmware.py ONNXC. Ends with "N passed, N failed, N skipped"."""
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -19,7 +20,7 @@ CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
 ESTIMATE = 0.15  # how far inspect's number of instructions may be off
-TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16}
+TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "float32": TensorProto.FLOAT}
 
 
 class Network:
@@ -75,7 +76,8 @@ class Network:
         inputs = [helper.make_tensor_value_info(n, TYPES[self.kinds[n]], s) for n, s in self.shapes.items()
                   if any(n in node.input for node in self.nodes)]
         graph = helper.make_graph(self.nodes, "g", inputs, self.outputs, self.constants)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version), path)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version), path)
 
 
 def products(path):
@@ -253,6 +255,69 @@ def check_halves(results, onnxc, path):
         memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
         good = count < limit and memory < 6000 and most <= 1 and differ <= 40
         results.check(good, f"integers of 16 bits on a {cpu}", f"{count} thousand instructions for 265,728 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
+def recurrent(path, dynamic):
+    """LSTM of floats whose weights are bytes: those of the dynamic quantiser's operator, or of DequantizeLinear."""
+    n, steps, hidden = Network((1, 1, 1, 1), (8, 1, 20)), 8, 24
+    n.kinds["r"] = "float32"
+    names = []
+    for inner in 20, hidden:
+        w = n.weights("int8", 1, 4 * hidden, inner)
+        w, scale, zero = n.constant(w.transpose(0, 2, 1) if dynamic else w), n.constant(np.full(dynamic, 0.0031, np.float32) if dynamic else np.float32(0.0031)), \
+            n.constant(np.zeros(dynamic, np.int8) if dynamic else np.int8(0))
+        names += [w, scale, zero] if dynamic else [n.node("DequantizeLinear", [w, scale, zero])]
+    if dynamic:
+        w, ws, wz, r, rs, rz = names
+        n.nodes.append(helper.make_node("DynamicQuantizeLSTM", ["r", w, r, "", "", "", "", "", ws, wz, rs, rz], ["y"], domain="com.microsoft", hidden_size=hidden))
+    else:
+        n.nodes.append(helper.make_node("LSTM", ["r", *names], ["y"], hidden_size=hidden))
+    n.outputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [steps, 1, 1, hidden]))
+    n.save(path)
+
+
+def check_recurrent(results, onnxc, path):
+    """States in floats times weights of bytes are sums of integers without floating point."""
+    for cpu, limit in (("cortex-m0plus", 5200), ("cortex-m3", 3300)):
+        for dynamic in 0, 1:
+            recurrent(path, dynamic)
+            count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            foreseen = estimated(Arguments(onnxc, "-O2"), path, cpu)
+            good = count < limit and most < 1e-6 and abs(foreseen - count) < ESTIMATE * count
+            results.check(good, f"LSTM with weights of bytes on a {cpu}, {'dynamic' if dynamic else 'dequantised'}",
+                          f"{count} thousand instructions, {foreseen:.0f} estimated, off by up to {most}")
+
+
+def check_fixed_rows(results, onnxc, path):
+    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((9, 40)).astype(np.float32)
+    x *= np.array([1, 0, 1e-30, 1e33, 1e-38, 1, 1, 1, 1], np.float32)[:, None]
+    x[5] *= np.float32(10.0) ** rng.uniform(-6, 6, 40).astype(np.float32)
+    x[6, 3], x[7, 4], x[8, 39] = np.inf, np.nan, -0.0
+    for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2)):
+        n, w = Network((1, 1, 1, 1), x.shape), rng.integers(least, most + 1, (40, 11))
+        n.kinds["r"], bits = "float32", getattr(TensorProto, kind)
+        n.constants += [helper.make_tensor("w", bits, w.shape, w.ravel().tolist()), helper.make_tensor("z", bits, (), [zero])]
+        n.output(n.node("MatMul", ["r", n.node("DequantizeLinear", ["w", n.constant(np.float32(0.5)), "z"])]), TensorProto.FLOAT)
+        n.save(path, 21, 10)
+        with tempfile.TemporaryDirectory() as folder:
+            case = bench.Case(onnxc, path, folder, folder)
+            case.arrays["r"] = np.where(np.isfinite(x), x, 0)
+            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m3", case, folder)
+            values = ", ".join("0x%08x" % v for v in x.view(np.uint32).ravel())
+            struct = f"static const union {{ uint32_t u[360]; float f[360]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
+            compiled.main = re.sub(r"static const float i0\[360\] = \{.*?\};", struct, compiled.main, flags=re.S)
+            got = bench.measure(compiled, "cortex-m3", case.sizes, folder)[4][0].reshape(9, 11)
+        factor = (w - zero) * 0.5
+        with np.errstate(invalid="ignore"):
+            want, unit = x.astype(np.float64) @ factor, np.abs(x.astype(np.float64)) @ np.abs(factor)
+        finite = [0, 1, 2, 3, 4, 5, 8]
+        least = 2.0 ** -126 * np.abs(factor).sum(0)  # rows are multiples of the least normal number, or of a larger one
+        apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35)).max()
+        same = np.array_equal(got[6:8], want[6:8], equal_nan=True)
+        good = apart < 2e-7 and same
+        results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
 
 
 def check_pairs(results, onnxc, path):
@@ -509,6 +574,8 @@ def main():
         for cpu in SMALL_ROWS:
             check_small_row(results, onnxc, os.path.join(folder, "small_row.onnx"), cpu)
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
+        check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
+        check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
