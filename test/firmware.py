@@ -200,6 +200,13 @@ def check_one_channel(results, onnxc, path):
     results.check(count < 100 and differ <= 1, "one channel on a Cortex-M4", f"{count} thousand instructions for 20,736 products, {differ} elements differ")
 
 
+def check_ten_channels(results, onnxc, path):
+    """Channels that are no multiple of a loop's words are multiplied without a loop."""
+    single(path, (1, 10, 12, 12), (10, 10, 3, 3), SIDES)
+    count, differ, _ = measured(Arguments(onnxc, "-O2"), path, "cortex-m4")
+    results.check(count < 300 and differ <= 1, "ten channels on a Cortex-M4", f"{count} thousand instructions for 129,600 products, {differ} elements differ")
+
+
 def check_small_weights(results, onnxc, path, cpu):
     """A convolution with weights of 4 bits takes about as long as one with bytes: they are taken apart once for all positions."""
     counts = {}
@@ -569,6 +576,7 @@ def main():
         check_stream(results, onnxc, os.path.join(folder, "stream.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
+        check_ten_channels(results, onnxc, os.path.join(folder, "ten_channels.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
             check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         for cpu in SMALL_ROWS:

@@ -235,10 +235,15 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     *begin = end;
 }
 
-// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these.
+// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these: several
+// words of which the whole groups are a multiple.
 static int scalar_words(const tiling *t, const ins *extent) {
+    enum { MOST = 5 };
     if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
-    return extent->i % (4 * t->group) == 0 ? 4 : extent->i % (2 * t->group) == 0 ? 2 : 1;
+    int64_t groups = extent->i / t->group;
+    for (int words = MOST; words > 1; words--)
+        if (groups && groups % words == 0) return words;
+    return 1;
 }
 
 static void subtract_extra(tiling *t, const tile *x, ins **acc, ins *const *extra) {
