@@ -327,6 +327,34 @@ def check_fixed_rows(results, onnxc, path):
         results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
 
 
+def half_functions(path):
+    """Sums, differences and products of two tensors of 16 bits, rectified, of equal scales, and in a mean."""
+    n = Network((1, 6, 7, 5), (1, 1))
+    n.kinds["x"] = n.kinds["p"] = "int16"
+    n.shapes["p"] = (1, 6, 7, 5)
+    for op, scales, out in (("Add", (0.000122, 0.000171), 0.000239), ("Sub", (0.0001, 0.00037), 0.0003), ("Mul", (0.000122, 0.0000305), 0.000122),
+                            ("Add", (0.25, 0.25), 0.5), ("Add", (0.125, 0.00003), 0.25)):
+        v = n.node(op, [n.dequantised("x", scales[0], 0), n.dequantised("p", scales[1], 0)])
+        n.output(n.quantised(v, out, 0, "int16"), TYPES["int16"])
+    v = n.node("Relu", [n.node("Add", [n.dequantised("x", 0.000122, 0), n.dequantised("p", 0.000171, 0)])])
+    v = n.node("GlobalAveragePool", [n.dequantised(n.quantised(v, 0.000239, 0, "int16"), 0.000239, 0, "int16")])
+    n.output(n.quantised(v, 0.000239, 0, "int16"), TYPES["int16"])
+    n.save(path, 21, 10)
+
+
+def check_half_functions(results, onnxc, path):
+    """Functions of two tensors of 16 bits are integers without floating point: equal, but where f32 rounds to a neighbour."""
+    half_functions(path)
+    rng = np.random.default_rng(5)
+    images = [(rng.integers(-32768, 32768, (1, 6, 7, 5)) >> rng.integers(0, 15, (1, 6, 7, 5))).astype(np.int16) for _ in range(2)]
+    for cpu, limit in (("cortex-m0plus", 230), ("cortex-m3", 70)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, images)
+        good = count < limit and most <= 1 and differ <= 6
+        results.check(good, f"functions of 16 bits on a {cpu}", f"{count} thousand instructions for 1,266 results, {differ} elements differ, by up to {most}")
+    _, differ, _ = measured(Arguments(onnxc, "-O2 --fp=strict"), path, "cortex-m3", images)
+    results.check(differ == 0, "functions of 16 bits with --fp=strict on a Cortex-M3", f"{differ} elements differ")
+
+
 def check_pairs(results, onnxc, path):
     """Products of pairs of 16 bits: of an odd number of channels, for few results, with weights of either sign, and of 16 bits."""
     for cpu in "cortex-m4", "cortex-m33":
@@ -528,9 +556,13 @@ def check_soft_floats(results, onnxc, path):
         results.check(good, f"attention in f32 on a {cpu}", f"{count} thousand instructions, {foreseen:.0f} estimated, for 6,400 products and 400 exponentials, off by up to {most}")
 
 
-def measured(arguments, path, cpu):
-    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
+def measured(arguments, path, cpu, arrays=()):
+    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "test_data_set_0"))
+        for j, array in enumerate(arrays):
+            with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
+                f.write(numpy_helper.from_array(array).SerializeToString())
         case = bench.Case(arguments.onnxc, path, folder, folder, ["--interpret"])
         *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
@@ -584,6 +616,7 @@ def main():
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
+        check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
