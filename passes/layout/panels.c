@@ -2,7 +2,6 @@
 // arena.
 #include "passes/layout/panels.h"
 #include "ir/kernel/program.h"
-#include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>

@@ -9,11 +9,9 @@
 // A sum in floats takes about 200 instructions for a product, which converts w, and two in integers about six. What a digit
 // leaves out is smaller than what rounding the largest product to f32 does.
 // The power of a row that contains an infinity or NaN is that one; infinities are 1 or -1 times it, and finite numbers 0.
-#include "compiler/base/round.h"
 #include "ir/kernel/edit.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
-#include "passes/match/form.h"
 #include "passes/passes.h"
 #include "passes/schedule/cpu/schedule_words.h"
 #include <math.h>
