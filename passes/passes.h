@@ -60,7 +60,9 @@ void pass_fold_scales(pass_context *c);  // products of constants of channels
 void pass_tables(pass_context *c);       // functions of one byte become lookup tables
 void pass_integer_sums(pass_context *c); // of bytes as floats
 void pass_float_tables(pass_context *c); // ... also cheap ones of floats, without floating point
-void pass_fixed_point(pass_context *c);  // requantisation in few instructions, on microcontrollers
+void pass_fixed_rows(
+    pass_context *c); // products of floats and small constants become sums of integers without floating point
+void pass_fixed_point(pass_context *c); // requantisation in few instructions, on microcontrollers
 
 void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)

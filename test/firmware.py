@@ -3,6 +3,7 @@
 usage: firmware.py ONNXC. Ends with "N passed, N failed, N skipped"."""
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -19,7 +20,7 @@ CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
 LEVELS = ("-O2", "-Os")
 ESTIMATE = 0.15  # how far inspect's number of instructions may be off
-TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16}
+TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "int16": TensorProto.INT16, "float32": TensorProto.FLOAT}
 
 
 class Network:
@@ -75,7 +76,8 @@ class Network:
         inputs = [helper.make_tensor_value_info(n, TYPES[self.kinds[n]], s) for n, s in self.shapes.items()
                   if any(n in node.input for node in self.nodes)]
         graph = helper.make_graph(self.nodes, "g", inputs, self.outputs, self.constants)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version), path)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version), path)
 
 
 def products(path):
@@ -198,6 +200,13 @@ def check_one_channel(results, onnxc, path):
     results.check(count < 100 and differ <= 1, "one channel on a Cortex-M4", f"{count} thousand instructions for 20,736 products, {differ} elements differ")
 
 
+def check_ten_channels(results, onnxc, path):
+    """Channels that are no multiple of a loop's words are multiplied without a loop."""
+    single(path, (1, 10, 12, 12), (10, 10, 3, 3), SIDES)
+    count, differ, _ = measured(Arguments(onnxc, "-O2"), path, "cortex-m4")
+    results.check(count < 300 and differ <= 1, "ten channels on a Cortex-M4", f"{count} thousand instructions for 129,600 products, {differ} elements differ")
+
+
 def check_small_weights(results, onnxc, path, cpu):
     """A convolution with weights of 4 bits takes about as long as one with bytes: they are taken apart once for all positions."""
     counts = {}
@@ -248,11 +257,120 @@ def check_halves(results, onnxc, path):
         v, scale = n.quantised(v, 0.0123, 0, "int16"), 0.0123
     n.output(v, TYPES["int16"])
     n.save(path, 21, 10)
-    for cpu, limit in (("cortex-m0plus", 2300), ("cortex-m3", 1050), ("cortex-m4", 850), ("cortex-m55", 200)):
+    for cpu, limit in (("cortex-m0plus", 2300), ("cortex-m3", 1050), ("cortex-m4", 600), ("cortex-m55", 200)):
         count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
         good = count < limit and memory < 6000 and most <= 1 and differ <= 40
         results.check(good, f"integers of 16 bits on a {cpu}", f"{count} thousand instructions for 265,728 products, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
+def recurrent(path, dynamic):
+    """LSTM of floats whose weights are bytes: those of the dynamic quantiser's operator, or of DequantizeLinear."""
+    n, steps, hidden = Network((1, 1, 1, 1), (8, 1, 20)), 8, 24
+    n.kinds["r"] = "float32"
+    names = []
+    for inner in 20, hidden:
+        w = n.weights("int8", 1, 4 * hidden, inner)
+        w, scale, zero = n.constant(w.transpose(0, 2, 1) if dynamic else w), n.constant(np.full(dynamic, 0.0031, np.float32) if dynamic else np.float32(0.0031)), \
+            n.constant(np.zeros(dynamic, np.int8) if dynamic else np.int8(0))
+        names += [w, scale, zero] if dynamic else [n.node("DequantizeLinear", [w, scale, zero])]
+    if dynamic:
+        w, ws, wz, r, rs, rz = names
+        n.nodes.append(helper.make_node("DynamicQuantizeLSTM", ["r", w, r, "", "", "", "", "", ws, wz, rs, rz], ["y"], domain="com.microsoft", hidden_size=hidden))
+    else:
+        n.nodes.append(helper.make_node("LSTM", ["r", *names], ["y"], hidden_size=hidden))
+    n.outputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [steps, 1, 1, hidden]))
+    n.save(path)
+
+
+def check_recurrent(results, onnxc, path):
+    """States in floats times weights of bytes are sums of integers without floating point."""
+    for cpu, limit in (("cortex-m0plus", 5200), ("cortex-m3", 3300)):
+        for dynamic in 0, 1:
+            recurrent(path, dynamic)
+            count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            foreseen = estimated(Arguments(onnxc, "-O2"), path, cpu)
+            good = count < limit and most < 1e-6 and abs(foreseen - count) < ESTIMATE * count
+            results.check(good, f"LSTM with weights of bytes on a {cpu}, {'dynamic' if dynamic else 'dequantised'}",
+                          f"{count} thousand instructions, {foreseen:.0f} estimated, off by up to {most}")
+
+
+def check_fixed_rows(results, onnxc, path):
+    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
+    rng = np.random.default_rng(11)
+    x = rng.standard_normal((9, 40)).astype(np.float32)
+    x *= np.array([1, 0, 1e-30, 1e33, 1e-38, 1, 1, 1, 1], np.float32)[:, None]
+    x[5] *= np.float32(10.0) ** rng.uniform(-6, 6, 40).astype(np.float32)
+    x[6, 3], x[7, 4], x[8, 39] = np.inf, np.nan, -0.0
+    for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2)):
+        n, w = Network((1, 1, 1, 1), x.shape), rng.integers(least, most + 1, (40, 11))
+        n.kinds["r"], bits = "float32", getattr(TensorProto, kind)
+        n.constants += [helper.make_tensor("w", bits, w.shape, w.ravel().tolist()), helper.make_tensor("z", bits, (), [zero])]
+        n.output(n.node("MatMul", ["r", n.node("DequantizeLinear", ["w", n.constant(np.float32(0.5)), "z"])]), TensorProto.FLOAT)
+        n.save(path, 21, 10)
+        with tempfile.TemporaryDirectory() as folder:
+            case = bench.Case(onnxc, path, folder, folder)
+            case.arrays["r"] = np.where(np.isfinite(x), x, 0)
+            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m3", case, folder)
+            values = ", ".join("0x%08x" % v for v in x.view(np.uint32).ravel())
+            struct = f"static const union {{ uint32_t u[360]; float f[360]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
+            compiled.main = re.sub(r"static const float i0\[360\] = \{.*?\};", struct, compiled.main, flags=re.S)
+            got = bench.measure(compiled, "cortex-m3", case.sizes, folder)[4][0].reshape(9, 11)
+        factor = (w - zero) * 0.5
+        with np.errstate(invalid="ignore"):
+            want, unit = x.astype(np.float64) @ factor, np.abs(x.astype(np.float64)) @ np.abs(factor)
+        finite = [0, 1, 2, 3, 4, 5, 8]
+        least = 2.0 ** -126 * np.abs(factor).sum(0)  # rows are multiples of the least normal number, or of a larger one
+        apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35)).max()
+        same = np.array_equal(got[6:8], want[6:8], equal_nan=True)
+        good = apart < 2e-7 and same
+        results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
+
+
+def half_functions(path):
+    """Sums, differences and products of two tensors of 16 bits, rectified, of equal scales, and in a mean."""
+    n = Network((1, 6, 7, 5), (1, 1))
+    n.kinds["x"] = n.kinds["p"] = "int16"
+    n.shapes["p"] = (1, 6, 7, 5)
+    for op, scales, out in (("Add", (0.000122, 0.000171), 0.000239), ("Sub", (0.0001, 0.00037), 0.0003), ("Mul", (0.000122, 0.0000305), 0.000122),
+                            ("Add", (0.25, 0.25), 0.5), ("Add", (0.125, 0.00003), 0.25)):
+        v = n.node(op, [n.dequantised("x", scales[0], 0), n.dequantised("p", scales[1], 0)])
+        n.output(n.quantised(v, out, 0, "int16"), TYPES["int16"])
+    v = n.node("Relu", [n.node("Add", [n.dequantised("x", 0.000122, 0), n.dequantised("p", 0.000171, 0)])])
+    v = n.node("GlobalAveragePool", [n.dequantised(n.quantised(v, 0.000239, 0, "int16"), 0.000239, 0, "int16")])
+    n.output(n.quantised(v, 0.000239, 0, "int16"), TYPES["int16"])
+    n.save(path, 21, 10)
+
+
+def check_half_functions(results, onnxc, path):
+    """Functions of two tensors of 16 bits are integers without floating point: equal, but where f32 rounds to a neighbour."""
+    half_functions(path)
+    rng = np.random.default_rng(5)
+    images = [(rng.integers(-32768, 32768, (1, 6, 7, 5)) >> rng.integers(0, 15, (1, 6, 7, 5))).astype(np.int16) for _ in range(2)]
+    for cpu, limit in (("cortex-m0plus", 230), ("cortex-m3", 70)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, images)
+        good = count < limit and most <= 1 and differ <= 6
+        results.check(good, f"functions of 16 bits on a {cpu}", f"{count} thousand instructions for 1,266 results, {differ} elements differ, by up to {most}")
+    _, differ, _ = measured(Arguments(onnxc, "-O2 --fp=strict"), path, "cortex-m3", images)
+    results.check(differ == 0, "functions of 16 bits with --fp=strict on a Cortex-M3", f"{differ} elements differ")
+
+
+def check_pairs(results, onnxc, path):
+    """Products of pairs of 16 bits: of an odd number of channels, for few results, with weights of either sign, and of 16 bits."""
+    for cpu in "cortex-m4", "cortex-m33":
+        for kind, *shape in (("int8", 5, 3, 3, 3), ("uint8", 6, 3, 3, 1), ("int8", 1, 3, 1, 1), ("int8", 7, 3, 2, 3), ("int16", 5, 3, 1, 3)):
+            n = Network((1, shape[1], 9, 7), (1, 1))
+            n.kinds["x"] = "int16"
+            w, zero = (n.rng.integers(-900, 901, shape).astype("int16"), 0) if kind == "int16" else (n.weights(kind, *shape), 129 * (kind == "uint8"))
+            w = n.node("DequantizeLinear", [n.constant(w), n.constant(np.float32(0.0107)), n.constant(np.array(zero, kind))])
+            n.output(n.quantised(n.node("Conv", [n.dequantised("x", 0.0041, 0), w]), 0.271, 0, "int16"), TYPES["int16"])
+            n.save(path, 21, 10)
+            for level in LEVELS:
+                count, differ, most = measured(Arguments(onnxc, level), path, cpu)
+                foreseen = estimated(Arguments(onnxc, level), path, cpu)
+                good = most <= 1 and differ <= 3 and abs(foreseen - count) <= ESTIMATE * count + 1
+                results.check(good, f"pairs of 16 bits times {kind} {shape} on a {cpu} {level}",
+                              f"{differ} elements differ, by up to {most}; {count} thousand instructions, {foreseen:.1f} estimated")
 
 
 def check_unsigned(results, onnxc, path):
@@ -438,9 +556,13 @@ def check_soft_floats(results, onnxc, path):
         results.check(good, f"attention in f32 on a {cpu}", f"{count} thousand instructions, {foreseen:.0f} estimated, for 6,400 products and 400 exponentials, off by up to {most}")
 
 
-def measured(arguments, path, cpu):
-    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference)"""
+def measured(arguments, path, cpu, arrays=()):
+    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "test_data_set_0"))
+        for j, array in enumerate(arrays):
+            with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
+                f.write(numpy_helper.from_array(array).SerializeToString())
         case = bench.Case(arguments.onnxc, path, folder, folder, ["--interpret"])
         *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
@@ -486,11 +608,16 @@ def main():
         check_stream(results, onnxc, os.path.join(folder, "stream.onnx"))
         check_runtime(results, onnxc, folder)
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
+        check_ten_channels(results, onnxc, os.path.join(folder, "ten_channels.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
             check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         for cpu in SMALL_ROWS:
             check_small_row(results, onnxc, os.path.join(folder, "small_row.onnx"), cpu)
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
+        check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
+        check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
+        check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
+        check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))

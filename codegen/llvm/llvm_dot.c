@@ -14,7 +14,9 @@ static LLVMTypeRef words(const emit *e, int lanes) { return type_of(e, lt(LK_I32
 static LLVMValueRef word(const emit *e, int lanes, int64_t v) { return const_int(e, lt(LK_I32, lanes), v); }
 
 static bool first_is_signed(lop op) { return op != L_DOT4_US && op != L_DOT4_UU; }
-static bool second_is_signed(lop op) { return op != L_DOT4_UU; }
+static bool second_is_signed(lop op) { return op != L_DOT4_UU && op != L_DOT2_U8; }
+static bool halves_by_bytes(lop op) { return op == L_DOT2_S8 || op == L_DOT2_U8; }
+static bool adds_two(lop op) { return op == L_DOT2 || halves_by_bytes(op); }
 
 // ---------------------------------------------------------------- plain
 // Field j (bits wide) of each word, widened to the whole word.
@@ -26,11 +28,11 @@ static LLVMValueRef field(emit *e, LLVMValueRef x, int lanes, int j, int bits, b
 }
 
 static LLVMValueRef plain(emit *e, const dot *d) {
-    int bits = d->op == L_DOT2 ? 16 : 8;
+    int bits = adds_two(d->op) ? 16 : 8, of_c = d->op == L_DOT2 ? 16 : 8;
     LLVMValueRef sum = d->acc;
     for (int j = 0; j < 32 / bits; j++) {
         LLVMValueRef b = field(e, d->b, d->lanes, j, bits, first_is_signed(d->op));
-        LLVMValueRef c = field(e, d->c, d->lanes, j, bits, second_is_signed(d->op));
+        LLVMValueRef c = field(e, d->c, d->lanes, j * bits / of_c, of_c, second_is_signed(d->op));
         sum = LLVMBuildAdd(e->b, sum, LLVMBuildMul(e->b, b, c, ""), "");
     }
     return sum;
@@ -80,7 +82,11 @@ static LLVMValueRef bytes_as_halves(emit *e, LLVMValueRef x, int lanes, bool odd
 }
 
 static LLVMValueRef by_halves(emit *e, const dot *d) {
-    if (d->op == L_DOT2) return LLVMBuildAdd(e->b, d->acc, products_of_halves(e, d->lanes, d->b, d->c), "");
+    if (adds_two(d->op)) {
+        LLVMValueRef c = d->c;
+        if (halves_by_bytes(d->op)) c = bytes_as_halves(e, c, d->lanes, false, second_is_signed(d->op));
+        return LLVMBuildAdd(e->b, d->acc, products_of_halves(e, d->lanes, d->b, c), "");
+    }
     LLVMValueRef sum = d->acc;
     for (int odd = 0; odd < 2; odd++) {
         LLVMValueRef b = bytes_as_halves(e, d->b, d->lanes, odd, first_is_signed(d->op));
@@ -158,9 +164,18 @@ static LLVMValueRef aarch64_block(emit *e, const dot *d) {
     return call_target_intrinsic(e, "llvm.aarch64.neon.bfmmla", args, 3);
 }
 
+// Whether x is shifted down by a byte; *from: what is shifted.
+static bool is_next_byte(LLVMValueRef x, LLVMValueRef *from) {
+    if (!LLVMIsAInstruction(x) || LLVMGetInstructionOpcode(x) != LLVMLShr) return false;
+    LLVMValueRef by = LLVMGetOperand(x, 1);
+    *from = LLVMGetOperand(x, 0);
+    return LLVMIsAConstantInt(by) && LLVMConstIntGetZExtValue(by) == 8;
+}
+
 // The instruction that widens bytes 0 and 2 rotates its operand.
 static LLVMValueRef two_bytes(emit *e, LLVMValueRef x, bool odd, bool is_signed) {
     LLVMTypeRef type = words(e, 1);
+    odd |= !odd && is_next_byte(x, &x);
     LLVMValueRef rotated[3] = {x, x, word(e, 1, 24)};
     if (odd) x = call_intrinsic(e, "llvm.fshl", &type, 1, rotated, 3);
     return call_target_intrinsic(e, is_signed ? "llvm.arm.sxtb16" : "llvm.arm.uxtb16", &x, 1);
@@ -172,6 +187,7 @@ static LLVMValueRef smlad(emit *e, LLVMValueRef b, LLVMValueRef c, LLVMValueRef 
 
 static LLVMValueRef arm_dsp(emit *e, const dot *d) {
     if (d->op == L_DOT2) return smlad(e, d->b, d->c, d->acc);
+    if (adds_two(d->op)) return smlad(e, d->b, two_bytes(e, d->c, false, second_is_signed(d->op)), d->acc);
     LLVMValueRef sum = d->acc;
     for (int odd = 0; odd < 2; odd++)
         sum = smlad(e, two_bytes(e, d->b, odd, first_is_signed(d->op)),
@@ -188,15 +204,15 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     *least = 4;
     *most = t->vector_bits / 32;
     if (op == L_PAIR_BF16) return x86_pairs;
-    if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : by_halves;
+    if (t->arch.dot == DOT_X86) return t->vnni && !adds_two(op) ? x86_vnni : by_halves;
     if (t->arch.dot == DOT_WASM && t->vector_bits) return by_halves;
     bool mixed = op == L_DOT4_US && !t->i8mm;
-    if (t->sve_bits && op != L_DOT2 && !mixed) return sve_product;
-    if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2)) {
+    if (t->sve_bits && !adds_two(op) && !mixed) return sve_product;
+    if (lop_class(op) == LC_BLOCK || (t->arch.dot == DOT_AARCH64 && t->vnni && !adds_two(op))) {
         *most = 4;
         return lop_class(op) == LC_BLOCK ? aarch64_block : aarch64_dot;
     }
-    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && op != L_DOT2 && op != L_DOT4_US) {
+    if (t->arch.dot == DOT_AARCH64 && t->vector_bits && !adds_two(op) && op != L_DOT4_US) {
         *most = 4;
         return aarch64_halves;
     }

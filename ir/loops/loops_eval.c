@@ -196,12 +196,13 @@ static uint64_t across(lop op, ltype t, const uint64_t *a) {
 }
 
 static uint64_t dot(lop op, uint64_t acc, uint32_t x, uint32_t y) {
-    int n = op == L_DOT2 ? 2 : 4, w = 32 / n;
-    lkind k = op == L_DOT2 ? LK_I16 : LK_I8;
-    for (int i = 0; i < n; i++) {
-        uint64_t a = leval_fit(k, x >> i * w), b = leval_fit(k, y >> i * w);
-        int64_t left = op == L_DOT4_US || op == L_DOT4_UU ? (int64_t)a : leval_signed(k, a);
-        acc += (uint64_t)(left * (op == L_DOT4_UU ? (int64_t)b : leval_signed(k, b)));
+    bool halves = op == L_DOT2 || op == L_DOT2_S8 || op == L_DOT2_U8;
+    bool unsigned_x = op == L_DOT4_US || op == L_DOT4_UU, unsigned_y = op == L_DOT4_UU || op == L_DOT2_U8;
+    lkind kx = halves ? LK_I16 : LK_I8, ky = op == L_DOT2 ? LK_I16 : LK_I8;
+    for (int up = 0; up < 32; up += halves ? 16 : 8) {
+        uint64_t a = leval_fit(kx, x >> up), b = leval_fit(ky, y >> up);
+        int64_t left = unsigned_x ? (int64_t)a : leval_signed(kx, a);
+        acc += (uint64_t)(left * (unsigned_y ? (int64_t)b : leval_signed(ky, b)));
     }
     return leval_fit(LK_I32, acc);
 }

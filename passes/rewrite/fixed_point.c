@@ -16,6 +16,7 @@
 #include "passes/rewrite/byte_steps.h"
 #include "passes/rewrite/fixed_sums.h"
 #include "passes/rewrite/half_lines.h"
+#include "passes/rewrite/half_sums.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -344,10 +345,17 @@ static expr *rewrite_node(void *user, expr *x) {
 // Operands of a sum may be sums.
 static expr *rewrite_sum(void *user, expr *x) {
     const rewriting *r = user;
-    if (x->op != X_CAST || !is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
+    bool half = x->dtype == DT_I16 && !r->t->f32 && r->t->fp != FP_STRICT;
+    if (x->op != X_CAST || (!is_byte(x->dtype) && !half) || x->arg[0]->dtype != DT_F32) return NULL;
     x = x_cast(r->k, expr_rewrite(r->k, x->arg[0], rewrite_sum, user), x->dtype, x->saturate);
-    expr *y = sum_in_integers(r->k, x, !r->t->f32);
+    expr *y = half ? half_of_sum(r->k, x) : sum_in_integers(r->k, x, !r->t->f32);
     return y ? y : x;
+}
+
+static void rewrite_value(rewriting *r, expr **value) {
+    *value = expr_rewrite(r->k, *value, limit_node, r->k);
+    if (!r->t->vector_bits) *value = expr_rewrite(r->k, *value, rewrite_sum, r);
+    *value = expr_rewrite(r->k, *value, rewrite_node, r);
 }
 
 static void rewrite_kernel(kernel *k, const uses *u, const target *t) {
@@ -355,12 +363,9 @@ static void rewrite_kernel(kernel *k, const uses *u, const target *t) {
     for (int j = 0; j < k->stages.n; j++) {
         stage *s = k->stages.at[j];
         r.s = s;
-        for (int w = 0; w < s->writes.n; w++) {
-            expr **value = &s->writes.at[w].value;
-            *value = expr_rewrite(k, *value, limit_node, k);
-            if (!t->vector_bits) *value = expr_rewrite(k, *value, rewrite_sum, &r);
-            *value = expr_rewrite(k, *value, rewrite_node, &r);
-        }
+        for (int w = 0; w < s->writes.n; w++) rewrite_value(&r, &s->writes.at[w].value);
+        for (int i = 0; i < s->states.n; i++)
+            if (s->states.at[i].op == RED_SUM) rewrite_value(&r, &s->states.at[i].step);
     }
     arena_destroy(r.scratch);
 }

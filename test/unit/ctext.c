@@ -186,6 +186,7 @@ static void build_int8(fixture *x) {
     ins *words = lb_load(b, i32(), p, idx(x, 0), 1), *others = lb_load(b, i32(), w, idx(x, 0), 1);
     ins *d = lb_dot(b, L_DOT4_US, lb_int(b, i32(), 5), words, others);
     d = lb_dot(b, L_DOT4_UU, lb_dot(b, L_DOT4_SS, d, words, others), words, others);
+    d = lb_dot(b, L_DOT2_S8, lb_dot(b, L_DOT2_U8, d, words, others), words, others);
     lb_return(b, lb_dot(b, L_DOT2, d, words, others));
 }
 
@@ -300,13 +301,14 @@ static void check_floats(void *dl) {
 static void check_ints(void *dl) {
     uint8_t x[9] = {200, 255, 3, 0, 7, 1, 2, 250, 9}, y = 0;
     int8_t w[9] = {-128, 127, 5, -1, 100, -100, 3, 127, -7};
-    int32_t acc = 0, us = 5, ss = 0, uu = 0, d2 = 0;
+    int32_t acc = 0, us = 5, ss = 0, uu = 0, d2 = 0, d8 = 0;
     for (int i = 0; i < 9; i++) acc += (x[i] - 3) * w[i];
     for (int i = 0; i < 4; i++) us += x[i] * w[i], ss += (int8_t)x[i] * w[i], uu += x[i] * (uint8_t)w[i];
     for (int i = 0; i < 4; i += 2)
-        d2 += (int16_t)(x[i] | x[i + 1] << 8) * (int16_t)((uint8_t)w[i] | (uint8_t)w[i + 1] << 8);
+        d2 += (int16_t)(x[i] | x[i + 1] << 8) * (int16_t)((uint8_t)w[i] | (uint8_t)w[i + 1] << 8),
+            d8 += (int16_t)(x[i] | x[i + 1] << 8) * (w[i] + (uint8_t)w[i]);
     int32_t got = ((int32_t (*)(void *, void *, void *, int64_t))find_function(dl, "int8_row"))(x, w, &y, 9);
-    assert_int_equal(got, us + ss + uu + d2);
+    assert_int_equal(got, us + ss + uu + d2 + d8);
     assert_int_equal(y, acc >> 4 < 0 ? 0 : acc >> 4 > 255 ? 255 : acc >> 4);
     int64_t t[7] = {11, 2, 30, -1, 5, 5, 0}, end[5] = {1, 7, 3, 4, 0};
     int64_t (*control)(int64_t *, int64_t, int64_t) = find_function(dl, "control");

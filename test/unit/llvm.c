@@ -646,19 +646,23 @@ static void test_partial(void **state) { (void)state, at_all_levels(check_partia
 // ---------------------------------------------------------------- dot products
 static int32_t dot_of(lop op, int32_t acc, uint32_t x, uint32_t y) {
     uint32_t sum = (uint32_t)acc;
-    for (int j = 0; j < 4 && op != L_DOT2; j++) {
+    bool halves = op == L_DOT2 || op == L_DOT2_S8 || op == L_DOT2_U8;
+    for (int j = 0; j < 4 && !halves; j++) {
         bool first = op == L_DOT4_SS, second = op != L_DOT4_UU;
         int32_t u = first ? (int8_t)(x >> 8 * j) : (uint8_t)(x >> 8 * j);
         int32_t v = second ? (int8_t)(y >> 8 * j) : (uint8_t)(y >> 8 * j);
         sum += (uint32_t)(u * v);
     }
-    for (int j = 0; j < 2 && op == L_DOT2; j++)
-        sum += (uint32_t)((int16_t)(x >> 16 * j) * (int16_t)(y >> 16 * j));
+    for (int j = 0; j < 2 && halves; j++) {
+        uint32_t v = y >> 16 * j;
+        int32_t factor = op == L_DOT2 ? (int16_t)v : op == L_DOT2_S8 ? (int8_t)v : (uint8_t)v;
+        sum += (uint32_t)((int16_t)(x >> 16 * j) * factor);
+    }
     return (int32_t)sum;
 }
 
 static void check_dots_of(const char *cpu, int lanes) {
-    static const lop ops[] = {L_DOT4_US, L_DOT4_SS, L_DOT4_UU, L_DOT2};
+    static const lop ops[] = {L_DOT4_US, L_DOT4_SS, L_DOT4_UU, L_DOT2, L_DOT2_S8, L_DOT2_U8};
     enum { OPS = sizeof ops / sizeof *ops };
     bench *t = begin(NULL, cpu);
     ins *pa = pointer(t, "a", LK_I32), *pb = pointer(t, "b", LK_I32), *pc = pointer(t, "c", LK_I32);

@@ -258,3 +258,13 @@ INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
 INLINE int32_t ox_dot2(int32_t acc, int32_t a, int32_t b) {
     return (int32_t)((uint32_t)acc + (uint32_t)((int32_t)(int16_t)a * (int16_t)b) + (uint32_t)((a >> 16) * (b >> 16)));
 }
+
+//each KIND  s8  u8
+//each TYPE  int8_t  uint8_t
+//each SIGN  signed  unsigned
+//: dot2_KIND
+// acc + sum of the products of two signed halves of a with SIGN bytes 0 and 2 of b.
+INLINE int32_t ox_dot2_KIND(int32_t acc, int32_t a, int32_t b) {
+    int32_t low = (int16_t)a * (TYPE)b, high = (a >> 16) * (TYPE)(b >> 16);
+    return (int32_t)((uint32_t)acc + (uint32_t)low + (uint32_t)high);
+}

@@ -16,11 +16,27 @@ int panel_for(const target *t, const dim *columns) {
     return panel;
 }
 
-int panel_of(const buffer *b, bool groups) { return b->layout->order[b->layout->n - (groups ? 2 : 1)].tile; }
+bool interleaves(const layout *l) {
+    const struct layout_entry *last = l->order + l->n - 1;
+    return l->n >= 4 && last->tile && last[-2].tile && last[-2].axis == last->axis;
+}
+
+static int axis_of_columns(const layout *l, bool groups) {
+    return l->order[l->n - (groups && !interleaves(l) ? 2 : 1)].axis;
+}
+
+int panel_of(const buffer *b, bool groups) {
+    int axis = axis_of_columns(b->layout, groups), columns = 1;
+    for (int j = 0; j < b->layout->n; j++) {
+        const struct layout_entry *at = &b->layout->order[j];
+        if (at->axis == axis && at->tile) columns *= (int)at->tile;
+    }
+    return columns;
+}
 
 // The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
 int panel_entry(const buffer *b, bool groups) {
-    int axis = b->layout->order[b->layout->n - (groups ? 2 : 1)].axis, j = 0;
+    int axis = axis_of_columns(b->layout, groups), j = 0;
     while (b->layout->order[j].axis != axis) j++;
     return j;
 }

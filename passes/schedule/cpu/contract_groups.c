@@ -63,6 +63,9 @@ static ins *words_of_a(tiling *t, ins *at, const group_step *s) {
     return all;
 }
 
+// Words of two columns: those of the second one are bytes 1 and 3.
+static bool has_two_columns(const tiling *t) { return are_halves(t->c) && interleaves_columns(t->c); }
+
 // A register of words of B, from element `at`.
 static ins *load_b(tiling *t, ins *at) {
     lbuild *b = &t->e->b;
@@ -133,7 +136,8 @@ static void add_pairs(tiling *t, const tile *x, ins **acc, const group_step *s, 
 }
 
 static bool are_split_pairs(const tiling *t) {
-    return group_elements(t->c) == 2 && unit_for(t) == UNIT_WORDS && !t->e->t->bf16_pairs;
+    return group_elements(t->c) == 2 && !are_halves(t->c) && unit_for(t) == UNIT_WORDS &&
+           !t->e->t->bf16_pairs;
 }
 
 // Wide groups as words, vector by vector: all of B's words would take too many registers.
@@ -158,7 +162,9 @@ static void add_halves(tiling *t, const tile *x, ins **acc, const group_step *s,
 static void add_words(tiling *t, const tile *x, ins **acc, const group_step *s, ins *at_b, int g) {
     lbuild *b = &t->e->b;
     ins *fb[MAX_VECTORS];
-    for (int v = 0; v < x->vectors; v++) fb[v] = load_b(t, lb_add(b, at_b, column_offset(t, v)));
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = has_two_columns(t) && v % 2 ? lb_bin(b, L_LSHR, fb[v - 1], lb_int(b, lt(LK_I32, 1), 8))
+                                            : load_b(t, lb_add(b, at_b, column_offset(t, v)));
     if (are_split_pairs(t)) {
         add_pairs(t, x, acc, s, g, 0, x->vectors, fb);
         return;
@@ -229,10 +235,15 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     *begin = end;
 }
 
-// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these.
+// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these: several
+// words of which the whole groups are a multiple.
 static int scalar_words(const tiling *t, const ins *extent) {
+    enum { MOST = 5 };
     if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
-    return extent->i % (4 * t->group) == 0 ? 4 : extent->i % (2 * t->group) == 0 ? 2 : 1;
+    int64_t groups = extent->i / t->group;
+    for (int words = MOST; words > 1; words--)
+        if (groups && groups % words == 0) return words;
+    return 1;
 }
 
 static void subtract_extra(tiling *t, const tile *x, ins **acc, ins *const *extra) {

@@ -260,6 +260,8 @@ static bool can_be_so_wide(const tiling *t, int vectors) {
     int64_t most = (int64_t)MAX_VECTORS * target_lanes(t->e->t, dtype_bits(t->c->s->states.at[0].dtype));
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
         return false;
+    if (vectors % 2 && t->group == 2 && interleaves(t->c->b->buffer->layout) && const_extent(t, t->c->n) > 1)
+        return false;               // tiles begin with the first of two columns
     if (width > most) return false; // as memory for sums and widened columns is
     return width > t->panel ? width % t->panel == 0 : t->panel % width == 0; // whole panels, or a part of one
 }

@@ -23,7 +23,7 @@ static bool gains(const contraction *c) {
 
 bool widens_pairs(const target *t, const contraction *c) {
     int axis;
-    return !has_bf16_unit(t) && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 &&
+    return !has_bf16_unit(t) && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 && !are_halves(c) &&
            grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX;
 }
 

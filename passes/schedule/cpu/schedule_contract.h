@@ -32,6 +32,8 @@ typedef struct tiling tiling; // contract_tiling.h
 void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch);
 // The columns of a panel of such an operand, or of one in groups.
 int panel_of(const buffer *b, bool groups);
+// Whether groups of two neighbours along K alternate with columns: [..., columns / 2, K of a group, 2 columns].
+bool interleaves(const layout *l);
 // Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
 bool is_packed_operand(const expr *read, int n_axis);
 #endif

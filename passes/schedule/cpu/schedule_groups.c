@@ -40,7 +40,21 @@ static bool are_pairs(const contraction *c) {
            !c->a->guard && !c->b->guard && b->dtype == DT_BF16 && b->role == BUF_CONST;
 }
 
-int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : word_elements(c); }
+static bool may_be_halves(const contraction *c) {
+    dtype b = c->b->buffer->dtype;
+    return c->s->states.at[0].dtype == DT_I32 && is_plain_short(c->term_a, c->a) &&
+           is_plain_short(c->term_b, c->b) && c->a->buffer->dtype == DT_I16 && b != DT_U16 &&
+           c->b->buffer->role == BUF_CONST;
+}
+
+bool are_halves(const contraction *c) {
+    const layout *l = c->b->buffer->layout;
+    return l && l->n >= 3 && l->order[l->n - 1].tile == 2 && may_be_halves(c);
+}
+
+int group_elements(const contraction *c) {
+    return are_bytes(c) ? 4 : are_pairs(c) || are_halves(c) ? 2 : word_elements(c);
+}
 
 // The logical axis along which memory is contiguous; -1 if tiled.
 static int innermost(const buffer *b) {
@@ -86,6 +100,7 @@ int pair_axis(const contraction *c) {
 static int grouped_axis(const contraction *c) {
     int elements = group_elements(c);
     if (word_elements(c)) return word_axis(c);
+    if (may_be_halves(c)) return neighbour_axis(c);
     return elements == 4 ? neighbour_axis(c) : elements == 2 ? pair_axis(c) : -1;
 }
 
@@ -95,11 +110,16 @@ static int grouped_in_b(const contraction *c, int axis) {
 }
 
 int group_axis(const target *t, const contraction *c) {
-    return widens_bytes(t, c) ? -1 : grouped_in_b(c, grouped_axis(c));
+    bool apart = may_be_halves(c) && (!t->dsp || t->vector_bits || t->arch.is_text);
+    return apart || widens_bytes(t, c) ? -1 : grouped_in_b(c, grouped_axis(c));
+}
+
+bool interleaves_columns(const contraction *c) {
+    return may_be_halves(c) && dtype_bits(c->b->buffer->dtype) == 8;
 }
 
 int packed_elements(const target *t, const contraction *c) {
-    int elements = group_elements(c), axis = grouped_axis(c);
+    int elements = may_be_halves(c) ? 2 : group_elements(c), axis = grouped_axis(c);
     const dim *k = axis < 0 ? NULL : c->k->axes.at[axis].extent;
     bool several = axes_extent(c->k, c->m.at, c->m.n)->max > 1;
     bool wide =
@@ -109,13 +129,16 @@ int packed_elements(const target *t, const contraction *c) {
 
 int grouped_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
-    int elements = group_elements(c), packed = l && l->n >= 3 ? l->order[l->n - 1].tile : 0;
+    bool alternate = l && interleaves(l);
+    int place = l && l->n >= 3 ? l->n - 1 - alternate : 0;
+    int elements = group_elements(c), packed = place ? l->order[place].tile : 0;
     *k = -1;
-    if (!elements || (packed != elements && packed != 2 * elements) || l->order[l->n - 2].tile < LEAST_PANEL)
+    if (!elements || (packed != elements && packed != 2 * elements) ||
+        panel_of(c->b->buffer, true) < LEAST_PANEL || alternate != (are_halves(c) && interleaves_columns(c)))
         return 0;
-    const expr *n = c->b->index[l->order[l->n - 2].axis];
+    const expr *n = c->b->index[l->order[place - 1].axis];
     int axis = grouped_axis(c);
-    if (n->op != X_AXIS || n->axis != c->n || axis < 0 || grouped_in_b(c, axis) != l->order[l->n - 1].axis)
+    if (n->op != X_AXIS || n->axis != c->n || axis < 0 || grouped_in_b(c, axis) != l->order[place].axis)
         return 0;
     *k = axis;
     return packed;
@@ -216,27 +239,30 @@ bool adds_halves(const target *t, const contraction *c) {
 }
 
 // ---------------------------------------------------------------- instructions
-static ins *one_byte(emitter *e, const contraction *c, ins *at) {
-    ins *v = lb_load(&e->b, lt(LK_I8, 1), pointer_of(e, c->a->buffer), at, 1);
+// A byte, or 16 bits, in 32.
+static ins *one_element(emitter *e, const contraction *c, ins *at) {
+    int bits = dtype_bits(c->a->buffer->dtype);
+    ins *v = lb_load(&e->b, lt(bits == 8 ? LK_I8 : LK_I16, 1), pointer_of(e, c->a->buffer), at, bits / 8);
     return lb_conv(&e->b, L_ZEXT, LK_I32, v);
 }
 
-static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
+static ins *some_elements(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
+    int bits = dtype_bits(c->a->buffer->dtype);
     if (n->op == L_CONST) {
-        ins *word = one_byte(e, c, at);
+        ins *word = one_element(e, c, at);
         for (int j = 1; j < n->i; j++) {
-            ins *byte = one_byte(e, c, idx_addk(b, at, j));
-            word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, byte, lb_int(b, lt(LK_I32, 1), 8 * j)));
+            ins *next = one_element(e, c, idx_addk(b, at, j));
+            word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, next, lb_int(b, lt(LK_I32, 1), bits * j)));
         }
         return word;
     }
-    ins *word = lb_var(b, "quad", lb_int(b, lt(LK_I32, 1), 0));
-    ins *j = lb_for(b, "byte", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
-    ins *up = idx_mulk(b, j, 8);
+    ins *word = lb_var(b, "word", lb_int(b, lt(LK_I32, 1), 0));
+    ins *j = lb_for(b, "element", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
+    ins *up = idx_mulk(b, j, bits);
     if (up->type.kind != LK_I32) up = lb_conv(b, L_ITRUNC, LK_I32, up);
-    ins *byte = lb_bin(b, L_SHL, one_byte(e, c, lb_add(b, at, j)), up);
-    lb_set(b, word, lb_bin(b, L_OR, lb_get(b, word), byte));
+    ins *next = lb_bin(b, L_SHL, one_element(e, c, lb_add(b, at, j)), up);
+    lb_set(b, word, lb_bin(b, L_OR, lb_get(b, word), next));
     lb_end(b, j);
     return lb_get(b, word);
 }
@@ -245,7 +271,7 @@ ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
     int size = dtype_bits(c->a->buffer->dtype) / 8, elements = 4 / size;
     if (n && n->op == L_CONST && n->i <= 0) return lb_int(b, lt(LK_I32, 1), 0);
-    if (n && !(n->op == L_CONST && n->i >= elements)) return some_bytes(e, c, at, n);
+    if (n && !(n->op == L_CONST && n->i >= elements)) return some_elements(e, c, at, n);
     return lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
 }
 
@@ -267,6 +293,7 @@ static const products of_words = {{{L_DOT4_UU, L_DOT4_US}, {L_DOT4_US, L_DOT4_SS
 static lop product_of(const contraction *c, const products *p, bool flipped, bool *swaps) {
     bool a = (c->a->buffer->dtype == DT_I8) != flipped, b = c->b->buffer->dtype == DT_I8;
     *swaps = a && !b && group_elements(c) == 4;
+    if (are_halves(c)) return dtype_bits(c->b->buffer->dtype) == 16 ? L_DOT2 : b ? L_DOT2_S8 : L_DOT2_U8;
     return group_elements(c) == 2 ? p->bf16 : p->bytes[a][b];
 }
 

@@ -3,6 +3,8 @@
 //
 // B is stored as [..., N/16, K/g, 16, g] with g elements in a group, A in rows along K. Groups of one word:
 //   bytes, g = 4:  acc[r][v] = dot4(acc[r][v], splat(A[m0 + r][k .. k+4]), B[n0/16][k/4][n0 % 16 ...])
+//   16 bits, g = 2: the same by dot2 without vectors, where A's are signed; B's bytes are [..., N/16, K/2, 8, 2, 2], a word of which
+//                  has bytes of two columns: 0 and 2 of the first one, 1 and 3 of the second
 //   bf16, g = 2:   the same by dot2, or acc[r][v] += splat(A[m0 + r][k]) * B[...] for even and odd k of the pair, in f32, as which CPUs
 //                  without a unit for bf16 store A (--precision)
 // Groups of two words, g = 8 or 4, are rows of blocks (ir/loops/loops_blocks.h):
@@ -24,6 +26,9 @@ int group_axis(const target *t, const contraction *c);
 bool widens_bytes(const target *t, const contraction *c);
 // Products of integers of 16 bits and of 8 or 16, on bare machines.
 bool multiplies_halves(const target *t, const contraction *c);
+// Whether B is in such groups of integers that A's of 16 bits are multiplied with, and whether words have two columns.
+bool are_halves(const contraction *c);
+bool interleaves_columns(const contraction *c);
 // Elements of the groups in which B is packed along that axis.
 int packed_elements(const target *t, const contraction *c);
 // The reduce axis of f32 operands that would be blocked by pairs if they were bf16; -1: none.
