@@ -133,10 +133,7 @@ static LLVMValueRef emit_chosen(emit *e, const choice *c) {
     return at_byte(e, e->choices->place, LLVMBuildSExt(e->b, distance, word, ""));
 }
 
-// LLVM stores a distance from a function whose address does not matter by the relocation of a call, which not all linkers
-// take as data on AArch64 and RISC-V (binutils 2.40 does not): the address matters here.
 static LLVMValueRef distance(emit *e, LLVMValueRef f, LLVMValueRef table) {
-    LLVMSetUnnamedAddress(f, LLVMNoUnnamedAddr);
     LLVMTypeRef word = e->kinds[LK_I64];
     return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(f, word), LLVMConstPtrToInt(table, word)),
                           e->kinds[LK_I32]);
@@ -156,6 +153,14 @@ void write_choices(emit *e) {
     LLVMDeleteGlobal(t->place);
     LLVMSetValueName2(table, "choices", strlen("choices"));
     LLVMSetLinkage(table, LLVMInternalLinkage);
+}
+
+// LLVM stores a distance from a function whose address does not matter by the relocation of a call, which not all linkers
+// take as data on AArch64 and RISC-V (binutils 2.40 does not): addresses matter once equal functions are one.
+void keep_addresses(emit *e) {
+    if (!e->choices) return;
+    for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f))
+        LLVMSetUnnamedAddress(f, LLVMNoUnnamedAddr);
 }
 
 // ---------------------------------------------------------------- instructions

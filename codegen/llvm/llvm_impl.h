@@ -96,6 +96,7 @@ int lane_of_four(const ins *operand, const ins **four); // llvm_dot.c
 LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call); // the callee, and its arguments
 LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x);
 void write_choices(emit *e);                   // once all functions are emitted
+void keep_addresses(emit *e);                  // after LLVM's passes
 LLVMValueRef emit_tile(emit *e, const ins *x); // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c
