@@ -63,6 +63,14 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (expr_is_int(c, 1)) v->unit++;
     else if (!v->e->t->dot_across && !access_stride(a, v->axis)) v->gather++;
 }
+// Vectors are divided lane by lane where there are 64 bits.
+static bool divides_lanes(const expr *x) {
+    bool divides = x->op == X_DIV || x->op == X_FLOORDIV || x->op == X_MOD || x->op == X_FMOD;
+    if (!divides || x->dtype != DT_I64) return false;
+    const expr *by = x->arg[1];
+    return by->op != X_CONST || by->i <= 0 || (by->i & (by->i - 1));
+}
+
 static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
@@ -75,6 +83,7 @@ static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     } else if (x->op != X_CONST && x->op != X_AXIS && x->op != X_DIM && x->dtype != DT_I64) {
         widen(v, x->dtype);
     }
+    if (!only_index && divides_lanes(x)) v->gather++;
     if (x->op == X_CAST && !only_index) widen(v, x->dtype);
 }
 
