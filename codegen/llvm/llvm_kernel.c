@@ -11,7 +11,7 @@ typedef struct hasher {
     llvm_blake3_hasher h;
     const lmodule *m;
     arena *arena;
-    bool own;    // refers to symbols of this module
+    bool own; // refers to symbols of this module
     // By ins id: order of definition in the function, which does not depend on what was dropped. Constants have none: they
     // are content where they are used.
     int *number;
