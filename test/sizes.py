@@ -309,6 +309,31 @@ def classes_network(path, classes=12):
     save(path, nodes, [tensor("x", "N", classes)], [tensor("y", 1, "K")], constants)
 
 
+def resized_network(path):
+    """A convolution to which a smaller map is added: its epilogue reads at positions that are data."""
+    node = helper.make_node
+    save(path, [node("Conv", ["x", "w", "b"], ["c"]), node("Shape", ["c"], ["s"]), node("Resize", ["z", "", "", "s"], ["r"], mode="nearest"),
+                node("Add", ["c", "r"], ["y"])],
+         [tensor("x", 1, 256, "H", "W"), tensor("z", 1, 128, "h", "v")], [tensor("y", None, None, None, None)],
+         [weights("w", 128, 256, 1, 1), weights("b", 128)])
+
+
+def square_network(path):
+    """Convolutions of images whose 40 columns a height of tiles divides."""
+    node = helper.make_node
+    save(path, [node("Conv", ["x", "w"], ["h"]), node("Relu", ["h"], ["r"]), node("Conv", ["r", "v"], ["g"]), node("Relu", ["g"], ["y"])],
+         [tensor("x", 1, 64, 40, 40)], [tensor("y", None, None, None, None)], [weights("w", 192, 64, 1, 1), weights("v", 48, 192, 1, 1)])
+
+
+def remainder_network(path):
+    """Remainders of 64 bits, of which vectors have none."""
+    node = helper.make_node
+    save(path, [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("Mod", ["i", "by"], ["m"]), node("Gather", ["t", "m"], ["g"]), node("Mod", ["g", "by"], ["n"]),
+                node("Cast", ["n"], ["y"], to=TensorProto.FLOAT)],
+         [tensor("x", "N")], [tensor("y", "N")],
+         [numpy_helper.from_array(numpy.array(91), "by"), numpy_helper.from_array(numpy.arange(91) * 7, "t")])
+
+
 def parts_network(path, parts=60):
     """Parts of open lengths, the starts of which are sums of lengths."""
     names = [f"x{j}" for j in range(parts)]
@@ -350,14 +375,19 @@ def check_code(folder):
     parts_network(f"{folder}/parts.onnx")
     mobile_network(f"{folder}/mobile.onnx")
     classes_network(f"{folder}/classes.onnx")
+    resized_network(f"{folder}/resized.onnx")
+    square_network(f"{folder}/square.onnx")
+    remainder_network(f"{folder}/remainder.onnx")
     check_answers(folder, "classes.onnx", [], [(1, 12), (37, 12)])
     check_answers(folder, "mobile.onnx", ["--multiversion=x86-64-v2"], [(1, 16, 7, 3), (3, 16, 2, 9)])
-    for model, options, most in (("parts.onnx", ["--threads", "1"], 29000), ("epilogues.onnx", ["--threads", "1"], 92000), ("bytes.onnx", [], 60000),
-                                 ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 27000), ("pyramid.onnx", [], 104000), ("layers.onnx", [], 46000),
-                                 ("blocks.onnx", [], 255000), ("mobile.onnx", [], 160000), ("classes.onnx", ["--threads", "1"], 24500)):
+    for model, options, most in (("parts.onnx", ["--threads", "1"], 29000), ("epilogues.onnx", ["--threads", "1"], 92000), ("bytes.onnx", [], 55000),
+                                 ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 27000), ("pyramid.onnx", [], 104000), ("pyramid.onnx", ["-g"], 105000), ("layers.onnx", [], 46000),
+                                 ("blocks.onnx", [], 255000), ("mobile.onnx", [], 160000), ("classes.onnx", ["--threads", "1"], 24500), ("resized.onnx", [], 20000),
+                                 ("square.onnx", ["--mcpu=x86-64-v4"], 7400), ("remainder.onnx", [], 2500)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_parts(folder)
+    check_tasks(folder)
     check_host_code(folder)
 
 
@@ -370,6 +400,15 @@ def check_parts(folder):
     ran = run(ONNXC, "run", "parts.onnx", *given, "--output", "y=y.npy", folder=folder)
     right = ran.returncode == 0 and numpy.array_equal(numpy.load(f"{folder}/y.npy"), numpy.concatenate(parts))
     check(right, "parts of all lengths", ran.stderr or "another answer")
+
+
+def check_tasks(folder):
+    """Equal functions for the tasks of threads are one, not jumps to one: layers of one shape have such."""
+    layers_network(f"{folder}/equal.onnx", [512] * 7)
+    code_bytes(folder, "equal.onnx")
+    lines = run("nm", "-S", "all.o", folder=folder).stdout.splitlines()
+    sizes = [int(f[1], 16) for f in map(str.split, lines) if len(f) == 4 and f[3].endswith("_task")]
+    check(sizes and min(sizes) > 16, "functions for tasks", f"{sizes}")
 
 
 def check_host_code(folder):

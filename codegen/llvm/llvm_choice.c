@@ -4,6 +4,8 @@
 //     if (level == 0) conv_v2(y, x);              call table + table[first + min(level, 2)] (y, x)
 //     else if (level == 1) conv_v3(y, x);   as
 //     else conv_v4(y, x);
+//
+// An argument that is another place of the same data at each level is a number of the table, too.
 #include "codegen/llvm/llvm_impl.h"
 #include "ir/target.h"
 #include <string.h>
@@ -18,9 +20,9 @@ typedef struct choice {
 } choice;
 
 struct choice_table {
-    LLVMValueRef place; // stands for the table while its length is unknown
-    VEC(LLVMValueRef) functions;
-    map rows; // by the functions of a row -> its first element + 1
+    LLVMValueRef place;         // stands for the table while its length is unknown
+    VEC(LLVMValueRef) elements; // functions and numbers
+    map rows;                   // by the elements of a row -> its first one + 1
 };
 
 // ---------------------------------------------------------------- what is chosen
@@ -58,9 +60,25 @@ static bool same_argument(const ins *x, const ins *y) {
     return same;
 }
 
+static const ins *symbol_in(const ins *x) {
+    bool constant = x->op == L_OFFSET && x->args[1]->op == L_CONST;
+    const ins *symbol = constant ? x->args[0] : x;
+    return symbol->op == L_SYMBOL ? symbol : NULL;
+}
+
+static int64_t place_in_symbol(const ins *x) { return x->op == L_OFFSET ? x->args[1]->i * x->i : 0; }
+
+// Places in the same data, as those of tables of numbers, that fit an element of the table.
+static bool same_data(const ins *x, const ins *y) {
+    const ins *a = symbol_in(x), *b = symbol_in(y);
+    int64_t most = INT32_MAX;
+    return a && b && !strcmp(a->name, b->name) && place_in_symbol(x) <= most && place_in_symbol(y) <= most;
+}
+
 static bool same_calls(const ins *x, const ins *y) {
     bool same = x->nargs == y->nargs && x->type.kind == LK_VOID && y->type.kind == LK_VOID;
-    for (int j = 0; same && j < x->nargs; j++) same = same_argument(x->args[j], y->args[j]);
+    for (int j = 0; same && j < x->nargs; j++)
+        same = same_argument(x->args[j], y->args[j]) || same_data(x->args[j], y->args[j]);
     return same;
 }
 
@@ -85,15 +103,15 @@ static bool find_symbols(choice *c, const ins *x) {
 }
 
 // ---------------------------------------------------------------- the table
-static int row_of(emit *e, LLVMValueRef *functions, int n) {
+static int row_of(emit *e, LLVMValueRef *elements, int n) {
     choice_table *t = e->choices;
-    uint64_t hash = hash_bytes(HASH_SEED, functions, (size_t)n * sizeof *functions);
+    uint64_t hash = hash_bytes(HASH_SEED, elements, (size_t)n * sizeof *elements);
     int row = (int)(intptr_t)map_get_number(&t->rows, hash) - 1;
-    if (row >= 0 && row + n <= t->functions.n &&
-        !memcmp(t->functions.at + row, functions, (size_t)n * sizeof *functions))
+    if (row >= 0 && row + n <= t->elements.n &&
+        !memcmp(t->elements.at + row, elements, (size_t)n * sizeof *elements))
         return row;
-    row = t->functions.n;
-    for (int j = 0; j < n; j++) VEC_PUSH(e->arena, &t->functions, functions[j]);
+    row = t->elements.n;
+    for (int j = 0; j < n; j++) VEC_PUSH(e->arena, &t->elements, elements[j]);
     map_put_number(&t->rows, hash, (void *)(intptr_t)(row + 1));
     return row;
 }
@@ -113,6 +131,18 @@ static LLVMValueRef smaller(emit *e, LLVMValueRef x, int most) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntULT, x, limit, ""), x, limit, "");
 }
 
+// The element of that number in a row, in 64 bits.
+static LLVMValueRef load_chosen(emit *e, const choice *c, LLVMValueRef *elements) {
+    if (!e->choices) open_table(e);
+    int row = row_of(e, elements, c->n);
+    LLVMTypeRef word = e->kinds[LK_I64];
+    LLVMValueRef number = LLVMBuildZExt(e->b, smaller(e, value_of(e, c->number), c->n - 1), word, "");
+    number = LLVMBuildMul(e->b, number, LLVMConstInt(word, 4, 0), "");
+    LLVMValueRef at =
+        at_byte(e, at_byte(e, e->choices->place, number), LLVMConstInt(word, 4 * (unsigned)row, 0));
+    return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->kinds[LK_I32], at, ""), word, "");
+}
+
 static LLVMValueRef emit_chosen(emit *e, const choice *c) {
     LLVMValueRef functions[MOST_CHOICES] = {NULL};
     bool same = true;
@@ -122,22 +152,20 @@ static LLVMValueRef emit_chosen(emit *e, const choice *c) {
         same &= functions[j] == functions[0];
     }
     if (same) return functions[0];
-    if (!e->choices) open_table(e);
-    int row = row_of(e, functions, c->n);
-    LLVMTypeRef word = e->kinds[LK_I64];
-    LLVMValueRef number = LLVMBuildZExt(e->b, smaller(e, value_of(e, c->number), c->n - 1), word, "");
-    number = LLVMBuildMul(e->b, number, LLVMConstInt(word, 4, 0), "");
-    LLVMValueRef at =
-        at_byte(e, at_byte(e, e->choices->place, number), LLVMConstInt(word, 4 * (unsigned)row, 0));
-    LLVMValueRef distance = LLVMBuildLoad2(e->b, e->kinds[LK_I32], at, "");
-    return at_byte(e, e->choices->place, LLVMBuildSExt(e->b, distance, word, ""));
+    LLVMValueRef distance = load_chosen(e, c, functions);
+    return at_byte(e, e->choices->place, distance);
 }
 
-// LLVM stores a distance from a function whose address does not matter by the relocation of a call, which not all linkers
-// take as data on AArch64 and RISC-V (binutils 2.40 does not): the address matters here.
-static LLVMValueRef distance(emit *e, LLVMValueRef f, LLVMValueRef table) {
-    LLVMSetUnnamedAddress(f, LLVMNoUnnamedAddr);
+static LLVMValueRef emit_place(emit *e, const choice *c, int arg) {
+    LLVMValueRef places[MOST_CHOICES] = {NULL};
+    for (int j = 0; j < c->n; j++)
+        places[j] = LLVMConstInt(e->kinds[LK_I32], (unsigned)place_in_symbol(c->choices[j]->args[arg]), 0);
+    return at_byte(e, value_of(e, symbol_in(c->choices[0]->args[arg])), load_chosen(e, c, places));
+}
+
+static LLVMValueRef element(emit *e, LLVMValueRef f, LLVMValueRef table) {
     LLVMTypeRef word = e->kinds[LK_I64];
+    if (LLVMIsAConstantInt(f)) return f;
     return LLVMConstTrunc(LLVMConstSub(LLVMConstPtrToInt(f, word), LLVMConstPtrToInt(table, word)),
                           e->kinds[LK_I32]);
 }
@@ -145,10 +173,10 @@ static LLVMValueRef distance(emit *e, LLVMValueRef f, LLVMValueRef table) {
 void write_choices(emit *e) {
     choice_table *t = e->choices;
     if (!t) return;
-    int n = t->functions.n;
+    int n = t->elements.n;
     LLVMValueRef table = LLVMAddGlobal(e->module, LLVMArrayType2(e->kinds[LK_I32], (uint64_t)n), "");
     LLVMValueRef *all = ARENA_ARRAY(e->arena, LLVMValueRef, n);
-    for (int j = 0; j < n; j++) all[j] = distance(e, t->functions.at[j], table);
+    for (int j = 0; j < n; j++) all[j] = element(e, t->elements.at[j], table);
     LLVMSetInitializer(table, LLVMConstArray2(e->kinds[LK_I32], all, (uint64_t)n));
     LLVMSetGlobalConstant(table, 1);
     LLVMSetAlignment(table, 4);
@@ -156,6 +184,14 @@ void write_choices(emit *e) {
     LLVMDeleteGlobal(t->place);
     LLVMSetValueName2(table, "choices", strlen("choices"));
     LLVMSetLinkage(table, LLVMInternalLinkage);
+}
+
+// LLVM stores a distance from a function whose address does not matter by the relocation of a call, which not all linkers
+// take as data on AArch64 and RISC-V (binutils 2.40 does not): addresses matter once equal functions are one.
+void keep_addresses(emit *e) {
+    if (!e->choices) return;
+    for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f))
+        LLVMSetUnnamedAddress(f, LLVMNoUnnamedAddr);
 }
 
 // ---------------------------------------------------------------- instructions
@@ -169,6 +205,16 @@ LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call) {
     if (!has_tables(e) || !find_calls(&c, x)) return NULL;
     *call = c.choices[0];
     return emit_chosen(e, &c);
+}
+
+void emit_choice_of_arguments(emit *e, const ins *x) {
+    choice c = {0};
+    if (!find_calls(&c, x)) return;
+    for (int i = 0; i < c.choices[0]->nargs; i++) {
+        bool same = true;
+        for (int j = 1; j < c.n; j++) same &= same_argument(c.choices[0]->args[i], c.choices[j]->args[i]);
+        if (!same) e->values[c.choices[0]->args[i]->id] = emit_place(e, &c, i);
+    }
 }
 
 LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x) {

@@ -113,12 +113,13 @@ static void emit_for(emit *e, const ins *x) {
     else emit_rolled(e, x, trips);
 }
 
-// All calls have the arguments of the first one, which stands at the end of its block.
+// The first call stands at the end of its block.
 static bool emit_as_choice(emit *e, const ins *x) {
     const ins *call;
     LLVMValueRef callee = emit_choice_of_calls(e, x, &call);
     if (!callee) return false;
     for (const ins *y = x->body[0]->first; y != call; y = y->next) e->values[y->id] = emit_ins(e, y);
+    emit_choice_of_arguments(e, x);
     emit_call_of(e, call, callee);
     return true;
 }

@@ -93,9 +93,11 @@ LLVMValueRef emit_sve_muladd(emit *e, const ins *x); // NULL: no operand is such
 // The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
 int lane_of_four(const ins *operand, const ins **four); // llvm_dot.c
 // llvm_choice.c; NULL: the instruction has another form.
-LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call); // the callee, and its arguments
+LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call); // the callee, and the first call
+void emit_choice_of_arguments(emit *e, const ins *x);                       // sets those that are chosen
 LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x);
 void write_choices(emit *e);                   // once all functions are emitted
+void keep_addresses(emit *e);                  // after LLVM's passes
 LLVMValueRef emit_tile(emit *e, const ins *x); // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c

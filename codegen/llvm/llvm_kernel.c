@@ -11,8 +11,10 @@ typedef struct hasher {
     llvm_blake3_hasher h;
     const lmodule *m;
     arena *arena;
-    bool own;    // refers to symbols of this module
-    int *number; // by ins id: order of definition in the function, which does not depend on what was dropped
+    bool own; // refers to symbols of this module
+    // By ins id: order of definition in the function, which does not depend on what was dropped. Constants have none: they
+    // are content where they are used.
+    int *number;
     int numbered;
 } hasher;
 
@@ -39,6 +41,14 @@ static void add_symbol(hasher *h, const ins *x) {
     if (!content && (f || is_own_data(h->m, x->name))) h->own = true;
 }
 
+static void add_operand(hasher *h, const ins *x) {
+    add_int(h, x->op == L_CONST ? -1 : h->number[x->id]);
+    if (x->op != L_CONST) return;
+    int64_t constant[] = {x->type.kind, x->type.lanes, x->i};
+    add(h, constant, sizeof constant);
+    add(h, &x->f, sizeof x->f);
+}
+
 static void add_block(hasher *h, const lblock *b);
 
 static void add_ins(hasher *h, const ins *x) {
@@ -49,7 +59,7 @@ static void add_ins(hasher *h, const ins *x) {
                       x->body[1] != NULL};
     add(h, head, sizeof head);
     add(h, &x->f, sizeof x->f);
-    for (int i = 0; i < x->nargs; i++) add_int(h, h->number[x->args[i]->id]);
+    for (int i = 0; i < x->nargs; i++) add_operand(h, x->args[i]);
     if (x->op == L_SYMBOL || x->op == L_CALL) add_symbol(h, x);
     if (x->mask) add(h, x->mask, x->type.lanes * sizeof *x->mask);
     for (int i = 0; i < 2; i++)
@@ -58,7 +68,7 @@ static void add_ins(hasher *h, const ins *x) {
 
 static void add_block(hasher *h, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next)
-        if (x->op != L_COMMENT) add_ins(h, x);
+        if (x->op != L_COMMENT && x->op != L_CONST) add_ins(h, x);
     add_int(h, -1);
 }
 

@@ -66,7 +66,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
         set_text(fn, "prefer-vector-width", "256"), set_text(fn, "min-legal-vector-width", "0");
     if (t->size_level) set_flag(e, fn, "optsize", 0);
     if (t->size_level == 2 && !(t->arch.shifts_call && t->ptr_bits == 32)) set_flag(e, fn, "minsize", 0);
-    if (f->kernel) set_flag(e, fn, "noinline", 0);
+    // Host code runs once.
+    set_flag(e, fn, f->kernel ? "noinline" : "optsize", 0);
     if (t->freestanding && t->arch.red_zone) set_flag(e, fn, "noredzone", 0); // of interrupt handlers
     report_frame(e, fn);
     // Spilled vectors must not straddle cache lines.

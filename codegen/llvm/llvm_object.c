@@ -208,6 +208,7 @@ static void run(void *user) {
     check_module(e);
     if (e->labels) keep_labels(e);
     run_passes(e);
+    keep_addresses(e);
     write_output(e);
     keep_frames(e);
     check_diagnostics(e);

@@ -63,6 +63,14 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (expr_is_int(c, 1)) v->unit++;
     else if (!v->e->t->dot_across && !access_stride(a, v->axis)) v->gather++;
 }
+// Vectors are divided lane by lane where there are 64 bits. Positions have forms of their own.
+static bool divides_lanes(const expr *x) {
+    bool divides = x->op == X_DIV || x->op == X_FLOORDIV || x->op == X_MOD || x->op == X_FMOD;
+    if (!divides || x->dtype != DT_I64) return false;
+    const expr *by = x->arg[1];
+    return by->op != X_CONST || by->i <= 0 || (by->i & (by->i - 1));
+}
+
 static void cost_of_expr(vector_cost *v, expr *x, bool only_index) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
@@ -88,12 +96,15 @@ static bool narrows(vector_cost *v, expr *x, bool only_index) {
 static void cost_of_value(vector_cost *v, expr *value) {
     expr_list all = expr_nodes(v->e->scratch, value);
     bool *wide = ARENA_ARRAY(v->e->scratch, bool, v->e->k->exprs.n + 1);
-    wide[value->id] = true;
+    bool *computed = ARENA_ARRAY(v->e->scratch, bool, v->e->k->exprs.n + 1); // not only for positions
+    wide[value->id] = computed[value->id] = true;
     for (int j = all.n - 1; j >= 0; j--) {
         expr *operand[MAX_RANK + 3], *x = all.at[j];
         int n = expr_operands(x, operand);
         bool narrow = narrows(v, x, !wide[x->id]);
         for (int i = 0; i < n; i++) wide[operand[i]->id] |= !narrow;
+        for (int i = 0; i < n && x->op != X_READ; i++) computed[operand[i]->id] |= computed[x->id];
+        if (computed[x->id] && expr_uses_axis(x, v->axis) && divides_lanes(x)) v->gather++;
     }
     for (int j = 0; j < all.n; j++) cost_of_expr(v, all.at[j], !wide[all.at[j]->id]);
 }

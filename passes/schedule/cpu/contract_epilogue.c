@@ -5,13 +5,23 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 
-enum { HEAVY_EPILOGUE = 14, HEAVY_AFTER_LONG_SUM = 4, LONG_SUM = 64, ROUNDING = 6 };
+enum { HEAVY_EPILOGUE = 14, HEAVY_AFTER_LONG_SUM = 4, LONG_SUM = 64, ROUNDING = 6, POSITION = 3 };
 
 // Without one for their sum, four products of bytes take several, and two of bf16 are multiply-adds.
 static int instructions_of_group(const tiling *t) {
     enum { WIDENED_BYTES = 4, WIDENED_PAIR = 2 };
     if (t->group == 4) return t->e->t->vnni ? 1 : WIDENED_BYTES;
     return t->group == 2 && !t->e->t->bf16mm ? WIDENED_PAIR : 1;
+}
+
+// Positions that are data, as those of a resized image, are read for each row of a tile.
+static int work_of_positions(arena *scratch, const write *w) {
+    expr_list all = reads_only(expr_nodes(scratch, w->value));
+    int work = 0;
+    for (int j = 0; j < all.n; j++)
+        for (int i = 0; i < all.at[j]->buffer->rank; i++)
+            if (reads_only(expr_nodes(scratch, all.at[j]->index[i])).n) work += POSITION;
+    return work;
 }
 
 // There are tiles of two heights, and of up to five where the number of rows is open, so that an epilogue such as a
@@ -21,7 +31,7 @@ static int instructions_of_group(const tiling *t) {
 // share it (ir/loops/outline.c): what differs is in the function.
 bool is_heavy_epilogue(const tiling *t) {
     const contraction *c = t->c;
-    int work = value_work(c->k->arena, c->w->value);
+    int work = value_work(c->k->arena, c->w->value) + work_of_positions(t->e->scratch, c->w);
     if (dtype_bits(c->w->to->dtype) == 16 && !rounds_to_bf16(t->e->t, t->lanes)) work += ROUNDING;
     int64_t sum = positions(t->e->k, &c->k_axes) / t->group * instructions_of_group(t);
     bool few = !t->e->t->vector_bits && rounds_to_int(t->e->t, 1); // no more instructions than a call
