@@ -397,6 +397,14 @@ CATEGORIES = {"cats_strings": ["a", "b"], "cats_int64s": [5, 6]}
 case("CategoryMapper", [np.array(["a", "q", "b"])], {**CATEGORIES, "default_int64": 77}, opset=1, domain=ML)
 case("CategoryMapper", [np.array([[5, 9], [6, 5]])], CATEGORIES, opset=1, domain=ML)
 case("CategoryMapper", [np.array([5, 9])], {**CATEGORIES, "default_string": "none"}, opset=1, domain=ML)
+# Numbers of all magnitudes, in few digits and in many.
+SPREAD = floats(300) * np.float32(10) ** DICE.integers(-20, 20, 300).astype(np.float32)
+for x in (SPREAD, np.float32([0, -0.0, 1, 9.5, 99.5, 1e8, 9.9999998e-5, 2.0 ** -20, 2.0 ** 24, 3.4e38, 0.1, 0.3]),
+          DICE.integers(0, 10 ** 6, 200).astype(np.float32) / np.float32(1000), floats(200, dtype=np.float16), SPREAD.astype(np.float64)):
+    case("Cast", [x], {"to": onnx.TensorProto.STRING}, by="reference", opset=19)
+DECIMALS = [f"{v:.{p}{k}}" for v in SPREAD[:60] for p, k in ((3, "f"), (9, "e"), (12, "g"))] + ["16777217", "1.5", "-0.", ".5", "+7", "0.30000001192092896"]
+for to in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+    case("Cast", [np.array(DECIMALS, object)], {"to": to}, opset=19)
 # Many keys, of all sizes, some of which are the beginning or the end of others, and values that are none.
 TEXTS = [("straße Ünïcode 日本語 " * 2)[i:j] for i in range(20) for j in range(i, 40, 1 + i % 3)]
 TEXTS = [TEXTS[i] for i in DICE.permutation(len(TEXTS)) if TEXTS[i] not in TEXTS[:i]]
