@@ -45,6 +45,7 @@ typedef struct arch {
     bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
     bool vector_lengths;     // ... and work on the first n lanes, for any n
     bool divides_floats;     // vector instructions divide floats of 32 and 64 bits, but no integers
+    bool looks_up_bytes; // vector instructions find bytes in registers: tables of bytes are stored as bytes
     bool strided_loads;  // one instruction loads elements that are equally far apart; also of some ARM CPUs
     bool is_wasm;        // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
     bool compiled_again; // by an engine, whose register allocator spills where loads come early
@@ -90,6 +91,7 @@ typedef struct target {
     bool
         round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
     bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
+    bool permutes_bytes;    // x86: one instruction looks up 64 bytes in two vectors of 64
     bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
     bool dot_across;        // one instruction adds the products of two vectors of bytes to a scalar
     bool narrow_scales; // scales of weights are stored as f16 where that is exact: a CPU level converts it

@@ -65,6 +65,15 @@ def rounded(results, options, name):
     attention(results, options, name, folder)
 
 
+def lookups(results, options, name):
+    """Functions of bytes: in whole vectors and in their last lanes, of both signs."""
+    model = os.path.join(ROOT, "test", "cross", "lookups.onnxtxt")
+    ranges = {"x": "0..255", "i": "-128..127", "j": "-128..127"}
+    ran = run([ONNXC, "run", model, *options, "--dim=N=4", *(w for n, r in ranges.items() for w in ("--input", f"{n}=random:{r}")),
+               "--compare=interpret", "--rtol=0", "--atol=0"], timeout=120)
+    results.check(ran.code == 0, f"{name}: lookups of bytes", ran.out[-500:] + ran.why())
+
+
 def attention(results, options, name, folder):
     """Scores are below 4 and off by 2^-7 of themselves, so that weights are off by 7 %; values are off by 2^-8, as are weights."""
     path = os.path.join(folder, "attention.onnxtxt")
@@ -170,6 +179,7 @@ def older_cpus(results, pieces):
             options = [o if not o.startswith("--linker") else "--linker=gcc" for o in options]
         run_cases(results, "foreign", options, folders, timeout=120)
         rounded(results, options, runner)
+        lookups(results, options, runner)
 
 
 def foreign(results, small, large):
@@ -181,6 +191,7 @@ def foreign(results, small, large):
         run_cases(results, "foreign", options, [*sample(small, *which), *([large] if which == ALL else [])], timeout=120)
         if which == ALL:
             rounded(results, options, runner)
+            lookups(results, options, runner)
             arm.units(results, lambda emulator: options_for(triple, emulator, runtime), runtime, runner)
         if triple.startswith("arm-"):
             denormals(results, options, triple, "-mcpu=cortex-a9")

@@ -70,6 +70,9 @@ LLVMValueRef call_target_intrinsic(emit *e, const char *name, LLVMValueRef *args
 LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
 // Lanes from..from+n of a vector.
 LLVMValueRef slice(emit *e, LLVMValueRef v, int from, int n);
+LLVMValueRef joined_lanes(emit *e, LLVMValueRef a, LLVMValueRef b);
+// The bytes of a table of 256 at the positions x, which are bytes; NULL: not by vector instructions.
+LLVMValueRef emit_byte_lookup(emit *e, LLVMValueRef table, LLVMValueRef x, int lanes);
 LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
 LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c

@@ -214,7 +214,7 @@ static LLVMValueRef some_lanes(emit *e, LLVMValueRef v, int first, int n) {
     return LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(mask, (unsigned)n), "");
 }
 
-static LLVMValueRef joined(emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef joined_lanes(emit *e, LLVMValueRef a, LLVMValueRef b) {
     LLVMValueRef mask[2 * 64];
     unsigned n = 2 * LLVMGetVectorSize(LLVMTypeOf(a));
     for (unsigned i = 0; i < n; i++) mask[i] = LLVMConstInt(e->kinds[LK_I32], i, 0);
@@ -227,7 +227,7 @@ static LLVMValueRef gather_lanes(emit *e, const ins *x, int first, int n) {
     int most = e->t->vector_bits / kind_bits(e, k);
     if (n > most) {
         LLVMValueRef low = gather_lanes(e, x, first, n / 2);
-        return joined(e, low, gather_lanes(e, x, first + n / 2, n / 2));
+        return joined_lanes(e, low, gather_lanes(e, x, first + n / 2, n / 2));
     }
     LLVMValueRef at = value_of(e, x->args[1]);
     if (n < x->type.lanes) at = some_lanes(e, at, first, n);
@@ -330,8 +330,8 @@ static LLVMValueRef gather_wide_lanes(emit *e, const ins *x, int first, int n) {
     bool fits = n <= 16 && kind_bits(e, k) <= kind_bits(e, lane);
     if (fits) at = constant_offsets(e, x, k, first, n, lane, &base);
     if (n > 4 && !at)
-        return joined(e, gather_wide_lanes(e, x, first, n / 2),
-                      gather_wide_lanes(e, x, first + n / 2, n / 2));
+        return joined_lanes(e, gather_wide_lanes(e, x, first, n / 2),
+                            gather_wide_lanes(e, x, first + n / 2, n / 2));
     int shift = at ? 0 : kind_bits(e, k) / 16; // a logarithm
     if (!at) {
         at = value_of(e, x->args[1]);
@@ -362,8 +362,18 @@ static bool fits_wide_lanes(const emit *e, ltype t) {
            (lkind_is_float(k) ? bits == 32 : bits <= 32);
 }
 
+// Positions that are bytes; NULL: they are not, or one by one is faster.
+static LLVMValueRef gather_by_bytes(emit *e, const ins *x) {
+    const ins *at = x->args[1];
+    if (x->type.kind != LK_I8 || at->op != L_ZEXT || at->args[0]->type.kind != LK_I8 || x->i <= UINT8_MAX)
+        return NULL;
+    return emit_byte_lookup(e, value_of(e, x->args[0]), value_of(e, at->args[0]), x->type.lanes);
+}
+
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    LLVMValueRef found = gather_by_bytes(e, x);
+    if (found) return found;
     if (fits_wide_lanes(e, x->type)) return gather_wide_lanes(e, x, 0, x->type.lanes);
     LLVMValueRef strided = load_strided(e, x);
     if (strided) return strided;

@@ -115,6 +115,7 @@ const arch_row arch_aarch64 = {
               .dot = DOT_AARCH64,
               .dot_signed = true,
               .dot_lanes = true,
+              .looks_up_bytes = true,
               .stack_align = 16,
               .levels = levels,
               .protect = {"branch-target-enforcement"},

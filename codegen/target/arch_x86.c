@@ -32,7 +32,7 @@ static const fixed_cpu fixed[] = {
     {NULL, NULL}};
 
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, PAIRS, N };
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, FP16, PAIRS, VBMI, N };
     static const char *const names[N] = {"sse2",
                                          "sse4.1",
                                          "fma",
@@ -45,7 +45,8 @@ static void fill_x86(target *t, arena *a, diag *d) {
                                          "amx-tile,+amx-bf16",
                                          "avx512bf16,+avx512vl",
                                          "avx512fp16",
-                                         "avx512bf16,+sse4a"};
+                                         "avx512bf16,+sse4a",
+                                         "avx512vbmi"};
     bool has[N];
     probe_features(a, d, t, fixed, names, N, has);
     if (!has[SSE2]) {
@@ -64,6 +65,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->round_to_int = true;
     t->scale_instr = t->avx512;
     t->permutes_words = t->avx512;
+    t->permutes_bytes = t->avx512 && has[VBMI];
     t->masked = has[AVX2];
     // Microcode makes gathers slow on CPUs before these (Gather Data Sampling, CVE-2022-40982).
     t->gathers = t->avx512 && (has[AVXVNNI] || has[AMX8] || has[FP16]);
@@ -98,6 +100,7 @@ const arch_row arch_x86 = {
               .divides_floats = true,
               .dot = DOT_X86,
               .dot_unsigned = true,
+              .looks_up_bytes = true,
               .large_data = true,
               .stack_align = 16,
               .red_zone = 128,

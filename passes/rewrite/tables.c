@@ -78,9 +78,10 @@ static bool worthwhile(const tables *t, const expr *source, const expr *e) {
 // ---------------------------------------------------------------- elements
 static int64_t least(const expr *byte) { return byte->dtype == DT_I8 ? -(BYTES / 2) : 0; }
 
-// Gathers need elements of at least 32 bits, but for those of Helium.
+// Gathers need elements of at least 32 bits, but for those of Helium; lookups of bytes are none.
 static dtype stored_type(const target *t, const expr *e) {
-    if (dtype_bits(e->dtype) >= 32 || (is_byte(e) && (is_scalar_core(t) || t->dot_across))) return e->dtype;
+    bool bytes = is_scalar_core(t) || t->dot_across || t->arch.looks_up_bytes;
+    if (dtype_bits(e->dtype) >= 32 || (is_byte(e) && bytes)) return e->dtype;
     return dtype_is_float(e->dtype) ? DT_F32 : DT_I32;
 }
 
@@ -90,7 +91,9 @@ static buffer *table_of(tables *t, const expr *source, const expr *e) {
     program *p = t->k->program;
     int64_t dims[1] = {BYTES};
     constant *c = constant_new(p->arena, stored_type(t->t, e), 1, dims);
-    for (int j = 0; j < BYTES; j++) eval_store(c->elem, (void *)c->data, j, cells[j]);
+    // By the byte's bits where these are looked up, else by its value.
+    int64_t first = t->t->arch.looks_up_bytes ? -least(source) : 0;
+    for (int64_t j = 0; j < BYTES; j++) eval_store(c->elem, (void *)c->data, j, cells[(j + first) % BYTES]);
     size_t size = (size_t)dtype_size(c->elem, BYTES);
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &c->elem, sizeof c->elem), c->data, size);
     buffer *known = map_get_number(t->made, key);
@@ -108,7 +111,9 @@ static expr *read_table(void *user, expr *e) {
     kernel *k = t->k;
     buffer *b = table_of(t, source, e);
     expr *byte = expr_rewrite(k, source, read_table, t);
-    expr *index = x_add(k, x_cast(k, byte, DT_I64, true), x_i64(k, -least(source)));
+    bool bits = t->t->arch.looks_up_bytes;
+    expr *index = x_cast(k, bits ? x_cast(k, byte, DT_U8, false) : byte, DT_I64, true);
+    if (!bits) index = x_add(k, index, x_i64(k, -least(source)));
     return x_cast(k, x_read(k, b, &index), e->dtype, true);
 }
 

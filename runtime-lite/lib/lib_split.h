@@ -29,12 +29,14 @@ static lib_pieces lib_pieces_of(onnxc_string s, onnxc_string delimiter, int64_t 
 }
 
 static const char *lib_find_delimiter(const lib_pieces *p) {
-    const char *s = p->next;
+    const char *s = p->next, *d = p->delimiter.data;
     size_t n = p->delimiter.size;
-    for (; s < p->end; s++) {
-        if (!n && lib_is_space(*s)) return s;
-        if (n && (size_t)(p->end - s) >= n && memcmp(s, p->delimiter.data, n) == 0) return s;
+    if (!n) {
+        while (s < p->end && !lib_is_space(*s)) s++;
+        return s;
     }
+    for (; (size_t)(p->end - s) >= n; s++)
+        if (*s == *d && (n == 1 || memcmp(s, d, n) == 0)) return s;
     return p->end;
 }
 

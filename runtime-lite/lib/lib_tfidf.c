@@ -1,25 +1,20 @@
-// Counts n-grams. Written: counts (float) [rows, columns]. Read: tokens (int64) [rows, n], table: offset and
-// number of the n-grams of each length from 1, then n-grams in ascending order, each followed by its column.
+// Counts n-grams. Written: counts (float) [rows, columns]. Read: tokens (int64) [rows, n], negative ones are in no n-gram; table: for
+// each length from 1 on where its n-grams are, each followed by its column, and where their slots are (lib_slots.h); then these.
 // Numbers: rows, n, columns, minimum and maximum length, maximum number of tokens skipped between two.
 #include "runtime-lite/lib/lib.h"
-
-static int tfidf_compare(const int64_t *gram, const int64_t *tokens, int64_t step, int64_t length) {
-    int64_t j;
-    for (j = 0; j < length; j++)
-        if (gram[j] != tokens[j * step]) return gram[j] < tokens[j * step] ? -1 : 1;
-    return 0;
-}
+#include "runtime-lite/lib/lib_slots.h"
 
 static int64_t tfidf_column(const int64_t *table, const int64_t *tokens, int64_t step, int64_t length) {
-    const int64_t *grams = table + table[2 * (length - 1)];
-    int64_t low = 0, count = table[2 * (length - 1) + 1], high = count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (tfidf_compare(grams + middle * (length + 1), tokens, step, length) < 0) low = middle + 1;
-        else high = middle;
-    }
-    if (low == count || tfidf_compare(grams + low * (length + 1), tokens, step, length)) return -1;
-    return grams[low * (length + 1) + length];
+    const int64_t *gram, *slots = table + table[2 * length - 1];
+    int64_t number, j;
+    for (j = 0; j < length; j++)
+        if (tokens[j * step] < 0) return -1;
+    number = lib_candidate(slots, lib_hash_words((uint64_t)slots[0], tokens, step, length));
+    if (number < 0) return -1;
+    gram = table + table[2 * length - 2] + number * (length + 1);
+    for (j = 0; j < length; j++)
+        if (gram[j] != tokens[j * step]) return -1;
+    return gram[length];
 }
 
 ONNXC_LIB int onnxc_lib_tfidf(void **call, void *const *data, const int64_t *numbers) {

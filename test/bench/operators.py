@@ -7,6 +7,7 @@ another compiler's code is measured beside them; --mcpu is for both. "Difference
 largest element.
 """
 import argparse
+import ctypes
 import os
 import re
 import tempfile
@@ -14,141 +15,128 @@ import time
 
 import numpy as np
 import onnx
-from onnx import helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
+from operator_cases import CASES
 from peers import Compiled, difference, ort_session
 
-TYPES = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "bool": bool, "int32": np.int32, "int64": np.int64}
-SIZES = {"D": 64, "H": 14, "W": 14, "L": 1, "M": 3, "N": 5}  # of open dims
-ATTENTION = "t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul (q, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, v)"
+TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16, "bool": bool, "string": object,
+         **{t: np.dtype(t) for t in ("uint8", "int8", "int32", "int64", "uint32")}}
+SIZES = {"D": 64, "H": 14, "W": 14, "L": 1, "M": 3, "N": 5, "P": 56}  # of open dims
+TEXT = np.dtype([("data", np.uint64), ("size", np.uint64)])  # onnxc_string
+LIBRARY_C = ctypes.CDLL(None)
+LIBRARY_C.free.argtypes = [ctypes.c_void_p]
 
 
-def attention(heads, queries, keys, width):
-    shapes = [f"float[1,{heads},{n},{width}] {name}" for name, n in (("q", queries), ("k", keys), ("v", keys))]
-    return ", ".join(shapes), "float", ATTENTION
+def random_strings(name, shape, random):
+    words = [[f"Word{i:03d}" for i in row] for row in random.integers(0, 1000, (int(np.prod(shape)), 8))]
+    made = [" ".join(w) if "text" in name else f"{random.standard_normal():.5f}" if "number" in name else w[0].lower() for w in words]
+    return np.array(made, dtype=object).reshape(shape)
 
 
-# name: inputs, type of the result, nodes
-CASES = {
-    "nothing": ("float[2] x", "float", "y = Add (x, x)"),
-    "softmax 12x128x128": ("float[12,128,128] x", "float", "y = Softmax (x)"),
-    "softmax 12x197x197": ("float[12,197,197] x", "float", "y = Softmax (x)"),
-    "softmax 128x3072": ("float[128,3072] x", "float", "y = Softmax (x)"),
-    "softmax, f16, 12x128x128": ("float16[12,128,128] x", "float16", "y = Softmax (x)"),
-    "attention 12x128x128x64": attention(12, 128, 128, 64),
-    "attention 12x197x197x64": attention(12, 197, 197, 64),
-    "attention 8x1024x77x40": attention(8, 1024, 77, 40),
-    "attention 12x128x128xD": attention(12, 128, 128, "D"),
-    "softmax 4096x49": ("float[4096,49] x", "float", "y = Softmax (x)"),
-    "softmax 512x33": ("float[512,33] x", "float", "y = Softmax (x)"),
-    "Div, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Div (x, z)"),
-    "Div, u8, 1024x256": ("uint8[1024,256] x, uint8[1024,256] z", "uint8", "y = Div (x, z)"),
-    "Mod, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Mod (x, z)"),
-    "ArgMax 64x1000": ("float[64,1000] x", "int64", "y = ArgMax <axis = 1> (x)"),
-    "ArgMax 1x32000": ("float[1,32000] x", "int64", "y = ArgMax <axis = 1> (x)"),
-    "Relu, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Relu (x)"),
-    "Sigmoid, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Sigmoid (x)"),
-    "Transpose, u8, 512x512": ("uint8[512,512] x", "uint8", "y = Transpose (x)"),
-    "Transpose, f16, 512x512": ("float16[512,512] x", "float16", "y = Transpose (x)"),
-    "16x512x1000, B a transposed input": ("float[16,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
-    "100x512x1000, B a transposed input": ("float[100,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
-    "32x768x768, B an input": ("float[32,768] x, float[768,768] w", "float", "y = MatMul (x, w)"),
-    "32x4096x4096, B an input": ("float[32,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
-    "MaxPool 64x112x112, 3x3, stride 2": ("float[1,64,112,112] x", "float", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
-    "MaxPool 64x112x112, 2x2, stride 2": ("float[1,64,112,112] x", "float", "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
-    "MaxPool 256x13x13, 5x5": ("float[1,256,13,13] x", "float", "y = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"),
-    "MaxPool 256x14x14, 3x3": ("float[1,256,14,14] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
-    "MaxPool, u8, 64x112x112, 3x3, stride 2": ("uint8[1,64,112,112] x", "uint8", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
-    "MaxPool 64x16000, 4, stride 4": ("float[1,64,16000] x", "float", "y = MaxPool <kernel_shape = [4], strides = [4]> (x)"),
-    "AveragePool 64x56x56, 3x3": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
-    "AveragePool 256x14x14, 3x3": ("float[1,256,14,14] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
-    "AveragePool 64x56x56, 2x2, stride 2": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
-    "Conv 64x56x56, 3x3, weights an input": ("float[1,64,56,56] x, float[64,64,3,3] w", "float", "y = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, w)"),
-    "Conv 64x56x56, 1x1, weights an input": ("float[1,64,56,56] x, float[64,64,1,1] w", "float", "y = Conv <kernel_shape = [1, 1]> (x, w)"),
-    "Compress 256x4096, axis 1": ("float[256,4096] x, bool[4096] c", "float", "y = Compress <axis = 1> (x, c)"),
-    "Compress 4096x256, axis 0": ("float[4096,256] x, bool[4096] c", "float", "y = Compress <axis = 0> (x, c)"),
-    "Compress 1048576": ("float[1048576] x, bool[1048576] c", "float", "y = Compress (x, c)"),
-    "ReduceSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64[1] {0}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
-    "ReduceMax 64x1024x64, axis 1": ("float[64,1024,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceMax <keepdims = 0> (x, a)"),
-    "4x512x512, both transposed": ("float[512,4] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
-    "2x512x512, both transposed": ("float[512,2] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
-    "8x512x512, both transposed": ("float[512,8] x, float[512,512] w", "float", "y = Gemm <transA = 1, transB = 1> (x, w)"),
-    "1x1024x8192, B an input": ("float[1,1024] x, float[1024,8192] w", "float", "y = MatMul (x, w)"),
-    "4x1024x4096, B an input": ("float[4,1024] x, float[1024,4096] w", "float", "y = MatMul (x, w)"),
-    "BatchNormalization 256x512": ("float[256,512] x, float[512] s, float[512] b, float[512] m", "float", "v = Mul (s, s)  y = BatchNormalization (x, s, b, m, v)"),
-    "Pad 64x28x28, 1 around": ("float[1,64,28,28] x", "float", "p = Constant <value = int64[8] {0, 0, 1, 1, 0, 0, 1, 1}> ()  y = Pad (x, p)"),
-    "Pad, u8, 3x224x224, 1 around": ("uint8[1,3,224,224] x", "uint8", "p = Constant <value = int64[8] {0, 0, 1, 1, 0, 0, 1, 1}> ()  y = Pad (x, p)"),
-    "TopK 1x32000, 50": ("float[1,32000] x", "float", "k = Constant <value = int64[1] {50}> ()  y, i = TopK (x, k)"),
-    "TopK 64x1000, 5": ("float[64,1000] x", "float", "k = Constant <value = int64[1] {5}> ()  y, i = TopK (x, k)"),
-    "Trilu 1024x1024": ("float[1024,1024] x", "float", "y = Trilu (x)"),
-    "CumSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
-    "Tanh 64x4096": ("float[64,4096] x", "float", "y = Tanh (x)"),
-    "Resize 3x224x224 to 448x448": ("float[1,3,224,224] x", "float", "s = Constant <value = float[4] {1, 1, 2, 2}> ()  e = Constant <value = float[0] {}> ()  y = Resize <mode = \"linear\"> (x, e, s)"),
-    "Exp 64x4096": ("float[64,4096] x", "float", "y = Exp (x)"),
-    "ReduceSum 16x9x64x64, axis 1": ("float[16,9,64,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
-    "1x4096x4096, B an input, rows open": ("float[L,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
-    "8 x 1x64x1024, B an input, rows open": ("float[8,L,64] x, float[8,64,1024] w", "float", "y = MatMul (x, w)"),
-    "3x512x512, B an input, rows open": ("float[M,512] x, float[512,512] w", "float", "y = MatMul (x, w)"),
-    "5x512x512, B an input, rows open": ("float[N,512] x, float[512,512] w", "float", "y = MatMul (x, w)"),
-    "MaxPool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
-    "NonMaxSuppression 20x8400, 100": ("float[1,8400,4] x, float[1,20,8400] s", "int64", "k = Constant <value = int64 {100}> ()  t = Constant <value = float {0.5}> ()  u = Constant <value = float {0}> ()  y = NonMaxSuppression (x, s, k, t, u)"),
-    "TopK, axis 0, 1000x64, 5": ("float[1000,64] x", "float", "k = Constant <value = int64[1] {5}> ()  y, i = TopK <axis = 0> (x, k)"),
-    "Slice 1024x256, begin an input": ("float[1024,256] x, int64[1] b", "float", "e = Constant <value = int64[1] {1024}> ()  y = Slice (x, b, e)"),
-    "8 x 1x64x1024, B an input": ("float[8,1,64] x, float[8,64,1024] w", "float", "y = MatMul (x, w)"),
-    "1x128x2048, B an input": ("float[1,128] x, float[128,2048] w", "float", "y = MatMul (x, w)"),
-    "2x128x512, B an input": ("float[2,128] x, float[128,512] w", "float", "y = MatMul (x, w)"),
-    "CumSum 16x128x64, axis 0": ("float[16,128,64] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
-    "ConvTranspose 64x28x28, 2x2, weights an input": ("float[1,64,28,28] x, float[64,32,2,2] w", "float", "y = ConvTranspose <kernel_shape = [2, 2], strides = [2, 2]> (x, w)"),
-    "AveragePool 64x14x14, 3x3, sizes open": ("float[1,64,H,W] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
-    "Slice 1024x1024, step 2": ("float[1024,1024] x", "float", "b = Constant <value = int64[1] {0}> ()  e = Constant <value = int64[1] {1024}> ()  a = Constant <value = int64[1] {1}> ()  s = Constant <value = int64[1] {2}> ()  y = Slice (x, b, e, a, s)"),
-    "Transpose, u8, 3x224x224, channels last": ("uint8[1,3,224,224] x", "uint8", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
-    "Transpose, f16, 3x224x224, channels last": ("float16[1,3,224,224] x", "float16", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
-    "Transpose 3x224x224, channels last": ("float[1,3,224,224] x", "float", "y = Transpose <perm = [0, 2, 3, 1]> (x)"),
-    "Transpose, f16, 8x128x100": ("float16[8,128,100] x", "float16", "y = Transpose <perm = [0, 2, 1]> (x)"),
-    "Transpose, u8, 8x128x100": ("uint8[8,128,100] x", "uint8", "y = Transpose <perm = [0, 2, 1]> (x)"),
-    "ConvTranspose 64x28x28, 3x3, weights an input": ("float[1,64,28,28] x, float[64,32,3,3] w", "float", "y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]> (x, w)"),
-    "Conv 64x28x28, 3x3, 4 groups, weights an input": ("float[1,64,28,28] x, float[64,16,3,3] w", "float", "y = Conv <group = 4, pads = [1, 1, 1, 1]> (x, w)"),
-    "LabelEncoder, 65536 of 1000": ("int64[65536] x", "int64", f"y = ai.onnx.ml.LabelEncoder <keys_int64s = {list(range(0, 300, 3)) + list(range(300, 1200))}, values_int64s = {list(range(1000))}> (x)"),
-    "TopK 1x10000, 1000": ("float[1,10000] x", "float", "k = Constant <value = int64[1] {1000}> ()  y, i = TopK (x, k)"),
-    "TopK 64x1000, all": ("float[64,1000] x", "float", "k = Constant <value = int64[1] {1000}> ()  y, i = TopK (x, k)"),
-    "Unique, i64, 65536": ("int64[65536] x", "int64", "y, i, j, c = Unique (x)"),
-    "ScatterND 1000x256, 512 rows": ("float[1000,256] x, int64[512,1] i, float[512,256] u", "float", "y = ScatterND (x, i, u)"),
-    "MaxUnpool 64x28x28": ("float[1,64,28,28] x, int64[1,64,28,28] i", "float", "y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (x, i)"),
-}
+def random_values(kind, name, shape, random):
+    if kind == "string":
+        return random_strings(name, shape, random)
+    normal = random.standard_normal(shape)
+    return (1 + np.abs(64 * normal) if "int" in kind else normal > 0 if kind == "bool" else normal).astype(TYPES[kind])
 
 
 def model_and_inputs(case):
-    inputs, result, nodes = case
-    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 4]> g ({inputs}) => ({result} y) {{ {nodes} }}')
-    random, feed = np.random.default_rng(1), {}
+    inputs, results, nodes = case
+    results = results if " " in results else results + " y"
+    opsets = '"": 21, "ai.onnx.ml": 4, "com.microsoft": 1'
+    random, feed, constants = np.random.default_rng(1), {}, []
     for kind, dims, name in re.findall(r"(\w+)\[([\w,]+)\] (\w+)", inputs):
-        normal = random.standard_normal([SIZES.get(d) or int(d) for d in dims.split(",")])
-        feed[name] = (1 + np.abs(64 * normal) if "int" in kind else normal > 0 if kind == "bool" else normal).astype(TYPES[kind])
+        value = random_values(kind, name, [SIZES.get(d) or int(d) for d in dims.split(",")], random)
+        if name.isupper():
+            constants.append(numpy_helper.from_array(value, name))
+        else:
+            feed[name] = value
+    variable = ", ".join(i for i in re.findall(r"\w+\[[\w,]+\] \w+", inputs) if not i.split()[1].isupper())
+    model = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> g ({variable}) => ({results}) {{ {nodes} }}")
+    model.graph.initializer.extend(constants)
+    for r in model.graph.output:  # without a shape, the parser's type is that of a scalar
+        r.CopyFrom(helper.make_tensor_value_info(r.name, r.type.tensor_type.elem_type, None))
     return model, feed
 
 
-def ort_call(session, feed, y):
+class Strings:
+    """An array of strings as onnxc has them; kept: their bytes."""
+
+    def __init__(self, values):
+        self.kept = [str(v).encode() for v in values.reshape(-1)]
+        self.array = np.zeros(values.shape, TEXT)
+        flat = self.array.reshape(-1)
+        for i, s in enumerate(self.kept):
+            flat[i] = (ctypes.cast(ctypes.c_char_p(s), ctypes.c_void_p).value, len(s))
+
+    @staticmethod
+    def values(array):
+        flat = [ctypes.string_at(int(s["data"]), int(s["size"])).decode() if s["size"] else "" for s in array.reshape(-1)]
+        return np.array(flat, dtype=object).reshape(array.shape)
+
+
+def string_value(array, folder):
+    """ONNX Runtime makes no value of strings from an array: one from a model."""
+    flat = [str(v).encode() for v in array.reshape(-1)]
+    constant = helper.make_tensor("c", TensorProto.STRING, array.shape, flat)
+    graph = helper.make_graph([helper.make_node("Identity", ["c"], ["y"])], "strings", [],
+                              [helper.make_tensor_value_info("y", TensorProto.STRING, array.shape)], [constant])
+    path = os.path.join(folder, f"model{len(os.listdir(folder))}.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    session = ort_session(path, 1)
+    binding = session.io_binding()
+    binding.bind_output("y", "cpu")
+    session.run_with_iobinding(binding)
+    return binding.get_outputs()[0]
+
+
+def ort_call(session, feed, results, folder):
     binding = session.io_binding()
     for name, a in feed.items():
-        binding.bind_input(name, "cpu", 0, a.dtype, a.shape, a.ctypes.data)
-    binding.bind_output("y", "cpu", 0, y.dtype, y.shape, y.ctypes.data)
-    return lambda kept=(feed, y): session.run_with_iobinding(binding)  # the binding has their addresses only
+        if a.dtype == object:
+            binding.bind_ortvalue_input(name, string_value(a, folder))
+        else:
+            binding.bind_input(name, "cpu", 0, a.dtype, a.shape, a.ctypes.data)
+    for output, y in zip(session.get_outputs(), results):
+        if y.dtype == object:
+            binding.bind_output(output.name, "cpu")
+        else:
+            binding.bind_output(output.name, "cpu", 0, y.dtype, y.shape, y.ctypes.data)
+    return lambda kept=(feed, results): session.run_with_iobinding(binding)  # the binding has addresses only
+
+
+def unequal(ours, wanted):
+    return float(np.mean(ours != wanted)) if ours.dtype == object else difference(ours, wanted)
+
+
+def our_call(ours, feed, wanted):
+    """The call, and a function that gives its results."""
+    inputs = [Strings(a) if a.dtype == object else a for a in feed.values()]
+    results = [np.zeros(w.shape, TEXT) if w.dtype == object else np.empty_like(w) for w in wanted]
+    texts = [r for r in results if r.dtype == TEXT and r.size]
+    ours.prepare([i.array if isinstance(i, Strings) else i for i in inputs], results)
+
+    ours.strings = inputs
+
+    def run():
+        for t in texts:
+            LIBRARY_C.free(int(t.flat[0]["data"]) or None)
+        ours.run()
+    return run if texts else ours.run, lambda: [Strings.values(r) if r.dtype == TEXT else r for r in results]
 
 
 def calls(compilers, case, folder, options=()):
     """The engines' calls, and the largest difference of our answers."""
     model, feed = model_and_inputs(case)
-    # Without a shape, the parser's type is that of a scalar.
-    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", model.graph.output[0].type.tensor_type.elem_type, None))
     path = os.path.join(folder, f"model{len(os.listdir(folder))}.onnx")
     onnx.save(model, path)
     session, engines, worst = ort_session(path, 1), {}, 0
-    wanted = session.run(None, feed)[0]
+    wanted = session.run(None, feed)
     for name, onnxc in compilers.items():
-        ours, y = Compiled(onnxc, path, folder, ["--threads", "1", *options]), np.empty_like(wanted)
-        ours.prepare(list(feed.values()), [y])
-        ours.run()
-        engines[name], worst = ours.run, max(worst, difference(y, wanted))
-    engines["ort"] = ort_call(session, feed, np.empty_like(wanted))
+        run, answers = our_call(Compiled(onnxc, path, folder, ["--threads", "1", *options]), feed, wanted)
+        run()
+        engines[name], worst = run, max([worst, *map(unequal, answers(), wanted)])
+    engines["ort"] = ort_call(session, feed, wanted, folder)
     return engines, worst
 
 

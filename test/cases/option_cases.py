@@ -397,6 +397,45 @@ CATEGORIES = {"cats_strings": ["a", "b"], "cats_int64s": [5, 6]}
 case("CategoryMapper", [np.array(["a", "q", "b"])], {**CATEGORIES, "default_int64": 77}, opset=1, domain=ML)
 case("CategoryMapper", [np.array([[5, 9], [6, 5]])], CATEGORIES, opset=1, domain=ML)
 case("CategoryMapper", [np.array([5, 9])], {**CATEGORIES, "default_string": "none"}, opset=1, domain=ML)
+# Numbers of all magnitudes, in few digits and in many.
+SPREAD = floats(300) * np.float32(10) ** DICE.integers(-20, 20, 300).astype(np.float32)
+for x in (SPREAD, np.float32([0, -0.0, 1, 9.5, 99.5, 1e8, 9.9999998e-5, 2.0 ** -20, 2.0 ** 24, 3.4e38, 0.1, 0.3]),
+          DICE.integers(0, 10 ** 6, 200).astype(np.float32) / np.float32(1000), floats(200, dtype=np.float16), SPREAD.astype(np.float64)):
+    case("Cast", [x], {"to": onnx.TensorProto.STRING}, by="reference", opset=19)
+DECIMALS = [f"{v:.{p}{k}}" for v in SPREAD[:60] for p, k in ((3, "f"), (9, "e"), (12, "g"))] + ["16777217", "1.5", "-0.", ".5", "+7", "0.30000001192092896"]
+for to in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+    case("Cast", [np.array(DECIMALS, object)], {"to": to}, opset=19)
+# Many keys, of all sizes, some of which are the beginning or the end of others, and values that are none.
+TEXTS = [("straße Ünïcode 日本語 " * 2)[i:j] for i in range(20) for j in range(i, 40, 1 + i % 3)]
+TEXTS = [TEXTS[i] for i in DICE.permutation(len(TEXTS)) if TEXTS[i] not in TEXTS[:i]]
+WORDS, OTHERS = TEXTS[::2], TEXTS[1::2] + ["", "s", "日"]
+SOUGHT = np.array([(WORDS + OTHERS)[i] for i in DICE.integers(0, len(WORDS + OTHERS), 300)], object)
+NUMBERS = [-2**63, 2**63 - 1, 0, -1, *(int(i) << int(b) for i, b in zip(DICE.integers(-2**30, 2**30, 700), DICE.integers(0, 33, 700)))]
+NUMBERS = list(dict.fromkeys(NUMBERS))
+for count in (1, 2, 3, 7, 64, len(WORDS)):
+    case("LabelEncoder", [SOUGHT], {"keys_strings": WORDS[:count], "values_int64s": list(range(count))}, opset=2, domain=ML)
+for count in (1, 5, 100, len(NUMBERS)):
+    x = np.array([NUMBERS[i] + d for i, d in zip(DICE.integers(0, len(NUMBERS), 200), DICE.integers(0, 2, 200)) if NUMBERS[i] < 2**63 - 1])
+    case("LabelEncoder", [x], {"keys_int64s": NUMBERS[:count], "values_strings": [str(i) for i in range(count)]}, opset=2, domain=ML)
+REALS = [float(v) for v in floats(50)] + [float("inf"), float("-inf"), 0.0]
+case("LabelEncoder", [np.array(REALS[::2] + [-0.0, 7.0, float("nan")], np.float32)],
+     {"keys_floats": REALS, "values_int64s": list(range(len(REALS)))}, opset=2, domain=ML)
+case("OneHotEncoder", [SOUGHT[:20]], {"cats_strings": WORDS, "zeros": 1}, opset=1, domain=ML)
+for longest, skipped in ((1, 0), (3, 0), (3, 2)):
+    grams = np.concatenate([np.sort(DICE.choice(5 ** n, 5 ** n // 2 + 1, replace=False))[:60][:, None] // 5 ** np.arange(n) % 5
+                            for n in range(1, longest + 1)], None)
+    starts = np.cumsum([0] + [n * min(60, 5 ** n // 2 + 1) for n in range(1, longest)])
+    columns = sum(min(60, 5 ** n // 2 + 1) for n in range(1, longest + 1))
+    case("TfIdfVectorizer", [DICE.integers(0, 7, (4, 50))],
+         {"mode": "TF", "min_gram_length": 1, "max_gram_length": longest, "max_skip_count": skipped, "ngram_counts": list(starts),
+          "ngram_indexes": [int(i) for i in DICE.permutation(columns)], "pool_int64s": [int(i) for i in grams]}, opset=9)
+MIXED = np.array(["@AZ[`az{", "plain lower case of more than eight", "ÀÉÎ mixed IN the Middle ÿ", "", "Ab", "STOPWORD", "stopWord", "\x7f@Z"], object)
+for change, sensitive in itertools.product(("NONE", "LOWER", "UPPER"), (0, 1)):
+    case("StringNormalizer", [MIXED], {"case_change_action": change, "is_case_sensitive": sensitive, "locale": "C.UTF-8",
+                                       "stopwords": ["stopWord", "ab", "@az[`AZ{", *(f"w{i}" for i in range(30))]}, opset=10)
+for delimiter in ("", " ", "ab", "日", "aab"):
+    texts = ["a b  c", " ", "abab", "xab日ab", "日", "aaab aab", "b"]
+    case("StringSplit", [np.array(texts, object)], {"delimiter": delimiter}, outputs=2, opset=20)
 
 
 # ---------------------------------------------------------------- complex numbers that are only moved

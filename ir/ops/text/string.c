@@ -4,6 +4,7 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/regex.h"
+#include "runtime-lite/lib/lib_slots.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- constants
@@ -20,21 +21,6 @@ constant *int64s_constant(arena *a, const int64_t *v, int64_t count) {
     constant *c = constant_new(a, DT_I64, 1, &count);
     for (int64_t i = 0; i < count; i++) dtype_store_int(DT_I64, (uint8_t *)c->data, i, v[i]);
     return c;
-}
-
-buffer *lower_find_in(lowering *l, const node *n, dtype t, buffer *wanted, buffer *keys) {
-    bool strings = t == DT_STRING;
-    buffer *places = lower_temp(l, n, "places", DT_I64, wanted->rank, wanted->dims);
-    dim *numbers[] = {infer_k(n, t), buffer_count(wanted), keys->dims[0]};
-    lower_call(l, n, strings ? "string_find" : "number_find", 1, BUFFERS(places, wanted, keys),
-               numbers + strings, 3 - strings);
-    return places;
-}
-
-buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys) {
-    buffer *from = lower_buffer(l, x);
-    const char *name = arena_printf(l->program->arena, "%s.keys", x->name);
-    return lower_find_in(l, n, keys->elem, from, lower_constant(l, name, keys));
 }
 
 // ---------------------------------------------------------------- Equal, StringConcat
@@ -222,27 +208,43 @@ static void put_gram(int64_t *to, int64_t *count, const int64_t *gram, size_t le
     memcpy(at, gram, row * sizeof *at);
 }
 
+typedef struct gram_list {
+    const int64_t *grams;
+    int64_t length;
+} gram_list;
+
+static uint64_t hash_gram(const void *user, uint64_t seed, int64_t i) {
+    const gram_list *list = user;
+    return lib_hash_words(seed, list->grams + i * (list->length + 1), 1, list->length);
+}
+
 // The table read by runtime-lite/lib/lib_tfidf.c.
 static constant *gram_table(lowering *l, grams *g) {
     arena *a = l->program->arena;
-    int64_t words = 2 * g->ncounts + 2 * g->pool->count + 1, at = 2 * g->ncounts;
-    int64_t *table = ARENA_ARRAY(a, int64_t, words), gram[64 + 1];
+    int64_t heads = 2 * g->ncounts, words = heads, gram[64 + 1];
+    int64_t **parts = ARENA_ARRAY(a, int64_t *, heads + 1), *sizes = ARENA_ARRAY(a, int64_t, heads + 1);
     int number = 0;
     for (int i = 0; i < g->ncounts; i++) {
         int64_t end = i + 1 < g->ncounts ? g->counts[i + 1] : g->pool->count, count = 0;
+        int64_t *sorted = ARENA_ARRAY(a, int64_t, 2 * (end - g->counts[i]) + 1);
         if (i + 1 > 64) diag_fatal_missing(l->program->diag, g->n->loc, "n-grams of more than 64 tokens");
         for (int64_t p = g->counts[i]; p + i < end; p += i + 1, number++) {
             if (number >= g->ncolumns) infer_error(g->n, "ngram_indexes has only %d numbers", g->ncolumns);
             memcpy(gram, g->tokens + p, (size_t)(i + 1) * sizeof *gram);
             gram[i + 1] = g->columns[number];
-            put_gram(table + at, &count, gram, (size_t)i + 1);
+            put_gram(sorted, &count, gram, (size_t)i + 1);
         }
-        table[2 * i] = at, table[2 * i + 1] = count;
-        at += count * (i + 2);
+        const constant *slots = slots_constant(a, count, hash_gram, &(gram_list){sorted, i + 1});
+        parts[2 * i] = sorted, sizes[2 * i] = count * (i + 2);
+        parts[2 * i + 1] = (int64_t *)(uintptr_t)slots->data, sizes[2 * i + 1] = slots->count;
+        words += sizes[2 * i] + sizes[2 * i + 1];
     }
-    constant *c = constant_new(a, DT_I64, 1, &words);
-    c->data = (const uint8_t *)table;
-    return c;
+    int64_t *table = ARENA_ARRAY(a, int64_t, words + 1), at = heads;
+    for (int64_t i = 0; i < heads; at += sizes[i++]) {
+        table[i] = at;
+        memcpy(table + at, parts[i], (size_t)sizes[i] * sizeof *table);
+    }
+    return int64s_constant(a, table, words);
 }
 
 // The sorted tokens of the pool; g->tokens maps each token of the pool to its index among them.
@@ -278,19 +280,21 @@ static void tfidf_lower(lowering *l, node *n) {
     buffer *tokens = lower_find(l, n, in, keys), *out = lower_out(l, n, 0);
     dim *rows = out->rank == 2 ? out->dims[0] : infer_k(n, 1);
     dim *all[2] = {rows, infer_k(n, g.width)};
-    buffer *counts = lower_temp(l, n, "counts", DT_F32, out->rank, all + 2 - out->rank);
+    const attr *weights = node_attr(n, "weights");
+    int mode = weighting_of(n);
+    bool weighted = weights && weights->n && mode != TF, plain = mode != IDF && !weighted;
+    buffer *counts = plain ? out : lower_temp(l, n, "counts", DT_F32, out->rank, all + 2 - out->rank);
     buffer *table = lower_constant(l, arena_printf(a, "%s.grams", x->name), gram_table(l, &g));
     lower_call(l, n, "tfidf", 1, BUFFERS(counts, tokens, table),
                DIMS(rows, x->rank ? x->dims[x->rank - 1] : infer_k(n, 1), all[1], infer_k(n, g.shortest),
                     infer_k(n, g.longest), infer_k(n, node_int(n, "max_skip_count", 0))));
-    const attr *weights = node_attr(n, "weights");
-    int mode = weighting_of(n);
+    if (plain) return;
     kernel *k;
     expr *index[MAX_RANK];
     stage *stage = suffixed_stage(l, n, NULL, out, &k, index);
     expr *y = x_read(k, counts, index), *zero = x_float(k, DT_F32, 0);
     if (mode == IDF) y = x_select(k, x_lt(k, zero, y), x_float(k, DT_F32, 1), zero);
-    if (weights && weights->n && mode != TF) {
+    if (weighted) {
         constant *w = constant_new(a, DT_F32, 1, &g.width);
         for (int i = 0; i < g.ncolumns; i++)
             dtype_store_float(DT_F32, (void *)w->data, g.columns[i], weights->floats[i], true);

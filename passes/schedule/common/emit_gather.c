@@ -39,10 +39,21 @@ static bool fits_narrow(emitter *e, const access *a, int axis, bool *varying) {
     return true;
 }
 
+// The byte that is the position in a list of bytes that has all such positions, where these are looked up
+// (codegen/llvm/llvm_lookup.c); NULL: another access.
+static expr *looked_up(const emitter *e, const access *a) {
+    const buffer *b = a->buffer;
+    const expr *at = a->index && b->rank == 1 ? a->index[0] : NULL;
+    bool table = e->t->arch.looks_up_bytes && (b->dtype == DT_U8 || b->dtype == DT_I8) && at &&
+                 dim_is_const(b->dims[0]) && dim_value(b->dims[0]) > UINT8_MAX;
+    bool byte = table && at->op == X_CAST && at->dtype == DT_I64 && at->arg[0]->dtype == DT_U8;
+    return byte ? at->arg[0] : NULL;
+}
+
 bool emit_gathers_narrow(emitter *e, const expr *x, int axis) {
     bool varying[MAX_RANK];
     const access *a = entry_of(e, x)->read;
-    return a && !steps_by_one(a, axis) && fits_narrow(e, a, axis, varying);
+    return a && !steps_by_one(a, axis) && (looked_up(e, a) || fits_narrow(e, a, axis, varying));
 }
 
 // A narrow expression modulo 2^32; scalar if x does not vary.
@@ -71,6 +82,13 @@ ins *emit_narrow_gather(emitter *e, const access *a) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     bool varying[MAX_RANK];
+    expr *byte = looked_up(e, a); // its lanes are all positions, whether they are active or not
+    if (byte) {
+        ins *at = lb_conv(b, L_ZEXT, lindex_kind(e->t), lb_splat(b, emit_value(e, byte), e->lanes));
+        ins *v = lb_gather(b, lt(LK_I8, e->lanes), pointer_of(e, buf), at);
+        v->i = dim_value(buf->dims[0]);
+        return v;
+    }
     if (!fits_narrow(e, a, -1, varying)) return NULL;
     ins *base = lb_idx(b, 0), *at = lb_int(b, lt(LK_I32, e->lanes), 0);
     dim *stride = buf->dims[-1];

@@ -1,20 +1,33 @@
-// Binary search. Written: the index of each string among the keys, -1: not found (int64). Read: n handles, m
-// handles of keys in ascending order. Numbers: n, m.
+// Written: the index of each string among the keys, -1: not found (int64). Read: n handles, m handles of keys, and slots of these
+// (lib_slots.h), or NULL if the keys are in ascending order. Numbers: n, m.
 #include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_slots.h"
 #include "runtime-lite/lib/lib_value.h"
+
+static int64_t find_by_hash(int64_t handle, const int64_t *keys, const int64_t *slots) {
+    onnxc_string x = lib_string(handle), key;
+    int64_t at = lib_candidate(slots, lib_hash_bytes((uint64_t)slots[0], x.data, x.size));
+    if (at < 0) return -1;
+    key = lib_string(keys[at]);
+    return key.size == x.size && memcmp(key.data, x.data, x.size) == 0 ? at : -1;
+}
+
+static int64_t find_by_halving(int64_t x, const int64_t *keys, int64_t m) {
+    int64_t low = 0, high = m;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (lib_string_compare(keys[middle], x) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low < m && lib_string_compare(keys[low], x) == 0 ? low : -1;
+}
 
 ONNXC_LIB int onnxc_lib_string_find(void **call, void *const *data, const int64_t *numbers) {
     int64_t *out = (int64_t *)data[0], i;
     const int64_t *x = (const int64_t *)data[1], *keys = (const int64_t *)data[2];
+    const int64_t *slots = (const int64_t *)data[3];
     (void)call;
-    for (i = 0; i < numbers[0]; i++) {
-        int64_t low = 0, high = numbers[1];
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (lib_string_compare(keys[middle], x[i]) < 0) low = middle + 1;
-            else high = middle;
-        }
-        out[i] = low < numbers[1] && lib_string_compare(keys[low], x[i]) == 0 ? low : -1;
-    }
+    for (i = 0; i < numbers[0]; i++)
+        out[i] = slots ? find_by_hash(x[i], keys, slots) : find_by_halving(x[i], keys, numbers[1]);
     return 0;
 }

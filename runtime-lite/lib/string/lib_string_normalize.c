@@ -2,6 +2,7 @@
 // remains), their number. Read: n handles, m handles of stop words. Numbers: n, m, whether stop words are
 // case-sensitive, case of the result (0: unchanged, 1: lower, 2: upper).
 #include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_slots.h"
 #include "runtime-lite/lib/lib_value.h"
 
 // Latin, Greek, Cyrillic and Armenian letters whose cases differ by a fixed distance; others are unchanged.
@@ -21,6 +22,7 @@ static uint32_t normalize_lower(uint32_t c) {
 
 static uint32_t normalize_upper(uint32_t c) {
     uint32_t other;
+    if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
     if (c == 0xb5) return 0x39c;
     if (c == 0xff) return 0x178;
     if (c == 0x3c2) return 0x3a3;
@@ -62,6 +64,19 @@ static size_t normalize_write(char *to, uint32_t c) {
     return 3;
 }
 
+// Eight bytes of ASCII in the other case; false: not all are ASCII. The sums of bytes below 128 have no carries, and those of letters
+// of the first case alone differ in their upper bit.
+static int normalize_eight(char *to, const char *from, int upper) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t word, first = upper ? 'a' : 'A', letters;
+    memcpy(&word, from, 8);
+    if (word & ones << 7) return 0;
+    letters = ((word + ones * (128 - first)) ^ (word + ones * (128 - first - 26))) & ones << 7;
+    word ^= letters >> 2;
+    memcpy(to, &word, 8);
+    return 1;
+}
+
 // A copy in the other case; 0: out of memory. The upper case of German sharp s is SS.
 static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     char *to, *own;
@@ -69,8 +84,14 @@ static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     int64_t handle = lib_string_new(call, 2 * s.size, &own), size;
     if (!handle) return 0;
     for (i = 0, to = own; i < s.size; i += length) {
-        uint32_t c = normalize_read(s.data + i, s.size - i, &length);
-        uint32_t other = upper ? normalize_upper(c) : normalize_lower(c);
+        uint32_t c, other;
+        length = 8;
+        if (s.size - i >= 8 && normalize_eight(to, s.data + i, upper)) {
+            to += 8;
+            continue;
+        }
+        c = normalize_read(s.data + i, s.size - i, &length);
+        other = upper ? normalize_upper(c) : normalize_lower(c);
         n = length;
         if (upper && c == 0xdf) {
             memcpy(to, "SS", 2);
@@ -84,34 +105,59 @@ static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     return handle;
 }
 
-static int normalize_is_stop(int64_t x, const int64_t *stops, int64_t count) {
-    int64_t i;
-    for (i = 0; i < count; i++)
-        if (lib_string_compare(x, stops[i]) == 0) return 1;
-    return 0;
+// A table of slots with the numbers of the stop words + 1, or 0; a stop word is in the first slot that was free from that of its hash on.
+typedef struct normalize_stops {
+    const int64_t *words;
+    int64_t *slots;
+    size_t mask;
+} normalize_stops;
+
+// The slot of a stop word, or the free one where it would be.
+static int64_t *normalize_slot(const normalize_stops *t, onnxc_string x) {
+    size_t at = (size_t)lib_hash_bytes(0, x.data, x.size);
+    for (;; at++) {
+        int64_t *slot = &t->slots[at & t->mask];
+        onnxc_string stop;
+        if (!*slot) return slot;
+        stop = lib_string(t->words[*slot - 1]);
+        if (stop.size == x.size && memcmp(stop.data, x.data, x.size) == 0) return slot;
+    }
 }
 
-// Lower-case copies of the stop words, for case-insensitive comparison.
-static int64_t *normalize_stops(void **call, const int64_t *stops, int64_t count) {
-    int64_t *own = (int64_t *)lib_alloc(call, 8 * count), i;
-    for (i = 0; own && i < count; i++) {
-        own[i] = normalize_case(call, lib_string(stops[i]), 0);
-        if (!own[i]) return NULL;
+// Words that are compared without regard to their case are lower-case copies. 0: out of memory.
+static int normalize_start(void **call, normalize_stops *t, const int64_t *words, int64_t count,
+                           int sensitive) {
+    int64_t *own = sensitive ? NULL : (int64_t *)lib_alloc(call, 8 * count), i;
+    size_t slots = 2;
+    while (slots < 2 * (size_t)count) slots *= 2;
+    t->slots = (int64_t *)lib_alloc(call, 8 * (int64_t)slots);
+    t->mask = slots - 1;
+    t->words = sensitive ? words : own;
+    if (!t->slots || (!sensitive && !own)) return 0;
+    memset(t->slots, 0, 8 * slots);
+    for (i = 0; i < count; i++) {
+        if (!sensitive && !(own[i] = normalize_case(call, lib_string(words[i]), 0))) return 0;
+        *normalize_slot(t, lib_string(t->words[i])) = i + 1;
     }
-    return own;
+    return 1;
 }
 
 ONNXC_LIB int onnxc_lib_string_normalize(void **call, void *const *data, const int64_t *numbers) {
     int64_t *out = (int64_t *)data[0], count = 0, i;
-    const int64_t *x = (const int64_t *)data[2], *stops = (const int64_t *)data[3];
-    if (!numbers[2]) stops = normalize_stops(call, stops, numbers[1]);
-    if (!stops && !numbers[2]) return LIB_NO_MEMORY;
+    const int64_t *x = (const int64_t *)data[2];
+    int sensitive = numbers[2] != 0;
+    normalize_stops stops;
+    if (!normalize_start(call, &stops, (const int64_t *)data[3], numbers[1], sensitive)) return LIB_NO_MEMORY;
     for (i = 0; i < numbers[0]; i++) {
-        int64_t compared = numbers[2] || !numbers[1] ? x[i] : normalize_case(call, lib_string(x[i]), 0);
-        if (normalize_is_stop(compared, stops, numbers[1])) continue;
-        out[count] = numbers[3] ? normalize_case(call, lib_string(x[i]), numbers[3] == 2) : x[i];
-        if (numbers[3] && !out[count]) return LIB_NO_MEMORY;
-        count++;
+        int64_t lower = 0, kept = x[i];
+        if (numbers[3] == 1 || (!sensitive && numbers[1])) {
+            lower = normalize_case(call, lib_string(x[i]), 0);
+            if (!lower) return LIB_NO_MEMORY;
+        }
+        if (numbers[1] && *normalize_slot(&stops, lib_string(sensitive ? x[i] : lower))) continue;
+        if (numbers[3]) kept = numbers[3] == 2 ? normalize_case(call, lib_string(x[i]), 1) : lower;
+        if (numbers[3] && !kept) return LIB_NO_MEMORY;
+        out[count++] = kept;
     }
     if (!count) out[count++] = 0;
     *(int64_t *)data[1] = count;

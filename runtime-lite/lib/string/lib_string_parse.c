@@ -2,6 +2,7 @@
 // Accepts plain and scientific notation, and INF, NaN, True (1) and False (0) in any case. Returns 1: a
 // string is not a number.
 #include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_decimal.h"
 #include "runtime-lite/lib/lib_value.h"
 #include <stdio.h>
 
@@ -25,9 +26,32 @@ static uint64_t parse_whole(const char *s, int *exact) {
     return negative ? 0 - v : v;
 }
 
+// Up to 15 digits with a point at most. 0: another form, or a double halfway between two floats, which may have been rounded to it.
+static int parse_plain(const char *s, int single, double *v) {
+    int digits = 0, places = 0, point = 0, negative = *s == '-';
+    int64_t whole = 0;
+    uint64_t bits;
+    if (*s == '-' || *s == '+') s++;
+    for (; *s; s++) {
+        if (*s == '.' && !point) point = 1;
+        else if (*s < '0' || *s > '9' || ++digits > 15) return 0;
+        else {
+            whole = 10 * whole + (*s - '0');
+            places += point;
+        }
+    }
+    if (!digits) return 0;
+    *v = (double)whole / lib_ten_to(places);
+    memcpy(&bits, v, sizeof bits);
+    if (single && (bits & 0x1fffffffu) == 0x10000000u) return 0;
+    if (negative) *v = -*v;
+    return 1;
+}
+
 // Replaces the decimal point by that of the program's locale.
 static int parse_real(char *s, int single, double *v) {
     char half[8], *p, *end;
+    if (parse_plain(s, single, v)) return 1;
     snprintf(half, sizeof half, "%.1f", 0.5);
     for (p = s; *p; p++) {
         if (*p == 'x' || *p == 'X' || *p == 'p' || *p == '(') return 0;

@@ -2,6 +2,7 @@
 // bool), bits of the significand of the original type, for the fewest digits that identify the number; 0
 // (floats): six decimals.
 #include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_decimal.h"
 #include "runtime-lite/lib/lib_value.h"
 #include <stdio.h>
 
@@ -28,10 +29,41 @@ static double print_round(double v, int bits) {
     return v;
 }
 
+// v times a power of ten.
+static double print_scaled(double v, int tens) {
+    return tens < 0 ? v / lib_ten_to(-tens) : v * lib_ten_to(tens);
+}
+
+// The same as below of numbers of up to 24 bits, which have nine digits at most; 0: too large or small, or too near to the middle
+// between two decimal numbers.
+static int print_few_digits(double v, int bits, char *text, int *exponent) {
+    int tens = 0, count, n;
+    double scaled;
+    if (bits > 24 || v < 1e-13 || v >= 1e29) return 0;
+    while (print_scaled(v, tens) < 1e8) tens++;
+    while (print_scaled(v, tens) >= 1e9) tens--;
+    scaled = print_scaled(v, tens);
+    for (count = 1; count <= 9; count++) {
+        double unit = lib_ten_to(9 - count), part = scaled / unit, rest;
+        int64_t whole = (int64_t)part;
+        rest = part - (double)whole;
+        if (rest > 0.5 - 1e-6 && rest < 0.5 + 1e-6) return 0;
+        whole += rest > 0.5;
+        if ((double)whole >= lib_ten_to(count)) return 0;
+        if (print_round(print_scaled((double)whole * unit, -tens), bits) != v) continue;
+        *exponent = 8 - tens;
+        for (n = count; n > 0; whole /= 10) text[--n] = (char)('0' + whole % 10);
+        for (n = count; n > 1 && text[n - 1] == '0';) n--;
+        return n;
+    }
+    return 0;
+}
+
 // The fewest digits of d.ddde+XX, and the exponent.
 static int print_digits(double v, int bits, char *text, int *exponent) {
     char s[48], *p;
-    int count, n = 0;
+    int count, n = print_few_digits(v, bits, text, exponent);
+    if (n) return n;
     for (count = 0; count < 17; count++) {
         snprintf(s, sizeof s, "%.*e", count, v);
         if (print_round(strtod(s, NULL), bits) == v) break;
