@@ -302,6 +302,8 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     strings folders = library_folders(a, j->o, j->t);
     const char *libc = find_file(a, &folders, "libc.so");
     ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
+    // C compilers ask for it, too: without it debuggers walk the stack, but backtraces of the process itself stop here.
+    ADD("--eh-frame-hdr");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
     if (drops_symbols(j)) ADD("--strip-all");
     if (j->whole) ADD("--no-mmap-output-file");

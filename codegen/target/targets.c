@@ -107,6 +107,34 @@ static arch arch_for(const arch_row *row, object_format format) {
     return facts;
 }
 
+// What is meant by words that are no triples; NULL: unknown.
+static const char *meant_target(arena *a, const char *word) {
+    static const char *const words[][2] = {
+        {"arm32", "armv7-linux-gnueabihf"}, {"armeabi-v7a", "armv7-linux-androideabi"},
+        {"armhf", "armv7-linux-gnueabihf"}, {"android", "aarch64-linux-android"},
+        {"cuda", "--device=cuda"},          {"darwin", "arm64-apple-macos"},
+        {"gpu", "--device=cuda"},           {"linux", "x86_64-linux-gnu"},
+        {"mac", "arm64-apple-macos"},       {"macos", "arm64-apple-macos"},
+        {"riscv", "riscv64-linux-gnu"},     {"rv32", "riscv32-unknown-elf"},
+        {"rv64", "riscv64-linux-gnu"},      {"wasm", "wasm32-wasi"},
+        {"win32", "x86_64-windows-gnu"},    {"win64", "x86_64-windows-gnu"},
+        {"windows", "x86_64-windows-gnu"},  {"x64", "x86_64-linux-gnu"},
+        {"x86", "i686-linux-gnu"},          {"x86-64", "x86_64-linux-gnu"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i][0], word)) return words[i][1];
+    for (int i = 0; i < ROWS; i++)
+        if (strstr(rows[i]->cpus, arena_printf(a, " %s ", word))) return arena_printf(a, "--mcpu=%s", word);
+    return NULL;
+}
+
+static void check_triple(arena *a, diag *d, const char *triple) {
+    const char *meant = meant_target(a, triple);
+    if (!meant) return;
+    diag_hint(d, "did you mean '%s%s'?", *meant == '-' ? "" : "--target=", meant);
+    diag_fatal(d, NULL, "--target=%s is not a triple, such as aarch64-linux-gnu", triple);
+}
+
 // The CPU of a microcontroller implies the triple.
 static const char *guess_triple(arena *a, const target_options *o) {
     if (o->triple) return o->triple;
@@ -129,6 +157,7 @@ static void use_host_cpu(target_names *n, arena *a, diag *d) {
 
 static target_names settle_names(arena *a, diag *d, const target_options *o) {
     target_names n = {.cpu = o->cpu, .features = {.arena = a}};
+    if (o->triple) check_triple(a, d, o->triple);
     n.triple = normalise_triple(a, guess_triple(a, o));
     n.arch = find_arch(n.triple);
     check_format(a, d, &n);

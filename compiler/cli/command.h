@@ -7,6 +7,7 @@
 
 typedef struct session {
     arena *arena;
+    const struct verb *verb;
     diag diag;
     options options;
     string_list args;    // positional
@@ -37,6 +38,7 @@ const verb *verb_find(const char *name);
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
 // The model, if it is the only positional argument. A word that looks like a misspelt verb is an error.
 source session_model(session *s);
+_Noreturn void session_lacks(session *s, const char *what); // a positional argument
 source session_source(session *s, const char *path);
 pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);

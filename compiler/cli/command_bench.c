@@ -83,7 +83,7 @@ static contestants open_all(session *s, const bench_options *o) {
     if (s->options.runner && (o->kernels || o->save_times))
         diag_fatal_missing(&s->diag, NULL, "%s needs a run in this process: leave --runner out",
                            o->kernels ? "--kernels" : "--save-times");
-    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model given");
+    if (s->args.n == 0) session_lacks(s, "model");
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);
         if (library && s->options.runner)

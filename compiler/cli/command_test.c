@@ -76,7 +76,7 @@ static void find_cases(test_run *t, const char *folder, int depth) {
 
 static void find_all(test_run *t) {
     session *s = t->session;
-    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no folder given");
+    if (s->args.n == 0) session_lacks(s, "folder");
     for (int i = 0; i < s->args.n; i++) {
         char *folder = arena_strdup(s->arena, s->args.at[i]);
         for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;

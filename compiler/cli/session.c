@@ -31,6 +31,44 @@ static const option info_table[] = {
 };
 static const option no_options[] = {{NULL}};
 
+// ---------------------------------------------------------------- verbs
+static const verb *const verbs[] = {&verb_compile, &verb_run,   &verb_test, &verb_bench,
+                                    &verb_inspect, &verb_debug, &verb_diff, &verb_quantize};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+const verb *verb_find(const char *name) {
+    for (int i = 0; i < VERBS; i++)
+        if (strcmp(name, verbs[i]->name) == 0) return verbs[i];
+    return NULL;
+}
+
+static bool is_there(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+// A name without the ending of the file that is there.
+static void hint_at_ending(session *s, const char *path) {
+    const char *with = arena_printf(s->arena, "%s.onnx", path);
+    if (strcmp(path, "-") != 0 && !is_there(path) && is_there(with))
+        diag_hint(&s->diag, "did you mean '%s'?", with);
+}
+
+// A word in the place of a verb.
+static void check_verb(session *s, const char *word) {
+    const char *names[VERBS];
+    text known = {.arena = s->arena};
+    if (s->verb != &verb_compile || strpbrk(word, "./@") || is_there(word) || strcmp(word, "-") == 0) return;
+    for (int i = 0; i < VERBS; i++) {
+        names[i] = verbs[i]->name;
+        text_printf(&known, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = nearest_word(s->arena, word, names, VERBS);
+    hint_at_ending(s, word);
+    if (near) diag_hint(&s->diag, "did you mean 'onnxc %s'?", near);
+    diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (%s)", word, text_str(&known));
+}
+
 // ---------------------------------------------------------------- information
 static const char about_commands[] =
     "\nOther commands: onnxc run, test, bench, inspect, debug, diff, quantize; see 'onnxc COMMAND --help'.\n"
@@ -101,11 +139,16 @@ static int run_verb(session *s, const verb *v, int argc, const char *const *argv
     void *own = arena_alloc(s->arena, v->size + 1);
     if (v->defaults) memcpy(own, v->defaults, v->size);
     info_options info = {0};
-    option_set sets[] = {
+    option_set sets[3 + VERBS] = {
         {v->table ? v->table : no_options, own}, {compile_options, &s->options}, {info_table, &info}};
+    int nsets = 3;
+    for (int i = 0; i < VERBS; i++)
+        if (verbs[i] != v && verbs[i]->table)
+            sets[nsets++] = (option_set){verbs[i]->table, .command = verbs[i]->name};
     string_list args = option_expand(s->arena, d, argc, argv);
     find_message_form(s, &args);
-    option_parse(s->arena, d, sets, sizeof sets / sizeof *sets, &args, &s->args);
+    if (args.n && args.at[0][0] != '-') check_verb(s, args.at[0]);
+    option_parse(s->arena, d, sets, nsets, &args, &s->args);
     diag_check(d);
     options_apply(&s->options, d);
     if (give_information(s, v, &info)) return 0;
@@ -130,6 +173,7 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
     arena *a = arena_new();
     session *s = ARENA_NEW(a, session);
     *s = (session){.arena = a,
+                   .verb = v,
                    .options = options_default(),
                    .program = program,
                    .started = clock_now(),
@@ -148,43 +192,24 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
     return code;
 }
 
-// ---------------------------------------------------------------- verbs and models
-static const verb *const verbs[] = {&verb_compile, &verb_run,   &verb_test, &verb_bench,
-                                    &verb_inspect, &verb_debug, &verb_diff, &verb_quantize};
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-const verb *verb_find(const char *name) {
-    for (int i = 0; i < VERBS; i++)
-        if (strcmp(name, verbs[i]->name) == 0) return verbs[i];
-    return NULL;
-}
-
-static void check_verb(session *s, const char *word) {
-    const char *names[VERBS];
-    struct stat st;
-    text known = {.arena = s->arena};
-    if (strpbrk(word, "./") || stat(word, &st) == 0 || strcmp(word, "-") == 0) return;
-    for (int i = 0; i < VERBS; i++) {
-        names[i] = verbs[i]->name;
-        text_printf(&known, "%s%s", i ? ", " : "", names[i]);
-    }
-    const char *near = nearest_word(s->arena, word, names, VERBS);
-    if (near) diag_hint(&s->diag, "did you mean 'onnxc %s'?", near);
-    diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (%s)", word, text_str(&known));
-}
-
+// ---------------------------------------------------------------- models
 source session_source(session *s, const char *path) {
     if (strcmp(path, "-") != 0) return (source){.path = path};
     if (!s->piped.path) s->piped = source_at(s->arena, &s->diag, path);
     return s->piped;
 }
 
+void session_lacks(session *s, const char *what) {
+    bool compiles = s->verb == &verb_compile;
+    diag_hint(&s->diag, "'onnxc %s%s--help' shows the usage", compiles ? "" : s->verb->name,
+              compiles ? "" : " ");
+    diag_fatal(&s->diag, NULL, "no %s given", what);
+}
+
 source session_model(session *s) {
-    if (s->args.n == 0) {
-        diag_hint(&s->diag, "'onnxc --help' shows the usage");
-        diag_fatal(&s->diag, NULL, "no model given");
-    }
+    if (s->args.n == 0) session_lacks(s, "model");
     check_verb(s, s->args.at[0]);
+    hint_at_ending(s, s->args.at[0]);
     if (s->args.n > 1) {
         diag_hint(&s->diag, "other files follow options: -o FILE, --input NAME=FILE");
         diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);

@@ -156,6 +156,7 @@ static bool matches(found *f, const option *o, const char *name, const char *arg
 static bool find(const parser *p, const char *arg, found *f) {
     for (int joined = 0; joined < 2; joined++) {
         for (int s = 0; s < p->nsets; s++) {
+            if (p->sets[s].command) continue;
             for (const option *o = p->sets[s].table; o->name; o++) {
                 if (!matches(f, o, o->name, arg, joined) && !matches(f, o, o->alias, arg, joined)) continue;
                 f->option = o;
@@ -182,7 +183,9 @@ const char *option_elsewhere(const char *name) {
         {"-MM", "-MF FILE"},
         {"-MMD", "-MF FILE"},
         {"-V", "--version"},
+        {"-static", "--emit=c, with a C compiler that links statically"},
         {"-w", "-Wno-NAME, for each warning"},
+        {"--model", "MODEL, without an option"},
         {"--dot", "inspect -o NAME.dot"},
         {"--html", "inspect -o NAME.html"},
         {"--json", "inspect -o NAME.json"},
@@ -192,15 +195,29 @@ const char *option_elsewhere(const char *name) {
     return NULL;
 }
 
-static void unknown(const parser *p, const char *arg) {
+// "run, bench": the other commands that have the option; "": none.
+static const char *commands_with(const parser *p, const char *name) {
+    text t = {.arena = p->arena};
+    for (int s = 0; s < p->nsets; s++)
+        for (const option *o = p->sets[s].table; p->sets[s].command && o->name; o++)
+            if (strcmp(o->name, name) == 0) text_printf(&t, "%s%s", t.n ? ", " : "", p->sets[s].command);
+    return text_str(&t);
+}
+
+static const char *nearest_option(const parser *p, const char *name) {
     string_list names = {0};
     for (int s = 0; s < p->nsets; s++)
-        for (const option *o = p->sets[s].table; o->name; o++)
+        for (const option *o = p->sets[s].table; !p->sets[s].command && o->name; o++)
             if (strncmp(o->name, "--", 2) == 0) VEC_PUSH(p->arena, &names, o->name + 2);
+    return nearest_word(p->arena, name + strspn(name, "-"), names.at, names.n);
+}
+
+static void unknown(const parser *p, const char *arg) {
     const char *name = arena_strndup(p->arena, arg, strcspn(arg, "="));
-    const char *other = option_elsewhere(name);
-    const char *near = other ? NULL : nearest_word(p->arena, name + strspn(name, "-"), names.at, names.n);
+    const char *other = option_elsewhere(name), *commands = commands_with(p, name);
+    const char *near = other || *commands ? NULL : nearest_option(p, name);
     if (other) diag_hint(p->diag, "here this is %s", other);
+    if (*commands) diag_hint(p->diag, "commands with this option: onnxc %s", commands);
     if (near) diag_hint(p->diag, "did you mean '--%s'?", near);
     diag_error(p->diag, NULL, "unknown option '%s'", name);
 }

@@ -31,6 +31,7 @@ typedef struct option {
 typedef struct option_set {
     const option *table;
     void *to;
+    const char *command; // another one than this, whose options hints know; NULL: options of this one
 } option_set;
 
 // Replaces every @FILE by the words in the file, which white space separates, with quotes and backslashes as

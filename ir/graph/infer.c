@@ -93,6 +93,7 @@ int infer_rank(const node *n, int i) {
 }
 
 int infer_axis(const node *n, int64_t axis, int rank) {
+    if (rank == 0) infer_error(n, "axis %lld does not exist: the tensor is a scalar", (long long)axis);
     if (axis < -(int64_t)rank || axis >= rank)
         infer_error(n, "axis %lld is outside [%d, %d]", (long long)axis, -rank, rank - 1);
     return (int)(axis < 0 ? axis + rank : axis);
