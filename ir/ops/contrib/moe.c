@@ -125,16 +125,10 @@ static void route(node *n, experts *e, value *mixing, bool normalised) {
 
 // ---- Tokens
 
-static int input_rank(const node *n) {
-    int rank = infer_rank(n, 0);
-    if (rank != 2 && rank != 3) infer_error(n, "the input has rank %d, not 2 or 3", rank);
-    return rank;
-}
-
 // As tokens x size.
 static value *tokens_of(node *n) {
     value *x = cast_to(n, n->in[0], DT_F32);
-    if (input_rank(n) == 2) return x;
+    if (infer_rank(n, 0) == 2) return x;
     return NODE(n, "Reshape", x,
                 JOINED(n, insert_ints(n, (int64_t[]){-1}, 1), shape_part(n, x, -1, INT64_MAX)));
 }
@@ -194,7 +188,7 @@ static int64_t expert_count(const node *n) {
 
 static dim *token_count(const node *n) {
     const type *x = infer_in(n, 0);
-    return input_rank(n) == 2 ? x->dims[0] : dim_mul(x->dims[0], x->dims[1]);
+    return dim_product(infer_dims(n), x->dims, x->rank - 1);
 }
 
 // Whether there are more rows than experts; TRI_UNKNOWN: the run says so.
