@@ -58,6 +58,7 @@ def shapes():
     yield "bias_conv", model(IMAGE + ", float[2, 1, 3, 3] w, float[3] b", "y = Conv (x, w, b)"), ("Conv", "3", "2")
     yield "reshape", model(F, ints("s", 4, -1) + "y = Reshape (x, s)"), ("Reshape", "4")
     yield "reshape_two", model(F, ints("s", -1, -1) + "y = Reshape (x, s)"), ("Reshape", "-1")
+    yield "reshape_beside", model(F, ints("s", 0, -1) + "y = Reshape <allowzero = 1> (x, s)"), ("Reshape", "-1", "allowzero")
     yield "reshape_less", model(F, ints("s", -2, -3) + "y = Reshape (x, s)"), ("Reshape", "-2")
     yield "reshape_zero", model(F, ints("s", 2, 3, 0) + "y = Reshape (x, s)"), ("Reshape",)
     yield "expand", model(F, ints("s", 2, 4) + "y = Expand (x, s)"), ("Expand", "3", "4")

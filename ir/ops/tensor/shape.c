@@ -155,6 +155,17 @@ static dim *missing_size(const type *in, dim *const *shape, dim *const *copied, 
     return quotient(dim_product(t, left, nleft), have);
 }
 
+// Whether the shape has a size of 0 that counts as such, beside which any size in the place of -1 would do.
+static dim *has_own_zero(const node *n, dim *const *shape, int rank) {
+    dim *zero = infer_k(n, 0), *found = zero;
+    for (int j = 0; j < rank && node_int(n, "allowzero", 0); j++)
+        found = dim_or(found, dim_eq(shape[j], zero));
+    return found;
+}
+
+#define WRONG_SHAPE                                                                                          \
+    "the new shape has a size below -1, more than one -1, or -1 beside a size of 0 with allowzero"
+
 static reshape reshape_of(const node *n, dim *const *shape, int rank) {
     const type *in = infer_in(n, 0);
     reshape r = {.rank = rank, .valid = infer_k(n, 1), .plain = infer_k(n, 1)};
@@ -166,7 +177,8 @@ static reshape reshape_of(const node *n, dim *const *shape, int rank) {
         r.valid = dim_and(r.valid, dim_at_most(minus1, shape[j]));
         r.dims[j] = j < in->rank ? dim_select(copied[j], in->dims[j], shape[j]) : shape[j];
     }
-    r.valid = dim_and(r.valid, dim_at_most(nmissing, infer_k(n, 1)));
+    dim *most = dim_select(has_own_zero(n, shape, rank), infer_k(n, 0), infer_k(n, 1));
+    r.valid = dim_and(r.valid, dim_at_most(nmissing, most));
     if (!dim_is(nmissing, 0)) {
         dim *size = missing_size(in, shape, copied, missing, rank);
         for (int j = 0; j < rank; j++) r.dims[j] = dim_select(missing[j], size, r.dims[j]);
@@ -185,7 +197,7 @@ static void reshape_infer(node *n) {
     if (rank > MAX_RANK)
         infer_error(n, "the new shape has %d dims; at most %d are supported", rank, MAX_RANK);
     reshape r = reshape_of(n, shape, rank);
-    if (dim_is(r.valid, 0)) infer_error(n, "the new shape has a size below -1 or more than one -1");
+    if (dim_is(r.valid, 0)) infer_error(n, WRONG_SHAPE);
     if (dim_is(r.same, 0)) {
         arena *a = infer_arena(n);
         type to = type_tensor(a, in->elem, rank, r.dims);
@@ -201,7 +213,7 @@ static void reshape_lower(lowering *l, node *n) {
     dim **shape = lower_argument(l, n, 1, n->out[0]->type.rank, &rank);
     lower_arguments(l, n);
     reshape r = reshape_of(n, shape, rank);
-    lower_check(l, n, r.valid, "the new shape has a size below -1 or more than one -1");
+    lower_check(l, n, r.valid, WRONG_SHAPE);
     lower_check(l, n, r.plain,
                 "a size in the new shape is 0, which stands for the input's size at that axis");
     lower_check(l, n, r.same, "the new shape and the input have different numbers of elements");
