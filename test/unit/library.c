@@ -111,13 +111,13 @@ static void numbers_are_found(void **state) {
     f[KEYS - 1] = NAN;
     for (int64_t m = 0; m <= KEYS; m++)
         for (int64_t n = 0; n <= N; n++) {
-            assert_int_equal(onnxc_lib_number_find(NULL, (void *[]){out, x, keys}, (int64_t[]){I64, n, m}),
-                             0);
+            void *whole[] = {out, x, keys, NULL}, *floats[] = {out, y, f, NULL};
+            assert_int_equal(onnxc_lib_number_find(NULL, whole, (int64_t[]){I64, n, m}), 0);
             for (int64_t i = 0, at; i < n; i++) {
                 for (at = m - 1; at >= 0 && keys[at] != x[i];) at--;
                 assert_int_equal(out[i], at);
             }
-            assert_int_equal(onnxc_lib_number_find(NULL, (void *[]){out, y, f}, (int64_t[]){F64, n, m}), 0);
+            assert_int_equal(onnxc_lib_number_find(NULL, floats, (int64_t[]){F64, n, m}), 0);
             for (int64_t i = 0, at; i < n; i++) {
                 for (at = m - 1; at >= 0 && f[at] != y[i] && !(isnan(f[at]) && isnan(y[i]));) at--;
                 assert_int_equal(out[i], at);

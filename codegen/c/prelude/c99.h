@@ -44,7 +44,7 @@ typedef unsigned long long uintptr_t;
 
 // On 8-bit machines a double may have 32 bits.
 //: no_short_doubles
-#if DBL_MANT_DIG < 53
+#if defined(DBL_MANT_DIG) && DBL_MANT_DIG < 53
 #error "double must have 64 bits (gcc: -mdouble=64)"
 #endif
 
@@ -256,7 +256,8 @@ INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
 //: dot2
 // acc + sum of the products of two signed halves.
 INLINE int32_t ox_dot2(int32_t acc, int32_t a, int32_t b) {
-    return (int32_t)((uint32_t)acc + (uint32_t)((int32_t)(int16_t)a * (int16_t)b) + (uint32_t)((a >> 16) * (b >> 16)));
+    int32_t low = (int32_t)(int16_t)a * (int16_t)b, high = (a >> 16) * (b >> 16);
+    return (int32_t)((uint32_t)acc + (uint32_t)low + (uint32_t)high);
 }
 
 //each KIND  s8  u8
