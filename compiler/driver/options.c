@@ -92,7 +92,7 @@ const option compile_options[] = {
      "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
     {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
      "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster; "
-     "-fPIC, -ffunction-sections and the like, which always hold, are accepted"},
+     "flags that do not concern onnxc's code (-fPIC, -fstack-protector-strong ...) are accepted"},
     {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|int8|tf32", OPT_CHOICE, AT(precision), EFFORT,
@@ -199,12 +199,25 @@ static const struct algorithm_word {
     choice winograd;
 } algorithm_words[] = {{"-fwinograd", CHOICE_ALWAYS}, {"-fno-winograd", CHOICE_NEVER}};
 
-// Flags of compilers that hold for all code.
-static bool holds(const char *word) {
-    static const char *const words[] = {"-fPIC",          "-fpic", "-fPIE", "-fpie", "-ffunction-sections",
-                                        "-fdata-sections"};
-    for (size_t j = 0; j < sizeof words / sizeof *words; j++)
-        if (strcmp(words[j], word) == 0) return true;
+// Flags of compilers that hold for all code, or do not concern it, as distributions pass them: -fNAME, -fno-NAME, -fNAME=VALUE.
+static bool is_neutral(const char *word) {
+    static const char names[] =
+        " PIC pic PIE pie function-sections data-sections asynchronous-unwind-tables unwind-tables "
+        "exceptions "
+        "common ident plt semantic-interposition stack-protector stack-protector-all "
+        "stack-protector-explicit "
+        "stack-protector-strong stack-clash-protection cf-protection omit-frame-pointer "
+        "optimize-sibling-calls strict-aliasing strict-overflow wrapv delete-null-pointer-checks "
+        "merge-constants zero-initialized-in-bss builtin inline short-enums fat-lto-objects "
+        "color-diagnostics "
+        "cf-protection= debug-prefix-map= diagnostics-color= file-prefix-map= lto= macro-prefix-map= "
+        "max-errors= stack-usage tls-model= trivial-auto-var-init= visibility= zero-call-used-regs= ";
+    const char *name = word + strlen("-f");
+    if (strncmp(name, "no-", 3) == 0) name += 3;
+    size_t n = strcspn(name, "=");
+    n += name[n] == '=';
+    for (const char *s = names; n && (s = strstr(s, " ")) && s[1]; s++)
+        if (strncmp(s + 1, name, n) == 0 && s[1 + n] == ' ') return true;
     return false;
 }
 
@@ -224,7 +237,7 @@ algorithm_options options_algorithms(const options *o) {
 static void check_algorithms(diag *d, const options *o) {
     for (int i = 0; i < o->algorithms.n; i++) {
         const char *word = o->algorithms.at[i], *other = option_elsewhere(word);
-        if (find_algorithm(word) || holds(word)) continue;
+        if (find_algorithm(word) || is_neutral(word)) continue;
         if (other) diag_hint(d, "here this is %s", other);
         diag_error(d, NULL, "unknown option '%s'; the -f options are -fwinograd and -fno-winograd", word);
     }
