@@ -155,30 +155,21 @@ static dim *missing_size(const type *in, dim *const *shape, dim *const *copied, 
     return quotient(dim_product(t, left, nleft), have);
 }
 
-// Whether the shape has a size of 0 that counts as such, beside which any size in the place of -1 would do.
-static dim *has_own_zero(const node *n, dim *const *shape, int rank) {
-    dim *zero = infer_k(n, 0), *found = zero;
-    for (int j = 0; j < rank && node_int(n, "allowzero", 0); j++)
-        found = dim_or(found, dim_eq(shape[j], zero));
-    return found;
-}
-
-#define WRONG_SHAPE                                                                                          \
-    "the new shape has a size below -1, more than one -1, or -1 beside a size of 0 with allowzero"
-
+#define WRONG_SHAPE "the new shape has a size below -1, more than one -1, or with allowzero -1 and 0"
 static reshape reshape_of(const node *n, dim *const *shape, int rank) {
     const type *in = infer_in(n, 0);
     reshape r = {.rank = rank, .valid = infer_k(n, 1), .plain = infer_k(n, 1)};
     dim *missing[MAX_RANK], *copied[MAX_RANK], *nmissing = infer_k(n, 0), *minus1 = infer_k(n, -1);
+    dim *empty = infer_k(n, 0); // with allowzero: any size in the place of -1 would do
     for (int j = 0; j < rank; j++) {
         missing[j] = dim_eq(shape[j], minus1);
         copied[j] = copies(n, in, shape[j], j, &r.plain);
         nmissing = dim_add(nmissing, missing[j]);
+        if (node_int(n, "allowzero", 0)) empty = dim_or(empty, dim_eq(shape[j], infer_k(n, 0)));
         r.valid = dim_and(r.valid, dim_at_most(minus1, shape[j]));
         r.dims[j] = j < in->rank ? dim_select(copied[j], in->dims[j], shape[j]) : shape[j];
     }
-    dim *most = dim_select(has_own_zero(n, shape, rank), infer_k(n, 0), infer_k(n, 1));
-    r.valid = dim_and(r.valid, dim_at_most(nmissing, most));
+    r.valid = dim_and(r.valid, dim_at_most(nmissing, dim_select(empty, infer_k(n, 0), infer_k(n, 1))));
     if (!dim_is(nmissing, 0)) {
         dim *size = missing_size(in, shape, copied, missing, rank);
         for (int j = 0; j < rank; j++) r.dims[j] = dim_select(missing[j], size, r.dims[j]);
