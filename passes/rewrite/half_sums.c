@@ -96,6 +96,7 @@ static bool choose_factors(sums *h, const bilinear *p) {
     int room = SUM_BITS - HALF_WORD;
     for (int i = 0; i < TERMS; i++) {
         if (p->at[i] == 0) continue;
+        if (!isfinite(p->at[i])) return false;
         int bits = ilogb(p->at[i]) + 1 - up_of(i), factor = FACTOR_BITS - HALF_WORD - bits,
             sum = SUM_BITS - 1 - HALF_WORD - operand_bits(i) - bits, most = i && factor < sum ? factor : sum;
         if (most < room) room = most;

@@ -421,6 +421,9 @@ REALS = [float(v) for v in floats(50)] + [float("inf"), float("-inf"), 0.0]
 case("LabelEncoder", [np.array(REALS[::2] + [-0.0, 7.0, float("nan")], np.float32)],
      {"keys_floats": REALS, "values_int64s": list(range(len(REALS)))}, opset=2, domain=ML)
 case("OneHotEncoder", [SOUGHT[:20]], {"cats_strings": WORDS, "zeros": 1}, opset=1, domain=ML)
+# Keys whose hashes (runtime-lite/lib/lib_slots.h) are equal with each seed: the topmost bits of the first eight bytes, and of the last eight's halves.
+SAME = [b"0123456789abcdef", b"0123456\xb789a\xe2cde\xe6"]
+case("LabelEncoder", [np.array(["b", "0123456789abcdef", "c"], object)], {"keys_strings": SAME + [b"b"], "values_int64s": [1, 2, 3]}, opset=2, domain=ML)
 for longest, skipped in ((1, 0), (3, 0), (3, 2)):
     grams = np.concatenate([np.sort(DICE.choice(5 ** n, 5 ** n // 2 + 1, replace=False))[:60][:, None] // 5 ** np.arange(n) % 5
                             for n in range(1, longest + 1)], None)

@@ -1,5 +1,6 @@
 // Library functions of runtime-lite, called as emitted code calls them: orders, ties, ends of the ranges.
 #include "ir/kernel/library.h"
+#include "ir/ops/text/string.h"
 #include "runtime-lite/lib/lib_types.h"
 #include <math.h>
 #include <setjmp.h>
@@ -123,6 +124,21 @@ static void numbers_are_found(void **state) {
                 assert_int_equal(out[i], at);
             }
         }
+}
+
+static uint64_t same_hash(const void *user, uint64_t seed, int64_t key) {
+    (void)user, (void)key;
+    return seed;
+}
+
+// Files may have keys whose hashes are equal with each seed.
+static void equal_hashes_have_no_slots(void **state) {
+    arena *a = arena_new();
+    (void)state;
+    assert_null(slots_constant(a, 2, same_hash, NULL));
+    assert_non_null(slots_constant(a, 1, same_hash, NULL));
+    assert_non_null(slots_constant(a, 0, same_hash, NULL));
+    arena_destroy(a);
 }
 
 static void unique_counts(void **state) {
@@ -328,6 +344,7 @@ int main(void) {
         cmocka_unit_test(topk_selects_from_columns),
         cmocka_unit_test(topk_of_long_keys),
         cmocka_unit_test(numbers_are_found),
+        cmocka_unit_test(equal_hashes_have_no_slots),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
         cmocka_unit_test(nms_of_few_is_a_part_of_all),

@@ -11,6 +11,8 @@
 #include "runtime-lite/lib/lib_block_format.h"
 #include <string.h>
 
+enum { COLUMN_BYTES_MOST = 4 }; // of an element in any format
+
 // ---------------------------------------------------------------- formats
 static const lib_block_format *format_at(node *n, const char *kind) {
     int64_t number = node_int(n, kind, -1);
@@ -29,7 +31,8 @@ static void check_blocks(const node *n, int i, const lib_block_format *f, int64_
     const type *t = infer_in(n, i);
     int rank = infer_rank(n, i);
     if (rank < 1) infer_error(n, "input %d is a scalar; it must be rows of bytes", i);
-    if (columns < 0 || columns % f->elements || (columns == 0 && node_attr(n, "K")))
+    bool whole = columns >= 0 && columns <= INT64_MAX / COLUMN_BYTES_MOST && columns % f->elements == 0;
+    if (!whole || (columns == 0 && node_attr(n, "K")))
         infer_error(n, "K is %lld; it must be a positive multiple of the format's %d elements of a block",
                     (long long)columns, f->elements);
     const dim *bytes = t->dims[rank - 1];
@@ -75,6 +78,7 @@ static value *dequantised(node *n, value *bytes, const lib_block_format *f, int6
 }
 
 // ---------------------------------------------------------------- GatherPacked
+// Indices outside the table count as 0, as in ONNX Runtime.
 static void gather_packed_decompose(node *n) {
     const lib_block_format *f = format_at(n, "packed_type");
     if (infer_rank(n, 0) != 2) infer_error(n, "the table has rank %d, not 2", infer_rank(n, 0));

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Each seed has a chance of more than a half, unless a file has keys that were made to have the same hashes.
+enum { SEEDS = 64 };
+
 typedef struct hashed {
     uint64_t hash, bucket;
     int64_t key, size; // of the bucket
@@ -59,14 +62,14 @@ constant *slots_constant(arena *a, int64_t count, key_hash *hash, const void *us
     int64_t words = LIB_SLOTS_HEAD + buckets + slots, *table = ARENA_ARRAY(a, int64_t, words);
     hashed *keys = ARENA_ARRAY(a, hashed, count + 1);
     table[1] = buckets - 1, table[2] = slots - 1;
-    do {
-        table[0]++;
+    for (table[0] = 1; table[0] <= SEEDS; table[0]++) {
         for (int64_t i = 0; i < count; i++) {
             keys[i].key = i;
             keys[i].hash = hash(user, (uint64_t)table[0], i);
         }
-    } while (!place_keys(table, keys, count));
-    return int64s_constant(a, table, words);
+        if (place_keys(table, keys, count)) return int64s_constant(a, table, words);
+    }
+    return NULL;
 }
 
 static uint64_t hash_key(const void *user, uint64_t seed, int64_t i) {
@@ -94,5 +97,5 @@ buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys) {
     buffer *from = lower_buffer(l, x), *among = lower_constant(l, arena_printf(a, "%s.keys", x->name), keys);
     const constant *slots = slots_constant(a, keys->count, hash_key, keys);
     return find(l, n, keys->elem, from, among,
-                lower_constant(l, arena_printf(a, "%s.slots", x->name), slots));
+                slots ? lower_constant(l, arena_printf(a, "%s.slots", x->name), slots) : NULL);
 }

@@ -235,6 +235,7 @@ static constant *gram_table(lowering *l, grams *g) {
             put_gram(sorted, &count, gram, (size_t)i + 1);
         }
         const constant *slots = slots_constant(a, count, hash_gram, &(gram_list){sorted, i + 1});
+        if (!slots) diag_fatal_missing(l->program->diag, g->n->loc, "n-grams whose hashes are equal");
         parts[2 * i] = sorted, sizes[2 * i] = count * (i + 2);
         parts[2 * i + 1] = (int64_t *)(uintptr_t)slots->data, sizes[2 * i + 1] = slots->count;
         words += sizes[2 * i] + sizes[2 * i + 1];
