@@ -84,6 +84,6 @@ int64_t opset_version(const body *b, const char *domain);
 void report_missing(importer *im);
 
 static inline const char *text_or_empty(const char *s) { return s ? s : ""; }
-// "" and "ai.onnx" are the same domain.
-static inline const char *domain_of(const char *s) { return !s || strcmp(s, "ai.onnx") == 0 ? "" : s; }
+// Domains with several names: "" and "ai.onnx", and those that older versions of QONNX's operators were written in.
+const char *domain_of(const char *s);
 #endif

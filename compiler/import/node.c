@@ -7,6 +7,13 @@
 
 // ---- Versions
 
+const char *domain_of(const char *s) {
+    if (!s || strcmp(s, "ai.onnx") == 0) return "";
+    if (strcmp(s, "onnx.brevitas") == 0 || strcmp(s, "finn.custom_op.general") == 0)
+        return "qonnx.custom_op.general";
+    return s;
+}
+
 int64_t opset_version(const body *b, const char *domain) {
     for (size_t i = 0; i < b->nopsets; i++)
         if (strcmp(domain_of(b->opsets[i]->domain), domain) == 0) return b->opsets[i]->version;
@@ -109,8 +116,9 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
         note_missing(im, at, domain, name, (int)opset);
         return (meaning){0};
     }
-    // ONNX Runtime's tools leave the import of its own domain out, and it reads such files.
+    // The tools that write these domains leave the import out, and read such files.
     if (!opset && strcmp(domain, "com.microsoft") == 0) opset = newest;
+    if (!opset && strncmp(domain, "qonnx.", 6) == 0) opset = 1;
     if (!opset) diag_fatal(im->diag, at, "no opset_import for the operator's domain '%s'", shown);
     if (opset > newest)
         diag_fatal_missing(im->diag, at,

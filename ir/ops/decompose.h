@@ -54,6 +54,8 @@ void give_output(node *n, int i, value *v);
 // The operator com.microsoft.NAME as such a graph.
 #define MICROSOFT_OP(NAME, function)                                                                         \
     const op_def op_microsoft_##NAME = {.name = #NAME, .domain = "com.microsoft", .decompose = function}
+#define QONNX_OP(NAME, function)                                                                             \
+    const op_def op_qonnx_##NAME = {.name = #NAME, .domain = "qonnx.custom_op.general", .decompose = function}
 // n as operator `op` with the same inputs, outputs and attributes.
 void decompose_to(node *n, const char *op);
 #endif

@@ -29,6 +29,8 @@ class Case:
     atol: float = 1e-5
     element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it
     opset: int = 21  # of the standard's domain
+    version: int = 1  # of the operator's domain
+    spelled: str = None  # another name of that domain
     model: object = None  # a whole model, with inputs x0 and so on, in place of one node
     output_types: dict = field(default_factory=dict)  # numpy's type of an output that ONNX Runtime does not infer
     asked: object = None  # the Case with the same answer that ONNX Runtime is asked, where it refuses this one
@@ -95,6 +97,7 @@ def make_model(domain, name, case, outputs, constants):
     if case.model is not None:
         return case.model
     ins, outs = names_of(case)
+    domain = case.spelled or domain
     node = helper.make_node(name, ins, outs, name="node", domain=domain, **case.attributes)
     infos, held = [], []
     for i, value in enumerate(case.inputs):
@@ -107,7 +110,7 @@ def make_model(domain, name, case, outputs, constants):
     wanted = [n for n in outs if n]
     given = [untyped(case, outs.index(n), n) for n in wanted] if outputs is None else [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(wanted, outputs)]
-    versions = [helper.make_opsetid("", case.opset)] + [helper.make_opsetid(domain, 1)] * (domain != "")
+    versions = [helper.make_opsetid("", case.opset)] + [helper.make_opsetid(domain, case.version)] * (domain != "")
     return helper.make_model(helper.make_graph([node], "case", infos, given, held), opset_imports=versions, ir_version=10)
 
 

@@ -1,0 +1,57 @@
+"""Schemas of QONNX's operators (github.com/fastmachinelearning/qonnx), which has none: by its documentation, and by the
+attributes of its Python classes where it has none of that."""
+import onnx
+from onnx.defs import OpSchema
+
+GENERAL, CHANNELS_LAST = "qonnx.custom_op.general", "qonnx.custom_op.channels_last"
+FLOATS = ["tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"]
+WIDTHS = FLOATS + [f"tensor(int{bits})" for bits in (8, 16, 32, 64)] + [f"tensor(uint{bits})" for bits in (8, 16, 32, 64)]
+TYPES = {"T": FLOATS, "S": FLOATS, "B": WIDTHS}
+
+
+def parameter(text):
+    """NAME:TYPE, with a question mark if it may be left out. TYPE: a key of TYPES, and a digit where two differ."""
+    name, letter = text.rstrip("?").split(":")
+    option = OpSchema.FormalParameterOption
+    return OpSchema.FormalParameter(name, letter, param_option=option.Optional if text[-1] == "?" else option.Single)
+
+
+def attribute(name, value):
+    """value: the default, or the type of an attribute that must be there."""
+    if isinstance(value, type):
+        return OpSchema.Attribute(name, {int: OpSchema.AttrType.INT, list: OpSchema.AttrType.INTS}[value])
+    return OpSchema.Attribute(name, onnx.helper.make_attribute(name, value))
+
+
+def operator(name, inputs, since=1, domain=GENERAL, **attributes):
+    types = sorted({text.rstrip("?").split(":")[1] for text in inputs.split()})
+    return OpSchema(name, domain, since, inputs=[parameter(text) for text in inputs.split()], outputs=[parameter("Y:T")],
+                    type_constraints=[(t, TYPES[t[0]], "") for t in types],
+                    attributes=[attribute(name, value) for name, value in attributes.items()])
+
+
+def integers(name):
+    return operator(name, "X:T scale:S zeropt:S2 bitwidth:B", signed=1, narrow=0, rounding_mode="ROUND")
+
+
+def general():
+    return [
+        integers("IntQuant"), integers("Quant"),
+        operator("BipolarQuant", "X:T scale:S"),
+        operator("FloatQuant", "X:T scale:S exponent_bitwidth:B mantissa_bitwidth:B2 exponent_bias:B3? max_val:S2?",
+                 rounding_mode="ROUND", has_inf=0, has_nan=0, has_subnormal=0, saturation=1),
+        operator("Trunc", "X:T scale:S zeropt:S2 in_bitwidth:B out_bitwidth:B2", rounding_mode="FLOOR"),
+        operator("Trunc", "X:T scale:S zeropt:S2 in_bitwidth:B out_scale:S3 out_bitwidth:B2", since=2, rounding_mode="FLOOR",
+                 signed=1, narrow=0),
+        operator("Im2Col", "X:T", stride=list, kernel_size=list, input_shape="", pad_amount=[0, 0, 0, 0], pad_value=0,
+                 depthwise=0, dilations=[1, 1]),
+        operator("MaxPoolNHWC", "X:T", kernel_shape=list, strides=list, pads=[0, 0, 0, 0], ceil_mode=0),
+        operator("MultiThreshold", "X:T thresholds:S", out_dtype="", out_scale=1.0, out_bias=0.0, data_layout=""),
+        operator("QuantAvgPool2d", "X:T", stride=int, kernel=int, ibits=int, obits=int, signed=0, data_layout="NCHW"),
+        operator("XnorPopcountMatMul", "A:T B:T"),
+    ]
+
+
+def channels_last():
+    """The newest of the standard's operators on tensors whose last axis is that of the channels."""
+    return [onnx.defs.get_schema(name) for name in ("BatchNormalization", "Conv", "MaxPool")]
