@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Writes ir/graph/schema_data.inc (to standard output): every operator version of the standard from onnx.defs, and
-# the operators that ONNX Runtime and QONNX add to it, as C tables for ir/graph/schema.c. Equal lists of parameters,
+# the operators that ONNX Runtime and other projects add to it, as C tables for ir/graph/schema.c. Equal lists of parameters,
 # attributes and type variables are stored once.
 import sys
 from itertools import groupby
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import onnx
 import onnxruntime
-import schema_qonnx
+import schema_added
 from onnx import TensorProto, defs
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
@@ -142,21 +142,21 @@ def channels_last_schemas():
     def fields(s):
         names = [name for name in dir(s) if not name.startswith("_")]
         return {name: getattr(s, name) for name in names if not callable(getattr(s, name))}
-    return [SimpleNamespace(**fields(s) | {"domain": schema_qonnx.CHANNELS_LAST, "since_version": 1})
-            for s in schema_qonnx.channels_last()]
+    return [SimpleNamespace(**fields(s) | {"domain": schema_added.CHANNELS_LAST, "since_version": 1})
+            for s in schema_added.channels_last()]
 
 
 def newest_opsets(schemas):
     known = {}
     for s in schemas:
         known[s.domain] = max(known.get(s.domain, 0), s.since_version)
-    known[""] = known[schema_qonnx.CHANNELS_LAST] = defs.onnx_opset_version()
+    known[""] = known[schema_added.CHANNELS_LAST] = defs.onnx_opset_version()
     return sorted(known.items())
 
 
 def main():
     key = lambda s: (s.domain.encode(), s.name.encode())
-    schemas = defs.get_all_schemas_with_history() + contrib_schemas() + schema_qonnx.general() + channels_last_schemas()
+    schemas = defs.get_all_schemas_with_history() + contrib_schemas() + schema_added.added_schemas() + channels_last_schemas()
     schemas = sorted(schemas, key=lambda s: (key(s), s.since_version))
     rows = []
     for (domain, name), group in groupby(schemas, key):

@@ -105,8 +105,14 @@ static const op_def *find_op(importer *im, const char *domain, const char *name)
     return op;
 }
 
-static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__NodeProto *n) {
+// Some exporters write plug-ins of TensorRT in the standard's domain.
+static const char *domain_of_node(const Onnx__NodeProto *n) {
     const char *domain = domain_of(n->domain), *name = text_or_empty(n->op_type);
+    return !*domain && schema_find("TRT", name) ? "TRT" : domain;
+}
+
+static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__NodeProto *n) {
+    const char *domain = domain_of_node(n), *name = text_or_empty(n->op_type);
     const char *shown = *domain ? domain : "ai.onnx";
     int64_t opset = opset_version(s->body, domain);
     int newest = schema_newest_opset(domain);
@@ -118,7 +124,7 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
     }
     // The tools that write these domains leave the import out, and read such files.
     if (!opset && strcmp(domain, "com.microsoft") == 0) opset = newest;
-    if (!opset && strncmp(domain, "qonnx.", 6) == 0) opset = 1;
+    if (!opset && (strncmp(domain, "qonnx.", 6) == 0 || strcmp(domain, "TRT") == 0)) opset = 1;
     if (!opset) diag_fatal(im->diag, at, "no opset_import for the operator's domain '%s'", shown);
     if (opset > newest)
         diag_fatal_missing(im->diag, at,

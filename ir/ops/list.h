@@ -435,3 +435,6 @@ OP(qonnx_XnorPopcountMatMul)
 OP(channels_last_BatchNormalization)
 OP(channels_last_Conv)
 OP(channels_last_MaxPool)
+
+// Plug-ins of TensorRT.
+OP(EfficientNMS_TRT)

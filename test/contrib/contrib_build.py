@@ -97,7 +97,7 @@ def make_model(domain, name, case, outputs, constants):
     if case.model is not None:
         return case.model
     ins, outs = names_of(case)
-    domain = case.spelled or domain
+    domain = domain if case.spelled is None else case.spelled
     node = helper.make_node(name, ins, outs, name="node", domain=domain, **case.attributes)
     infos, held = [], []
     for i, value in enumerate(case.inputs):

@@ -1,12 +1,12 @@
-"""Schemas of QONNX's operators (github.com/fastmachinelearning/qonnx), which has none: by its documentation, and by the
-attributes of its Python classes where it has none of that."""
+"""Schemas of operators of projects that have no registry of them, by their documentation, and by the attributes that their
+sources read: QONNX (github.com/fastmachinelearning/qonnx) and plug-ins of TensorRT (github.com/NVIDIA/TensorRT)."""
 import onnx
 from onnx.defs import OpSchema
 
 GENERAL, CHANNELS_LAST = "qonnx.custom_op.general", "qonnx.custom_op.channels_last"
 FLOATS = ["tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"]
 WIDTHS = FLOATS + [f"tensor(int{bits})" for bits in (8, 16, 32, 64)] + [f"tensor(uint{bits})" for bits in (8, 16, 32, 64)]
-TYPES = {"T": FLOATS, "S": FLOATS, "B": WIDTHS}
+TYPES = {"T": FLOATS, "S": FLOATS, "B": WIDTHS, "I": ["tensor(int32)"]}
 
 
 def parameter(text):
@@ -23,9 +23,10 @@ def attribute(name, value):
     return OpSchema.Attribute(name, onnx.helper.make_attribute(name, value))
 
 
-def operator(name, inputs, since=1, domain=GENERAL, **attributes):
-    types = sorted({text.rstrip("?").split(":")[1] for text in inputs.split()})
-    return OpSchema(name, domain, since, inputs=[parameter(text) for text in inputs.split()], outputs=[parameter("Y:T")],
+def operator(name, inputs, outputs="Y:T", since=1, domain=GENERAL, **attributes):
+    inputs, outputs = inputs.split(), outputs.split()
+    types = sorted({text.rstrip("?").split(":")[1] for text in inputs + outputs})
+    return OpSchema(name, domain, since, inputs=[parameter(text) for text in inputs], outputs=[parameter(text) for text in outputs],
                     type_constraints=[(t, TYPES[t[0]], "") for t in types],
                     attributes=[attribute(name, value) for name, value in attributes.items()])
 
@@ -34,8 +35,12 @@ def integers(name):
     return operator(name, "X:T scale:S zeropt:S2 bitwidth:B", signed=1, narrow=0, rounding_mode="ROUND")
 
 
-def general():
+def added_schemas():
     return [
+        operator("EfficientNMS_TRT", "boxes:T scores:T anchors:T?",
+                 "num_detections:I detection_boxes:T detection_scores:T detection_classes:I", domain="TRT",
+                 score_threshold=0.25, iou_threshold=0.5, max_output_boxes=100, background_class=-1, score_activation=0,
+                 class_agnostic=0, box_coding=0, plugin_version="1"),
         integers("IntQuant"), integers("Quant"),
         operator("BipolarQuant", "X:T scale:S"),
         operator("FloatQuant", "X:T scale:S exponent_bitwidth:B mantissa_bitwidth:B2 exponent_bias:B3? max_val:S2?",
