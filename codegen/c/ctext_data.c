@@ -1,28 +1,20 @@
 // In: a module's data. Out: C arrays whose initializers have exactly the same bits, written in chunks.
 #include "codegen/c/ctext_impl.h"
 #include <ctype.h>
-#include <stdlib.h>
 
 enum { CHUNK = 1 << 16, COLUMNS = 110 };
 
-static bool reads_back(const char *s, double v, bool is_float) {
-    return is_float ? strtof(s, NULL) == (float)v : strtod(s, NULL) == v;
-}
-
-// The shortest decimal number that reads back.
-static void shortest(char *buf, size_t size, double v, bool is_float) {
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(buf, size, "%.*g", digits, v);
-        if (reads_back(buf, v, is_float)) break;
-    }
-    if (!strpbrk(buf, ".e")) strcat(buf, ".0");
-    if (is_float) strcat(buf, "f");
+// A literal of the type.
+static void literal(char s[REAL_SIZE + 4], double v, bool is_float) {
+    real_text(s, v, is_float);
+    if (!strpbrk(s, ".e")) strcat(s, ".0");
+    if (is_float) strcat(s, "f");
 }
 
 const char *cfloat_text(arena *a, double v, lkind k) {
     char buf[64];
     if (v != v || v - v != 0) return NULL;
-    shortest(buf, sizeof buf, v, k == LK_F32);
+    literal(buf, v, k == LK_F32);
     return arena_strdup(a, buf);
 }
 
@@ -63,7 +55,7 @@ static void element(char *buf, size_t size, dtype t, const uint8_t *p, bool bits
     uint64_t u = 0;
     memcpy(&u, p, (size_t)dtype_bits(t) / 8);
     bool hex = bits || dtype_class_of(t) == DC_FLOAT;
-    if (is_real(t) && !bits) shortest(buf, size, dtype_load_float(t, p, 0), t == DT_F32);
+    if (is_real(t) && !bits) literal(buf, dtype_load_float(t, p, 0), t == DT_F32);
     else if (hex)
         snprintf(buf, size, "0x%0*llx%s", dtype_bits(t) / 4, (unsigned long long)u,
                  dtype_bits(t) > 16 ? "u" : "");

@@ -100,7 +100,8 @@ static void head(header *h, const program *p) {
 static void quant_macros(header *h, const io_tensor *t) {
     if (!t->quant) return;
     text_printf(&h->t, "// Real value = (%s - zero point) * scale.\n", t->name);
-    const char *scale = arena_printf(h->arena, "%.9g", (double)t->quant->scale);
+    char scale[REAL_SIZE];
+    real_text(scale, (double)t->quant->scale, true);
     text_printf(&h->t, "#define %s_%s_SCALE %s%sf\n", h->io->macro, t->macro, scale,
                 strpbrk(scale, ".e") ? "" : ".0");
     text_printf(&h->t, "#define %s_%s_ZERO_POINT %d\n", h->io->macro, t->macro, t->quant->zero_point);

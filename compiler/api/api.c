@@ -99,7 +99,7 @@ static const char *library_folder(arena *a) {
 static void read_options(compilation *c) {
     option_set sets[] = {{compile_options, &c->options}};
     string_list args = option_expand(c->arena, &c->diag, c->job.noptions, c->job.options), rest = {0};
-    option_parse(c->arena, &c->diag, sets, 1, &args, &rest);
+    option_parse(c->arena, &c->diag, sets, 1, &args, &rest, &c->options.unused);
     if (rest.n) diag_error(&c->diag, NULL, "'%s' is not an option", rest.at[0]);
     if (!c->job.model && !c->job.data) diag_error(&c->diag, NULL, "no model given");
     c->options.program_folder = library_folder(c->arena);

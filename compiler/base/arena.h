@@ -65,6 +65,9 @@ void text_add(text *t, const char *s);
 void text_addn(text *t, const char *s, size_t n);
 void text_printf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *text_str(const text *t);
+// The shortest decimal number that reads back as v, which is finite; single: as a float.
+enum { REAL_SIZE = 32 };
+void real_text(char s[REAL_SIZE], double v, bool single);
 // Appends s in double quotes; control characters, invalid UTF-8, quotes and backslashes are escaped (\n \t
 // \xHH \" \\), so that the bytes can be read back.
 void text_add_quoted(text *t, const char *s, size_t n);

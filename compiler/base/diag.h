@@ -39,7 +39,8 @@ void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (o
     X(WARN_RANDOM_SAMPLES, "random-samples")                                                                 \
     X(WARN_RUNTIME_SYMBOLS, "runtime-symbols")                                                               \
     X(WARN_SLOWER, "slower")                                                                                 \
-    X(WARN_UNKNOWN_OPTION, "unknown-warning-option")
+    X(WARN_UNKNOWN_OPTION, "unknown-warning-option")                                                         \
+    X(WARN_UNUSED_ARGUMENT, "unused-command-line-argument")
 typedef enum warning {
 #define X(id, name) id,
     WARNINGS(X)

@@ -55,7 +55,7 @@ static const options *options_with(session *s, const char *more) {
     options *o = ARENA_NEW(s->arena, options);
     *o = s->options;
     string_list args = option_words(s->arena, &s->diag, more), rest = {0};
-    option_parse(s->arena, &s->diag, &(option_set){compile_options, o}, 1, &args, &rest);
+    option_parse(s->arena, &s->diag, &(option_set){compile_options, o}, 1, &args, &rest, &o->unused);
     if (rest.n) diag_error(&s->diag, NULL, "--with '%s': '%s' is not an option", more, rest.at[0]);
     options_check(s->arena, &s->diag, o);
     diag_check(&s->diag);

@@ -138,6 +138,7 @@ void check_output_names(session *s, const io_options *o, const string_list *comp
         check_output_name(s, v, "--input", &o->inputs, o->inputs.n);
         check_output_name(s, v, "--compare", compare, compare->n);
         check_output_name(s, v, "--output", &o->outputs, i);
+        value_check_path(&s->diag, v);
     }
 }
 

@@ -148,7 +148,7 @@ static int run_verb(session *s, const verb *v, int argc, const char *const *argv
     string_list args = option_expand(s->arena, d, argc, argv);
     find_message_form(s, &args);
     if (args.n && args.at[0][0] != '-') check_verb(s, args.at[0]);
-    option_parse(s->arena, d, sets, nsets, &args, &s->args);
+    option_parse(s->arena, d, sets, nsets, &args, &s->args, &s->options.unused);
     diag_check(d);
     options_apply(&s->options, d);
     if (give_information(s, v, &info)) return 0;

@@ -183,6 +183,9 @@ const char *option_elsewhere(const char *name) {
         {"-MM", "-MF FILE"},
         {"-MMD", "-MF FILE"},
         {"-V", "--version"},
+        {"-MP", "-MF FILE"},
+        {"-E", "--stop-after=import -o NAME.onnxtxt"},
+        {"-nostdlib", "--freestanding"},
         {"-static", "--emit=c, with a C compiler that links statically"},
         {"-w", "-Wno-NAME, for each warning"},
         {"--model", "MODEL, without an option"},
@@ -193,6 +196,22 @@ const char *option_elsewhere(const char *name) {
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
         if (strcmp(habits[i][0], name) == 0) return habits[i][1];
     return NULL;
+}
+
+// Flags of C compilers about languages, headers, macros and libraries, none of which a model has. -I and the like
+// begin the word or are followed by another one.
+static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
+    static const char alone[] = " -ansi -pedantic -pedantic-errors -pie -no-pie -pipe -pthread -rdynamic ";
+    static const char with_value[] = " -D -I -L -U -l -idirafter -imacros -include -iquote -isystem "
+                                     "-Xassembler -Xlinker -Xpreprocessor ";
+    const char *arg = args->at[*i];
+    const char *word = arena_printf(p->arena, " %s ", arg);
+    bool joined = strchr("DILUl", arg[1]) && arg[2];
+    if (joined && find(p, arena_printf(p->arena, "-%s", arg), &(found){0})) return false; // -list-ops
+    if (strstr(alone, word) || strncmp(arg, "-std=", 5) == 0 || strncmp(arg, "-specs=", 7) == 0) return true;
+    if (!joined && !strstr(with_value, word)) return false;
+    *i += !joined && *i + 1 < args->n;
+    return true;
 }
 
 // "run, bench": the other commands that have the option; "": none.
@@ -267,7 +286,7 @@ static void store(const parser *p, const found *f) {
 }
 
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
-                  string_list *positional) {
+                  string_list *positional, string_list *unused) {
     parser p = {a, d, sets, nsets};
     bool ended = false;
     for (int i = 0; i < args->n; i++) {
@@ -278,7 +297,8 @@ void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const st
         } else if (strcmp(arg, "--") == 0) {
             ended = true;
         } else if (!find(&p, arg, &f)) {
-            unknown(&p, arg);
+            if (is_of_compilers(&p, args, &i)) VEC_PUSH(a, unused, arg);
+            else unknown(&p, arg);
         } else if (f.value && !f.option->value) {
             diag_error(d, NULL, "option '%s' does not take a value", f.spelled);
         } else {

@@ -38,9 +38,10 @@ typedef struct option_set {
 // in a shell.
 string_list option_expand(arena *a, diag *d, int n, const char *const *args);
 string_list option_words(arena *a, diag *d, const char *s);
-// Reports all errors to d, with the option that is meant as a hint.
+// Reports all errors to d, with the option that is meant as a hint. unused: flags of C compilers without a
+// meaning for models.
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
-                  string_list *positional);
+                  string_list *positional, string_list *unused);
 // What an option of C compilers or other tools is here; NULL: unknown.
 const char *option_elsewhere(const char *name);
 // columns: of a terminal, to which lines are fitted; 0: none

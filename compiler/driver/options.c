@@ -283,10 +283,28 @@ static void check_passes(arena *a, diag *d, const options *o) {
     for (int i = 0; i < given.n; i++) check_pass(a, d, "--passes", given.at[i], true);
 }
 
+// Of macros and libraries only: a build may pass all flags, but these ask for something that is not done.
+static void unused_argument(diag *d, const char *arg) {
+    bool macro = arg[1] == 'D', library = arg[1] == 'l' || arg[1] == 'L' || strncmp(arg, "-Wl", 3) == 0;
+    if (!macro && !library && strcmp(arg, "-Xlinker") != 0) return;
+    if (macro) diag_hint(d, "--dim NAME=N gives a dimension its size");
+    diag_warning(d, WARN_UNUSED_ARGUMENT, NULL, "argument unused: '%s' is for %s", arg,
+                 macro ? "C compilers" : "linkers");
+}
+
+// -Wl,FLAG, -Wa,FLAG, -Wp,FLAG
+static bool is_passed_on(const char *warning) {
+    return warning[0] && strchr("alp", warning[2]) && warning[2] && warning[3] == ',';
+}
+
 static void check_warnings(arena *a, diag *d, const options *o) {
     diag none = {0};
     for (int i = 0; i < o->warnings.n; i++) {
         if (diag_warning_option(&none, o->warnings.at[i])) continue;
+        if (is_passed_on(o->warnings.at[i])) {
+            unused_argument(d, o->warnings.at[i]);
+            continue;
+        }
         diag_hint(d, "warnings: %s", warning_names(a));
         diag_warning(d, WARN_UNKNOWN_OPTION, NULL, "unknown warning option '%s'", o->warnings.at[i]);
     }
@@ -495,6 +513,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_disabled(a, d, o);
     check_passes(a, d, o);
     check_warnings(a, d, o);
+    for (int i = 0; i < o->unused.n; i++) unused_argument(d, o->unused.at[i]);
     check_algorithms(d, o);
     check_device(a, d, o);
     check_cblas(d, o);

@@ -28,6 +28,7 @@ typedef struct options {
         *nchwc_block;
     // messages and insight
     string_list warnings;
+    string_list unused;     // flags of C compilers
     string_list algorithms; // -f...
     string_list disabled;   // passes
     bool remarks, time_passes, verbose;

@@ -4,13 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The shortest text that reads back as v.
 static void add_float(text *t, const char *before, float v) {
-    char s[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, (double)v);
-        if (strtof(s, NULL) == v) break;
-    }
+    char s[REAL_SIZE];
+    real_text(s, (double)v, true);
     text_printf(t, "%s%s", before, s);
 }
 

@@ -284,18 +284,14 @@ tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, cons
 }
 
 // ---------------------------------------------------------------- text
-// The shortest decimal that reads back as the same value; with an exponent from 1e16 on, like numpy.
+// Shortest; with an exponent from 1e16 on, like numpy.
 static void print_float(text *out, double v, bool single) {
-    char s[40];
+    char s[REAL_SIZE];
     if (isnan(v) || isinf(v)) {
         text_add(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, v);
-        double back = strtod(s, NULL);
-        if (single ? (float)back == (float)v : back == v) break;
-    }
+    real_text(s, v, single);
     if (strstr(s, "e+") && fabs(v) < 1e16) snprintf(s, sizeof s, "%.0f", v);
     text_add(out, s);
     if (!strpbrk(s, ".e")) text_add(out, ".0");

@@ -51,7 +51,9 @@ tensor npz_read(arena *a, diag *d, const port *p, const char *path);
 // Variable sizes must be in `dims` (-1: unknown), or it is an error.
 tensor value_random(arena *a, diag *d, const port *p, const int64_t *dims, const char *range, uint64_t seed);
 
+// The formats of value_read; raw bytes for .bin, .raw and files without an extension, such as devices.
 void value_write(arena *a, diag *d, const import_value *v, const char *path);
+void value_check_path(diag *d, const char *path); // that value_write knows the extension
 // Prints like numpy, but with all digits; long axes are summarised unless all.
 void value_print(text *out, const import_value *v, bool all);
 void element_print(text *out, const tensor *t, int64_t i);

@@ -130,8 +130,19 @@ static void csv_write(text *out, const tensor *t) {
     text_add(out, "\n");
 }
 
+void value_check_path(diag *d, const char *path) {
+    static const char *const known[] = {".npy", ".npz", ".pb", ".csv", ".bin", ".raw"};
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (!dot || strchr(dot, '=')) return; // of NAME=FILE, where '.' is in the name
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(dot, known[i]) == 0) return;
+    diag_hint(d, "the extension is .npy, .npz, .pb, .csv, or .bin for raw bytes");
+    diag_fatal(d, NULL, "'%s': values have no format '%s'", path, dot);
+}
+
 void value_write(arena *a, diag *d, const import_value *v, const char *path) {
     text out = {.arena = a};
+    value_check_path(d, path);
     if (ends_with(path, ".pb")) {
         pb_value(&out, v);
     } else {

@@ -66,6 +66,19 @@ static const char *label(const node *n, bool out, int i) {
     return arena_printf(infer_arena(n), "%s %s ('%s')", kind, p->name, name);
 }
 
+// "'a' is float[2, 3], 'b' is float[4]"
+static const char *inputs_text(const node *n) {
+    enum { MOST = 4 };
+    text t = {.arena = infer_arena(n)};
+    for (int i = 0, said = 0; i < n->nin && said <= MOST; i++) {
+        const value *v = node_in(n, i);
+        if (!v) continue;
+        if (said++ == MOST) text_add(&t, ", ...");
+        else text_printf(&t, "%s'%s' is %s", said > 1 ? ", " : "", v->name, type_text(t.arena, &v->type));
+    }
+    return text_str(&t);
+}
+
 // ---- What operators read
 
 static const value *input(const node *n, int i) {
@@ -271,8 +284,8 @@ dim *infer_broadcast_dim(const node *n, dim *a, dim *b, int axis) {
     bool a_many = dim_equal(a, one) == TRI_NO, b_many = dim_equal(b, one) == TRI_NO;
     if (a_many && b_many) {
         if (dim_equal(a, b) == TRI_NO)
-            infer_error(n, "cannot broadcast: sizes %s and %s at axis %d", dim_text(infer_arena(n), a),
-                        dim_text(infer_arena(n), b), axis);
+            infer_error(n, "cannot broadcast: sizes %s and %s at axis %d; %s", dim_text(infer_arena(n), a),
+                        dim_text(infer_arena(n), b), axis, inputs_text(n));
         return infer_same_dim(n, a, b, "broadcast sizes");
     }
     dim *size = a_many ? a : b_many ? b : dim_select(dim_eq(a, one), b, a);

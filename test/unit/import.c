@@ -289,7 +289,9 @@ static void bad_types(void **state) {
          "m.onnx: node 'a' (OneHot-11): error: the number of values, which must be 2: 3 is not 2", DIAG_USER,
          true},
         {"in x float 4\nin z float 5\ny = Add/a x z\nout y",
-         "m.onnx: node 'a' (Add-14): error: cannot broadcast: sizes 4 and 5 at axis 0", DIAG_USER, true},
+         "m.onnx: node 'a' (Add-14): error: cannot broadcast: sizes 4 and 5 at axis 0; 'x' is float[4], 'z' "
+         "is float[5]",
+         DIAG_USER, true},
         {"in x float 4\ny = Relu/a x\nout y int64 4",
          "m.onnx: node 'a' (Relu-14): error: output Y ('y') is declared as int64[4], but is float[4]",
          DIAG_USER, true},

@@ -36,11 +36,12 @@ static void add_name(writer *w, const char *s) {
     else add_quoted(w, s ? s : "", s ? strlen(s) : 0);
 }
 
-static void add_real(writer *w, double v, int digits) {
+static void add_real(writer *w, double v, bool single) {
+    char s[REAL_SIZE];
     if (isnan(v)) add(w, "nan");
     else if (isinf(v)) add(w, v < 0 ? "-inf" : "inf");
     else if (v == 0 && signbit(v)) add(w, "-0.0"); // -0 is an integer
-    else text_printf(&w->out, "%.*g", digits, v);
+    else real_text(s, v, single), add(w, s);
 }
 
 // ---------------------------------------------------------------- types
@@ -112,9 +113,9 @@ static void add_element(writer *w, dtype t, const uint8_t *data, int64_t i) {
     int bits = dtype_bits(t);
     int64_t code = 0;
     if (t == DT_F32) {
-        add_real(w, dtype_load_float(t, data, i), 9);
+        add_real(w, dtype_load_float(t, data, i), true);
     } else if (t == DT_F64) {
-        add_real(w, dtype_load_float(t, data, i), 17);
+        add_real(w, dtype_load_float(t, data, i), false);
     } else if (dtype_is_int(t) || t == DT_BOOL) {
         int64_t v = dtype_load_int(t, data, i);
         if (t == DT_U64) text_printf(&w->out, "%" PRIu64, (uint64_t)v);
@@ -196,7 +197,7 @@ static void add_attribute(writer *w, const Onnx__AttributeProto *a, int indent) 
                            w->node, a->name);
     bool list = type[strlen(type) - 1] == 's';
     text_printf(&w->out, "%s: %s = %s", a->name, type, list ? "[" : "");
-    if (a->has_f) add_real(w, (double)a->f, 9);
+    if (a->has_f) add_real(w, (double)a->f, true);
     if (a->has_i) text_printf(&w->out, "%" PRId64, a->i);
     if (a->has_s) add_quoted(w, (const char *)a->s.data, a->s.len);
     if (a->t) add_tensor(w, a->t, NULL);
@@ -204,7 +205,7 @@ static void add_attribute(writer *w, const Onnx__AttributeProto *a, int indent) 
     if (a->tp) add_type(w, a->tp);
     for (size_t i = 0; i < a->n_floats; i++) {
         if (i) add(w, ", ");
-        add_real(w, (double)a->floats[i], 9);
+        add_real(w, (double)a->floats[i], true);
     }
     for (size_t i = 0; i < a->n_ints; i++) text_printf(&w->out, "%s%" PRId64, i ? ", " : "", a->ints[i]);
     add_strings(w, a->strings, a->n_strings);

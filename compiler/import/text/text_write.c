@@ -83,7 +83,9 @@ static const char *integer(arena *a, const item *i) {
 // Readers take -0 as an integer.
 static const char *finite_text(arena *a, const item *i) {
     if (real_of(i) == 0 && signbit(real_of(i))) return "-0.0";
-    return arena_printf(a, "%.*g", i->field->type == PROTOBUF_C_TYPE_FLOAT ? 9 : 17, real_of(i));
+    char *s = arena_alloc(a, REAL_SIZE);
+    real_text(s, real_of(i), i->field->type == PROTOBUF_C_TYPE_FLOAT);
+    return s;
 }
 
 // ---------------------------------------------------------------- the text format

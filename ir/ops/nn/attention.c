@@ -84,6 +84,8 @@ static void check_cache(const node *n, int i, const sizes *s, dim *width) {
     infer_same_dim(n, t->dims[3], width, "head sizes of past and given");
 }
 
+static const char too_many_columns[] = "attn_mask has more columns than there are keys";
+
 static void check_mask(const node *n, const sizes *s) {
     if (!node_in(n, IN_MASK)) return;
     int rank = infer_rank(n, IN_MASK);
@@ -95,8 +97,7 @@ static void check_mask(const node *n, const sizes *s) {
         infer_same_dim(n, infer_broadcast_dim(n, want, m->dims[i], i), want,
                        "attn_mask broadcast to the scores");
     }
-    if (rank && dim_less(s->total, m->dims[rank - 1]) == TRI_YES)
-        infer_error(n, "attn_mask has more columns than there are keys");
+    if (rank && dim_less(s->total, m->dims[rank - 1]) == TRI_YES) infer_error(n, "%s", too_many_columns);
 }
 
 static void check_heads(const node *n, const sizes *s) {
@@ -364,8 +365,14 @@ static void output_stage(attention *a, buffer *out, buffer *weight, expr *total,
     stage_write(k, s, out, out->rank == 3 ? flat : full, y);
 }
 
+static void check_columns(lowering *l, node *n, const sizes *s) {
+    const type *m = node_in(n, IN_MASK) ? infer_in(n, IN_MASK) : NULL;
+    if (m && m->rank > 0) lower_check(l, n, dim_at_most(m->dims[m->rank - 1], s->total), too_many_columns);
+}
+
 static void attention_lower(lowering *l, node *n) {
     attention a = {.l = l, .n = n, .s = sizes_of(n), .mode = node_int(n, "qk_matmul_output_mode", 0)};
+    check_columns(l, n, &a.s);
     source keys = lower_source(l, n, IN_K, IN_PAST_KEY, OUT_PRESENT_KEY, &a.s, a.s.head);
     source values = lower_source(l, n, IN_V, IN_PAST_VALUE, OUT_PRESENT_VALUE, &a.s, a.s.v_head);
     buffer *q = lower_in(l, n, IN_Q), *out = lower_out(l, n, OUT_Y);

@@ -409,8 +409,10 @@ static void max_roi_pool_infer(node *n) {
               (dim *[]){rois->dims[0], x->dims[1], infer_k(n, shape[0]), infer_k(n, shape[1])});
 }
 
-// Whether position i of the image's axis is in the bin: positions [floor, ceil) of an equal share of the RoI.
-static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int axis, expr *i, dtype t) {
+// Whether position i of the image's axis is in the bin: positions [floor, ceil) of an equal share of the RoI. any: whether
+// one is, on the axes before, too.
+static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int axis, expr *i, dtype t,
+                    dim *extent, expr **any) {
     int count;
     const int64_t *shape = node_ints(n, "pooled_shape", &count);
     expr *scale = x_float(k, t, node_float(n, "spatial_scale", 1)), *edge[2], *one = x_float(k, t, 1);
@@ -425,7 +427,9 @@ static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int
          *bin = x_cast(k, at[2 + axis], t, false);
     expr *start = x_add(k, x_un(k, X_FLOOR, x_mul(k, bin, share)), edge[0]);
     expr *end = x_add(k, x_un(k, X_CEIL, x_mul(k, x_add(k, bin, one), share)), edge[0]);
-    expr *place = x_cast(k, i, t, false);
+    expr *place = x_cast(k, i, t, false), *last = x_cast(k, x_dim(k, extent), t, false);
+    expr *first = x_bin(k, X_MAX, start, x_zero(k, t));
+    *any = x_both(k, *any, x_lt(k, first, x_bin(k, X_MIN, end, last)));
     return x_and(k, x_bin(k, X_LE, start, place), x_lt(k, place, end));
 }
 
@@ -434,7 +438,7 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *rois = lower_in(l, n, 1), *out = lower_out(l, n, 0);
     dtype t = dtype_compute(x->dtype);
     kernel *k;
-    expr *at[4], *inside = NULL;
+    expr *at[4], *inside = NULL, *any = NULL;
     stage *s = pointwise_stage(l, n, out, &k, at);
     expr *which[] = {at[0], x_i64(k, 0)};
     expr *b = x_cast(k, x_read(k, rois, which), DT_I64, true);
@@ -442,12 +446,12 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     expr *from[4] = {b, at[1]};
     for (int j = 0; j < 2; j++) {
         from[2 + j] = stage_own_axis(k, s, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);
-        expr *in = in_bin(n, k, rois, at, j, from[2 + j], t);
+        expr *in = in_bin(n, k, rois, at, j, from[2 + j], t, x->dims[2 + j], &any);
         inside = x_both(k, inside, in);
     }
     expr *lowest = reduce_neutral(k, RED_MAX, t);
     expr *best = stage_reduce(k, s, RED_MAX, x_select(k, inside, x_read(k, x, from), lowest));
-    stage_write(k, s, out, at, x_select(k, x_bin(k, X_EQ, best, lowest), x_zero(k, t), best));
+    stage_write(k, s, out, at, x_select(k, any, best, x_zero(k, t)));
 }
 
 OPERATOR(MaxRoiPool, .infer = max_roi_pool_infer, .lower = max_roi_pool_lower);
