@@ -362,12 +362,22 @@ static bool fits_wide_lanes(const emit *e, ltype t) {
            (lkind_is_float(k) ? bits == 32 : bits <= 32);
 }
 
+// Helium, sixteen bytes at positions that are bytes.
+static LLVMValueRef gather_register(emit *e, LLVMValueRef base, LLVMValueRef at) {
+    LLVMTypeRef bytes = LLVMTypeOf(at), types[3] = {bytes, LLVMTypeOf(base), bytes};
+    LLVMValueRef args[5] = {base, at, const_int(e, lt(LK_I32, 1), 8), const_int(e, lt(LK_I32, 1), 0),
+                            const_int(e, lt(LK_I32, 1), 1)};
+    return call_intrinsic(e, gather_name, types, 3, args, 5);
+}
+
 // Positions that are bytes; NULL: they are not, or one by one is faster.
 static LLVMValueRef gather_by_bytes(emit *e, const ins *x) {
     const ins *at = x->args[1];
-    if (x->type.kind != LK_I8 || at->op != L_ZEXT || at->args[0]->type.kind != LK_I8 || x->i <= UINT8_MAX)
-        return NULL;
-    return emit_byte_lookup(e, value_of(e, x->args[0]), value_of(e, at->args[0]), x->type.lanes);
+    int lanes = x->type.lanes;
+    if (x->type.kind != LK_I8 || at->op != L_ZEXT || at->args[0]->type.kind != LK_I8) return NULL;
+    LLVMValueRef base = value_of(e, x->args[0]), bytes = value_of(e, at->args[0]);
+    if (e->t->dot_across && lanes * 8 == e->t->vector_bits) return gather_register(e, base, bytes);
+    return x->i > UINT8_MAX ? emit_byte_lookup(e, base, bytes, lanes) : NULL;
 }
 
 static LLVMValueRef emit_gather(emit *e, const ins *x) {

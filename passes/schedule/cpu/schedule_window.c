@@ -9,7 +9,14 @@
 #include "passes/schedule/common/nest.h"
 #include <string.h>
 
-enum { MOST_TAPS = 64, WIDE_TAPS = 8, HELIUM_TAPS = 16, MOST_POSITIONS = 8, SCALAR_TAPS = 9, SCALAR_POSITIONS = 5 };
+enum {
+    MOST_TAPS = 64,
+    WIDE_TAPS = 8,
+    HELIUM_TAPS = 16,
+    MOST_POSITIONS = 8,
+    SCALAR_TAPS = 9,
+    SCALAR_POSITIONS = 5
+};
 
 // ---------------------------------------------------------------- legality
 static bool moves(const access *a, int axis) {
