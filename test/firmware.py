@@ -223,7 +223,7 @@ def check_small_weights(results, onnxc, path, cpu):
 
 
 # How many times as long as with bytes a dense layer of one row takes at most.
-SMALL_ROWS = {"cortex-m0plus": 1.2, "cortex-m3": 1.3, "cortex-m4": 1.8, "cortex-m55": 2.1}
+SMALL_ROWS = {"cortex-m0plus": 1.2, "cortex-m3": 1.3, "cortex-m4": 1.3, "cortex-m55": 2.1}
 
 
 def check_small_row(results, onnxc, path, cpu):
