@@ -606,7 +606,7 @@ def main():
         jobs = [(m, models[m], level, cpu) for m in ("products", "rows", "layers", "grouped", "functions") for level in LEVELS for cpu in CPUS]
         jobs += [("convolutions", models["convolutions"], "-O2", cpu) for cpu in ("cortex-m4", "cortex-m55")]
         jobs += [("convolutions", models["convolutions"], options, "cortex-m3") for options in POOLS]
-        jobs += [(m, models[m], "-O2", "cortex-m33") for m in ("products", "layers")]
+        jobs += [(m, models[m], "-O2", cpu) for m in ("products", "layers") for cpu in ("cortex-m33", "cortex-m52", "cortex-m85")]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
