@@ -54,6 +54,14 @@ def gathered(n, trips=None):
     n.x = n.add("Transpose", y, perm=[1, 2, 0])
 
 
+def layered(n):
+    """for i in range(3): x = relu(conv(x, weights[i])): a loop over layers, not over samples."""
+    c = n.channels
+    weights = n.weight(3, c, c, 3)
+    nodes = [node("Gather", [weights, "t"], "w"), node("Conv", ["s", "w"], "v", pads=[2, 0]), node("Relu", ["v"], "s_next")]
+    n.x, = loop(n, nodes, n.constant(np.array(3)), [("s", "s_next", n.x, F32, (1, c, None))], [], n.constant(np.array(True)))
+
+
 def sequence_info(name):
     v = helper.make_tensor_sequence_value_info(name, F32, None)
     return v
@@ -177,6 +185,6 @@ def last_of_loop(n):
     n.x, = loop(n, nodes, size(n, n.x, 2), [("h", "h_next", zeros(n), F32, (1, n.channels))], [])
 
 
-LOOPS = [gathered, listed, joined, counted, counters, sliced_in_body, with_previous]
+LOOPS = [layered, gathered, listed, joined, counted, counters, sliced_in_body, with_previous]
 REFUSED = [(backwards, "reads the signal backwards"), (before, "begins with samples from the end of the signal"),
            (every_other, "reads samples at computed positions"), (until, "ends under a condition"), (growing, "a state whose size changes")]

@@ -362,12 +362,22 @@ static bool fits_wide_lanes(const emit *e, ltype t) {
            (lkind_is_float(k) ? bits == 32 : bits <= 32);
 }
 
+// Helium, sixteen bytes at positions that are bytes.
+static LLVMValueRef gather_register(emit *e, LLVMValueRef base, LLVMValueRef at) {
+    LLVMTypeRef bytes = LLVMTypeOf(at), types[3] = {bytes, LLVMTypeOf(base), bytes};
+    LLVMValueRef args[5] = {base, at, const_int(e, lt(LK_I32, 1), 8), const_int(e, lt(LK_I32, 1), 0),
+                            const_int(e, lt(LK_I32, 1), 1)};
+    return call_intrinsic(e, gather_name, types, 3, args, 5);
+}
+
 // Positions that are bytes; NULL: they are not, or one by one is faster.
 static LLVMValueRef gather_by_bytes(emit *e, const ins *x) {
     const ins *at = x->args[1];
-    if (x->type.kind != LK_I8 || at->op != L_ZEXT || at->args[0]->type.kind != LK_I8 || x->i <= UINT8_MAX)
-        return NULL;
-    return emit_byte_lookup(e, value_of(e, x->args[0]), value_of(e, at->args[0]), x->type.lanes);
+    int lanes = x->type.lanes;
+    if (x->type.kind != LK_I8 || at->op != L_ZEXT || at->args[0]->type.kind != LK_I8) return NULL;
+    LLVMValueRef base = value_of(e, x->args[0]), bytes = value_of(e, at->args[0]);
+    if (e->t->dot_across && lanes * 8 == e->t->vector_bits) return gather_register(e, base, bytes);
+    return x->i > UINT8_MAX ? emit_byte_lookup(e, base, bytes, lanes) : NULL;
 }
 
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
@@ -386,29 +396,42 @@ static LLVMValueRef emit_gather(emit *e, const ins *x) {
     return v;
 }
 
-// Four lanes of 32 bits, of which the lowest are stored.
-static LLVMValueRef scatter_wide_lanes(emit *e, const ins *x, LLVMValueRef value) {
-    lkind k = x->args[2]->type.kind;
-    ltype words = lt(LK_I32, 4);
-    int bits = kind_bits(e, k);
-    LLVMValueRef base = value_of(e, x->args[0]), at = constant_offsets(e, x, k, 0, 4, LK_I32, &base);
-    int shift = at ? 0 : bits / 16; // a logarithm
-    if (!at) at = LLVMBuildIntCast2(e->b, value_of(e, x->args[1]), type_of(e, words), 1, "");
-    if (lkind_is_float(k)) value = LLVMBuildBitCast(e->b, value, type_of(e, words), "");
-    else if (LLVMIsATruncInst(value) && LLVMTypeOf(LLVMGetOperand(value, 0)) == type_of(e, words))
+// Lanes first to first + n. Those of 8 and 16 bits have constant distances.
+static void scatter_wide_lanes(emit *e, const ins *x, LLVMValueRef value, int first, int n) {
+    lkind k = x->args[2]->type.kind, lane = n <= 4 ? LK_I32 : n == 8 ? LK_I16 : LK_I8;
+    int bits = kind_bits(e, k), shift = 0;
+    ltype wide = lt(lane, n);
+    LLVMValueRef base = value_of(e, x->args[0]), at = NULL;
+    if (n <= 16 && bits <= kind_bits(e, lane)) at = constant_offsets(e, x, k, first, n, lane, &base);
+    if (n > 4 && !at) {
+        scatter_wide_lanes(e, x, value, first, n / 2);
+        scatter_wide_lanes(e, x, value, first + n / 2, n / 2);
+        return;
+    }
+    if (!at) {
+        at = LLVMBuildIntCast2(e->b, some_lanes(e, value_of(e, x->args[1]), first, n), type_of(e, wide), 1,
+                               "");
+        shift = bits / 16; // a logarithm
+    }
+    if (n < x->args[2]->type.lanes) value = some_lanes(e, value, first, n);
+    if (lkind_is_float(k)) value = LLVMBuildBitCast(e->b, value, type_of(e, wide), "");
+    else if (LLVMIsATruncInst(value) && LLVMTypeOf(LLVMGetOperand(value, 0)) == type_of(e, wide))
         value = LLVMGetOperand(value, 0);
-    else value = LLVMBuildIntCast2(e->b, value, type_of(e, words), 0, "");
-    LLVMTypeRef types[3] = {LLVMTypeOf(base), type_of(e, words), type_of(e, words)};
+    else value = LLVMBuildIntCast2(e->b, value, type_of(e, wide), 0, "");
+    LLVMTypeRef types[3] = {LLVMTypeOf(base), type_of(e, wide), type_of(e, wide)};
     LLVMValueRef args[5] = {base, at, value, const_int(e, lt(LK_I32, 1), bits),
                             const_int(e, lt(LK_I32, 1), shift)};
-    return call_intrinsic(e, scatter_name, types, 3, args, 5);
+    call_intrinsic(e, scatter_name, types, 3, args, 5);
 }
 
 static LLVMValueRef emit_scatter(emit *e, const ins *x) {
     const ins *v = x->args[2];
     LLVMValueRef value = value_of(e, v);
     if (v->type.lanes == 1) return store_at(e, element_address(e, x, v->type.kind), value, v->type, 0);
-    if (v->type.lanes == 4 && fits_wide_lanes(e, v->type)) return scatter_wide_lanes(e, x, value);
+    if (fits_wide_lanes(e, v->type)) {
+        scatter_wide_lanes(e, x, value, 0, v->type.lanes);
+        return NULL;
+    }
     for (int i = 0; i < v->type.lanes; i++)
         store_at(e, lane_address(e, x, v->type.kind, i), lane(e, value, i), lt(v->type.kind, 1), 0);
     return NULL;

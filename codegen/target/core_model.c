@@ -1,7 +1,7 @@
 // Cycles of instructions of the cores of microcontrollers, by their class. Those of Cortex-M0+, M3 and M4 are of Arm's technical
 // reference manuals, where a load takes 2 cycles and a branch that is taken refills the pipeline. Cortex-M7 and M85
 // issue two instructions at once where they can, which counts as a part of a cycle; Cortex-M55 takes two cycles for a
-// vector of 128 bits, which overlap with the next instruction of another kind. A RISC-V core without a
+// vector of 128 bits, which overlap with the next instruction of another kind, and Cortex-M52 four. A RISC-V core without a
 // known CPU is one with a pipeline of 3 to 5 stages, one load at a time and a multiplier.
 #include "codegen/target/core_model.h"
 #include <string.h>
@@ -74,6 +74,7 @@ static const core_model models[] = {
     {"cortex-m3", arm_names, {1, 2, 1, 1, 2, 4, 7, 3, 3, 0, 1, 1, 1, 1, 1, 1}},
     {"cortex-m4", arm_names, {1, 2, 1, 1, 1, 1, 7, 3, 3, 0, 1, 3, 14, 1, 1, 1}},
     {"cortex-m7", arm_names, {0.6, 0.8, 0.8, 1, 1, 1, 7, 1, 2, 0, 1, 1.5, 14, 1, 1, 0}},
+    {"cortex-m52", arm_names, {0.8, 1, 1, 1, 1, 1, 7, 1.5, 2, 0, 1, 1.5, 14, 3, 3, 0}},
     {"cortex-m55", arm_names, {0.8, 1, 1, 1, 1, 1, 7, 1.5, 2, 0, 1, 1.5, 14, 1.5, 1.5, 0}},
     {"cortex-m85", arm_names, {0.5, 0.7, 0.7, 1, 1, 1, 7, 1, 2, 0, 1, 1, 10, 1, 1, 0}},
     {"generic-rv32", riscv_names, {1, 2, 1, 1, 1, 1, 34, 2, 2, 0, 2, 2, 20, 1, 1, 1}},

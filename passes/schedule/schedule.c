@@ -309,6 +309,7 @@ static void choose_vector(nest *n, int lanes) {
     if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
     // Tasks, which are pieces of a longer axis, must not write the same elements.
     bool overlaps = masks_slowly(n->e->t) && !n->reduce_vector && n->e->extent[n->vaxis]->max <= NEST_GRAIN;
+    overlaps |= n->e->t->dot_across && !n->reduce_vector && n->s->states.n; // each load would be predicated
     if (n->masked && overlaps && may_overlap(n)) n->masked = false, n->overlaps = true;
 }
 

@@ -486,6 +486,55 @@ const char *loop_to_scan(streaming *s, node *n) {
     return l.why;
 }
 
+// ---------------------------------------------------------------- loops over layers
+enum { MOST_LAYERS = 64 };
+
+static bool is_true(const value *v) {
+    dim *d = number_of(v);
+    return d && dim_is_const(d) && dim_value(d);
+}
+
+// A few iterations, known at compile time, over values that have samples; else 0.
+static int64_t layers_of(const streaming *s, const node *n) {
+    dim *trips = number_of(node_in(n, 0));
+    const graph *g = node_graph(n, "body");
+    value *goes_on = g->outputs.at[0];
+    bool signal = false, runs = !node_in(n, 1) || is_true(n->in[1]);
+    bool all = runs && (renamed(goes_on) == g->inputs.at[1] || is_true(goes_on));
+    for (int i = 2; i < n->nin; i++)
+        for (int j = 0; n->in[i]->type.kind == TYPE_TENSOR && j < n->in[i]->type.rank; j++)
+            signal |= dim_has_atom(n->in[i]->type.dims[j], s->length);
+    bool few = trips && dim_is_const(trips) && dim_value(trips) > 0 && dim_value(trips) <= MOST_LAYERS;
+    return few && signal && all && n->nout == n->nin - 2 ? dim_value(trips) : 0;
+}
+
+node *loop_to_layers(streaming *s, node *n) {
+    int64_t layers = layers_of(s, n);
+    if (!layers) return NULL;
+    int place = node_place(n), count = n->nin - 2;
+    value **now = ARENA_ARRAY(s->arena, value *, count), *one = value_int64(s->graph, 1);
+    for (int i = 0; i < count; i++) now[i] = n->in[i + 2];
+    s->at = n;
+    attr to_bool = {.name = "to", .kind = ATTR_INT, .i = DT_BOOL};
+    value *goes_on = make(s, "Cast", 1, &one, &to_bool);
+    for (int64_t t = 0; t < layers; t++) {
+        map as = {.arena = s->arena};
+        node *copy = node_copy(n, s->graph, &as);
+        node_move(copy, s->graph, n);
+        graph *g = node_graph(copy, "body");
+        value_replace(g->inputs.at[0], value_int64(s->graph, t));
+        value_replace(g->inputs.at[1], goes_on);
+        for (int i = 0; i < count; i++) value_replace(g->inputs.at[i + 2], now[i]);
+        graph_inline(g, s->graph, copy);
+        for (int i = 0; i < count; i++) now[i] = g->outputs.at[i + 1];
+        node_delete(copy);
+    }
+    for (int i = 0; i < count; i++)
+        if (n->out[i]) value_replace(n->out[i], now[i]);
+    node_delete(n);
+    return s->graph->nodes.at[place];
+}
+
 bool replace_length(streaming *s, node *n) {
     int axis;
     value *x = is(n, "SequenceLength") ? samples_in(n->in[0], &axis) : NULL;

@@ -463,8 +463,10 @@ void pass_stream_sizes(pass_context *c) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
         mend_node(&s, n);
         infer_until(m->main, node_place(n), next);
-        if (is(n, "Loop") && !*n->op->domain) loop_to_scan(&s, n);
-        else replace_length(&s, n);
+        bool loop = is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
+        node *layers = loop && !is_scan ? loop_to_layers(&s, n) : NULL;
+        if (layers) next = layers;
+        if (!loop) replace_length(&s, n);
         j = next ? node_place(next) : m->main->nodes.n;
     }
     pass_dce(c);

@@ -112,6 +112,8 @@ int64_t exported_size(const streaming *s, const dim *d); // the size that d had 
 // loops.c
 // Makes a Scan of a Loop over the samples. NULL, or why n is none; it stays in any case, without users where it was replaced.
 const char *loop_to_scan(streaming *s, node *n);
+// Replaces a Loop of a few iterations, such as one over equal layers, by the nodes of its iterations. The first of them, or NULL.
+node *loop_to_layers(streaming *s, node *n);
 bool replace_length(streaming *s, node *n); // of a sequence of all samples; false: n is no such node
 
 // plan.c

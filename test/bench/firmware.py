@@ -28,13 +28,14 @@ import tiny_networks
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # cpu: (triple, machine flags, qemu's board). A Cortex-M0+ runs ARMv6-M, which the M3 of the board executes too, as the M55 of another
-# does the code of an M33.
+# does the code of an M33, an M52 and an M85.
 CPUS = {"cortex-m0plus": ("thumbv6m-none-eabi", "-mcpu=cortex-m0plus", "mps2-an385"),
         "cortex-m3": ("thumbv7m-none-eabi", "-mcpu=cortex-m3", "mps2-an385"),
         "cortex-m4": ("thumbv7em-none-eabihf", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "mps2-an386"),
         "cortex-m7": ("thumbv7em-none-eabihf", "-mcpu=cortex-m7 -mfloat-abi=hard -mfpu=fpv5-d16", "mps2-an500"),
         "cortex-m33": ("thumbv8m.main-none-eabihf", "-mcpu=cortex-m33 -mfloat-abi=hard -mfpu=fpv5-sp-d16", "mps3-an547"),
         "cortex-m55": ("thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55 -mfloat-abi=hard", "mps3-an547"),
+        **{cpu: ("thumbv8.1m.main-none-eabihf", f"-mcpu={cpu} -mfloat-abi=hard", "mps3-an547") for cpu in ("cortex-m52", "cortex-m85")},
         **firmware_riscv.CPUS}
 LAYOUT = """ENTRY(reset)
 MEMORY { code (rx) : ORIGIN = 0x00000000, LENGTH = 512K  more (rx) : ORIGIN = %(more)s, LENGTH = 2M  data (rwx) : ORIGIN = 0x20000000, LENGTH = %(ram)s }
@@ -183,7 +184,7 @@ class Onnx2c:
         source, self.object = os.path.join(folder, "peer.c"), os.path.join(folder, "peer.o")
         with open(source, "w", encoding="utf-8") as f:
             f.write(subprocess.run([arguments.onnx2c, *(f"-d{d}:1" for d in case.symbols), model], stdout=subprocess.PIPE, text=True, check=True).stdout)
-        run("arm-none-eabi-gcc", *flags.split(), "-mthumb", "-O2", "-ffunction-sections", "-fdata-sections", "-w", "-c", source, "-o", self.object)
+        run("arm-none-eabi-gcc", *for_gcc(flags), "-mthumb", "-O2", "-ffunction-sections", "-fdata-sections", "-w", "-c", source, "-o", self.object)
         with open(source, encoding="utf-8") as f:
             signature = re.search(r"^void entry\((.*?)\)", f.read(), re.MULTILINE)[1]
         parameters = [re.match(r"(?:const )?(\w+) (\w+)((?:\[\d+\])*)", p.strip()).groups() for p in signature.split(",")]
@@ -192,6 +193,11 @@ class Onnx2c:
         text += "".join(f"static {kind} o{k}[{case.sizes[k]}];\n" for k, (kind, _) in enumerate(self.outputs))
         text += "#define RAM_BYTES 0\nvoid entry();\nstatic int call(void) {\n    entry(" + ", ".join([f"i{k}" for k in range(len(arrays))] + [f"o{k}" for k in range(len(self.outputs))]) + ");\n    return 0;\n}\n"
         self.main, self.entry = text, "entry"
+
+
+def for_gcc(flags):
+    """Flags of the C compiler, which does not know all of these CPUs."""
+    return re.sub("cortex-m(52|85)", "cortex-m55", flags).split()
 
 
 def section_sizes(elf):
@@ -211,7 +217,7 @@ def measure(made, cpu, sizes, folder):
         f.write(MAIN % {"model": made.main + show})
     with open(begin, "w", encoding="utf-8") as f:
         f.write(start())
-    compiler = ["arm-none-eabi-gcc", *flags.split(), "-mthumb"]
+    compiler = ["arm-none-eabi-gcc", *for_gcc(flags), "-mthumb"]
     alone, elf = os.path.join(folder, "alone.elf"), os.path.join(folder, "m.elf")
     run(*compiler, "-nostartfiles", "--specs=nano.specs", f"-Wl,-e,{made.entry},--gc-sections,-u,{made.entry}", made.object, "-lm", "-o", alone)
     run(*compiler, "-O2", "-w", f"-I{folder}", main, begin, made.object, "-o", elf, "-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs",

@@ -17,16 +17,27 @@
 //     a[i] = A[m][i V .. (i + 1) V]
 //     for n0 in steps of 4: s[j] = sum of sum(a[i] * B[n0 + j][i V ...])
 //
+// Elements of 2 or 4 bits are taken apart, p = 8 / bits of them in a byte; those with signs lie in the high bits of bytes, or, times
+// unsigned ones, become unsigned by a sum that A's elements take off:
+//
+//   for k in steps of p V:
+//     a[i] = A[m][k + i, k + i + p, k + i + 2 p ...]                  for i < p
+//     for j < 4: w = V bytes of B[n0 + j] from k on; for i < p: s[j] += sum(a[i] * (w << up(i) & mask))
+//   for j < 4: s[j] >>= 8 - bits
+//
 // Windows of several rows, as in the first layer of a network, are copied to local memory before, row after row as B has
 // them.
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
+#include "passes/schedule/cpu/schedule_words.h"
 
 enum { COLUMNS = 4, UNROLLED = 4, HELD_VECTORS = 9 };
 
 typedef struct across {
     tiling t;
     int axis, width;           // the innermost axis of K, and its positions in a vector
+    int fields;                // elements in a byte of B
+    ins *total;                // ... and the sum of A's elements, where they have an offset
     ins *sum[COLUMNS];         // variables
     ins *stride;               // elements of B from one column to the next
     int64_t held;              // elements of A that are loaded once; 0: they are for each group of columns
@@ -69,7 +80,7 @@ static bool find_operands(across *x) {
     t->tile_m = t->group_axis = -1;
     x->axis = t->k.at[t->k.n - 1];
     if (!steps_by_one(t->a, x->axis) || !steps_by_one(t->b, x->axis)) return false;
-    x->held = held_elements(x);
+    x->held = x->fields > 1 ? 0 : held_elements(x);
     return true;
 }
 
@@ -134,12 +145,113 @@ static void add_row(across *x, int columns) {
     scope_close(e, some);
 }
 
+// ---------------------------------------------------------------- elements of less than a byte
+static int bits_of_b(const across *x) { return dtype_bits(x->t.c->b->buffer->dtype); }
+
+static bool in_high_bits(const across *x) {
+    return dtype_is_signed(x->t.c->b->buffer->dtype) && x->t.c->a->buffer->dtype == DT_I8;
+}
+
+static bool has_offset(const across *x) {
+    return x->fields > 1 && dtype_is_signed(x->t.c->b->buffer->dtype) && !in_high_bits(x);
+}
+
+static int64_t offset_of_b(const across *x) { return 1 << (bits_of_b(x) - 1); }
+
+// The sign bits of all elements of a byte.
+static int sign_bits(const across *x) {
+    int all = 0;
+    for (int i = 0; i < x->fields; i++) all |= (int)offset_of_b(x) << i * bits_of_b(x);
+    return all;
+}
+
+// Element i of each byte: shifted to one end of it, where a shift does not remove the others.
+static ins *field_of_bytes(across *x, ins *bytes, int i) {
+    lbuild *b = &x->t.e->b;
+    bool high = in_high_bits(x);
+    int bits = bits_of_b(x), low = (1 << bits) - 1, shift = high ? 8 - bits * (i + 1) : bits * i;
+    if (shift) bytes = lb_bin(b, high ? L_SHL : L_LSHR, bytes, lb_int(b, bytes->type, shift));
+    if (i == (high ? 0 : x->fields - 1)) return bytes;
+    return lb_bin(b, L_AND, bytes, lb_int(b, bytes->type, (int8_t)(high ? low << (8 - bits) : low)));
+}
+
+// Every element `fields` apart, from element i on: two registers are loaded alternately, more of them by positions.
+static void load_apart(across *x, ins *at, ins **a) {
+    enum { MOST_LANES = 16 };
+    lbuild *b = &x->t.e->b;
+    int mask[MOST_LANES];
+    ltype type = lt(LK_I8, x->width);
+    ins *from = lb_offset(b, pointer_of(x->t.e, x->t.c->a->buffer), at, 1), *pair = NULL;
+    ins *places = lb_mul(b, lb_iota(b, type), lb_int(b, type, x->fields));
+    if (x->fields == 2) pair = lb_load(b, lt(LK_I8, 2 * x->width), from, lb_idx(b, 0), 1);
+    for (int i = 0; i < x->fields; i++) {
+        for (int j = 0; j < x->width; j++) mask[j] = i + 2 * j;
+        ins *v = pair ? lb_shuffle(b, pair, pair, mask, x->width)
+                      : lb_gather(b, type, lb_offset(b, from, lb_idx(b, i), 1),
+                                  lb_conv(b, L_ZEXT, lindex_kind(x->t.e->t), places));
+        a[i] = widened(x, x->t.c->a, v);
+    }
+}
+
+// A vector of bytes of each column, from that of number `byte` on. The first `before` of them have been added.
+static void add_fields_at(across *x, int columns, ins *start_b, ins *byte, int64_t before) {
+    enum { MOST_FIELDS = 4 };
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    scope step = scope_open(e);
+    e->counter[x->axis] = idx_mulk(b, byte, x->fields);
+    ins *a[MOST_FIELDS], *from = pointer_of(e, x->t.c->b->buffer), *at = lb_add(b, start_b, byte);
+    load_apart(x, emit_index(e, x->t.a->offset), a);
+    ltype type = lt(LK_I8, x->width);
+    ins *fresh = before ? lb_cmp(b, L_SLT, lb_int(b, type, before - 1), lb_iota(b, type)) : NULL;
+    for (int i = 0; i < x->fields && has_offset(x); i++) {
+        ins *zero = lb_int(b, a[i]->type, 0), *sum = fresh ? lb_select(b, fresh, a[i], zero) : a[i];
+        lb_set(b, x->total, lb_add(b, lb_get(b, x->total), lb_hreduce(b, L_HADD, sum)));
+    }
+    for (int j = 0; j < columns; j++) {
+        ins *bytes = lb_load(b, type, from, lb_add(b, at, idx_mulk(b, x->stride, j)), 1);
+        if (has_offset(x)) bytes = lb_bin(b, L_XOR, bytes, lb_int(b, type, (int8_t)sign_bits(x)));
+        if (fresh) bytes = lb_select(b, fresh, bytes, lb_int(b, type, 0));
+        for (int i = 0; i < x->fields; i++) {
+            ins *element = widened(x, x->t.c->a, field_of_bytes(x, bytes, i));
+            ins *products = lb_hreduce(b, L_HADD, lb_bin(b, L_MUL, a[i], element));
+            lb_set(b, x->sum[j], lb_add(b, lb_get(b, x->sum[j]), products));
+        }
+    }
+    scope_close(e, step);
+    e->counter[x->axis] = NULL;
+}
+
+// The last vector overlaps the one before.
+static void add_row_of_fields(across *x, int columns) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    int64_t bytes = dim_value(e->extent[x->axis]) / x->fields, whole = bytes / x->width * x->width;
+    e->counter[x->axis] = lb_idx(b, 0);
+    ins *start = emit_int_op(b, X_FLOORDIV, emit_index(e, x->t.b->offset), lb_idx(b, x->fields));
+    e->counter[x->axis] = NULL;
+    scope loop = scope_for(e, "byte", lb_idx(b, 0), lb_idx(b, whole), x->width, LOOP_SERIAL);
+    add_fields_at(x, columns, start, loop.head, 0);
+    scope_close(e, loop);
+    if (bytes > whole)
+        add_fields_at(x, columns, start, lb_idx(b, bytes - x->width), x->width - (bytes - whole));
+}
+
+static ins *sums_of_elements(across *x, ins *sums) {
+    lbuild *b = &x->t.e->b;
+    if (in_high_bits(x)) return lb_bin(b, L_ASHR, sums, lb_int(b, sums->type, 8 - bits_of_b(x)));
+    if (!has_offset(x)) return sums;
+    ins *total = lb_mul(b, lb_get(b, x->total), lb_int(b, lt(LK_I32, 1), offset_of_b(x)));
+    return lb_sub(b, sums, lb_splat(b, total, COLUMNS));
+}
+
 static void k_loops(across *x, int columns, int depth) {
     tiling *t = &x->t;
     emit_hoist(t->e, t->a->offset);
     emit_hoist(t->e, t->b->offset);
     if (depth == t->k.n - 1) {
-        add_row(x, columns);
+        if (x->fields > 1) add_row_of_fields(x, columns);
+        else add_row(x, columns);
         return;
     }
     scope loop = scope_axis(t->e, t->k.at[depth], lb_idx(&t->e->b, 0),
@@ -278,13 +390,15 @@ static void some_columns(across *x, ins *n0, int columns) {
     ins *zero = lb_int(b, lt(LK_I32, 1), 0);
     scope mark = scope_open(e);
     e->counter[t->c->n] = n0;
-    x->stride = emit_index(e, t->b->coef[t->c->n]);
+    x->stride = emit_int_op(b, X_FLOORDIV, emit_index(e, t->b->coef[t->c->n]), lb_idx(b, x->fields));
     for (int j = 0; j < columns; j++) x->sum[j] = lb_var(b, "sum", zero);
+    if (has_offset(x)) x->total = lb_var(b, "total", zero);
     if (x->held) add_held(x, columns);
     else k_loops(x, columns, 0);
     scope_close(e, mark);
     ins *sums = lb_splat(b, lb_get(b, x->sum[0]), COLUMNS);
     for (int j = 1; j < columns; j++) sums = lb_insert(b, sums, lb_get(b, x->sum[j]), j);
+    if (x->fields > 1) sums = sums_of_elements(x, sums);
     ins *acc = lb_var(b, "acc", sums);
     tile whole = {.rows = 1, .vectors = 1, .m0 = lb_idx(b, 0), .n0 = n0};
     if (columns < COLUMNS) whole.last = lb_idx(b, columns);
@@ -317,9 +431,10 @@ static void outer_loops(across *x, const axis_list *axes, int depth) {
 
 bool schedule_across(emitter *e, const contraction *c) {
     emitter own = emitter_apart(e);
-    bool same = c->a->buffer->dtype == c->b->buffer->dtype;
+    bool small = word_elements(c), same = small || c->a->buffer->dtype == c->b->buffer->dtype;
     across x = {.t = {.e = &own, .c = c, .tile_m = -1, .lanes = COLUMNS, .vectors = 1},
-                .width = target_lanes(e->t, same ? 8 : 16)};
+                .width = target_lanes(e->t, same ? 8 : 16),
+                .fields = small ? 8 / dtype_bits(c->b->buffer->dtype) : 1};
     if (!find_operands(&x)) return false;
     own.state = ARENA_ARRAY(own.scratch, ins *, 1);
     own.active = NULL;

@@ -1,12 +1,13 @@
 // The micro-kernel of contractions whose operand B has elements of 2 or 4 bits, in words of 32 (schedule_words.h): element by
-// element, with factors that are invariant in a block. Sums of bytes times integers are products of four bytes where the target has an
-// instruction for those of scalars. Of a word of g = 4 * p elements, element p * j + i is at bit i * bits of byte j:
+// element, with factors that are invariant in a block. Sums of bytes times integers are those of two products of 16 bits where the target
+// has an instruction for them. A word of g elements has element i in its lower half and element i + g / 2 at the same place of its upper
+// half:
 //
 //   for k in steps of g:
-//     a[r][i] = A[m0 + r][k + i, k + i + p, k + i + 2 p, k + i + 3 p]             bytes of a word, for i < p
+//     a[r][i] = A[m0 + r][k + i, k + i + g / 2]                                   for i < g / 2
 //     w[v] = B[n0 ...][k / g]
-//     for i < p: for r, v: acc[r][v] = dot(acc[r][v], a[r][i], w[v] << up(i) & 0xf0f0f0f0)     elements of 4 bits, times 16
-//   for r, v: acc[r][v] >>= 4
+//     for i < g / 2: for r, v: acc[r][v] += dot(a[r][i], w[v] << up(i) & 0xf000f000)     elements of 4 bits, times 2^12
+//   for r, v: acc[r][v] >>= 12
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
@@ -61,57 +62,54 @@ static void word_loop(tiling *t, const tile *x, ins **acc, ins *start_b, bool su
     close_words(t, loop);
 }
 
-// ---------------------------------------------------------------- in products of four bytes
+// ---------------------------------------------------------------- in products of pairs
 static ins *masked(lbuild *b, ins *x, int shift, int32_t mask) {
     if (shift) x = lb_bin(b, shift > 0 ? L_SHL : L_LSHR, x, lb_int(b, x->type, shift > 0 ? shift : -shift));
     return mask == -1 ? x : lb_bin(b, L_AND, x, lb_int(b, x->type, mask));
 }
 
-// The even parts of *x and *y, of as many bits as the mask has in a row, in *x, and the odd ones in *y.
-static void exchange(lbuild *b, ins **x, ins **y, int bits, int32_t mask) {
-    ins *even = lb_bin(b, L_OR, masked(b, *x, 0, mask), masked(b, *y, bits, ~mask));
-    *y = lb_bin(b, L_OR, masked(b, *x, -bits, mask), masked(b, *y, 0, ~mask));
-    *x = even;
+// The lower halves of *x and *y in *x, and the upper ones in *y.
+static void exchange(lbuild *b, ins **x, ins **y) {
+    enum { LOW = 0x0000ffff };
+    ins *low = lb_bin(b, L_OR, masked(b, *x, 0, LOW), masked(b, *y, 16, ~LOW));
+    *y = lb_bin(b, L_OR, masked(b, *x, -16, LOW), masked(b, *y, 0, ~LOW));
+    *x = low;
 }
 
-// The words of a row from element `at` on, transposed: byte j of word i is element words * j + i.
-static void load_transposed(tiling *t, ins *at, int words, ins **a) {
-    enum { HALVES = 0x0000ffff, BYTES = 0x00ff00ff };
+// The words of a row from element `at` on. Word i, and the one half of all words later, become pairs of bytes of both: the first two of
+// each, and the last two.
+static void load_pairs(tiling *t, ins *at, int words, ins **a) {
     lbuild *b = &t->e->b;
     for (int i = 0; i < words; i++) a[i] = load_word_a(t->e, t->c, idx_addk(b, at, 4 * i), NULL);
-    for (int i = 0; i < words / 2; i++) exchange(b, &a[i], &a[i + words / 2], 16, HALVES);
-    for (int i = 0; i < words; i += 2) exchange(b, &a[i], &a[i + 1], 8, BYTES);
+    for (int i = 0; i < words / 2; i++) exchange(b, &a[i], &a[i + words / 2]);
 }
 
-// Element `i` of each byte: the byte's high bits if it has a sign.
-static ins *bytes_of_word(tiling *t, ins *word, int i) {
-    int bits = t->word.bits, low = ((1 << bits) - 1) * 0x01010101;
+// Element `i` of each half: the half's high bits if it has a sign.
+static ins *halves_of_word(tiling *t, ins *word, int i) {
+    int bits = t->word.bits, low = ((1 << bits) - 1) * 0x00010001;
     if (!dtype_is_signed(t->c->b->buffer->dtype)) return masked(&t->e->b, word, -bits * i, low);
-    return masked(&t->e->b, word, 8 - bits * (i + 1), (int32_t)((uint32_t)low << (8 - bits)));
+    return masked(&t->e->b, word, 16 - bits * (i + 1), (int32_t)((uint32_t)low << (16 - bits)));
 }
 
-static void add_bytes(lbuild *b, const contraction *c, ins *sum, ins *x, ins *y) {
-    bool first = dtype_is_signed(c->a->buffer->dtype), second = dtype_is_signed(c->b->buffer->dtype);
-    lop op = first == second ? first ? L_DOT4_SS : L_DOT4_UU : L_DOT4_US;
-    bool swaps = first && !second;
-    lb_set(b, sum, lb_dot(b, op, lb_get(b, sum), swaps ? y : x, swaps ? x : y));
-}
-
-static void accumulate_bytes(tiling *t, const tile *x, ins **acc, ins *start_b) {
+static void accumulate_fields(tiling *t, const tile *x, ins **acc, ins *start_b) {
     enum { MOST = 4 };
     emitter *e = t->e;
     lbuild *b = &e->b;
     int n = t->group / 4;
+    lop op = dtype_is_signed(t->c->a->buffer->dtype) ? L_DOT2_S8 : L_DOT2_U8;
     ins *words[MAX_VECTORS], *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
     ins *row = emit_index(e, t->row_stride), *at_a = emit_index(e, t->a->offset);
     for (int v = 0; v < x->vectors; v++)
         words[v] = load_packed(e, t->c, lb_add(b, at_b, column_offset(t, v)), 1);
     for (int r = 0; r < x->rows; r++) {
         ins *a[MOST];
-        load_transposed(t, lb_add(b, at_a, idx_mulk(b, row, r)), n, a);
+        load_pairs(t, lb_add(b, at_a, idx_mulk(b, row, r)), n, a);
         for (int v = 0; v < x->vectors; v++)
-            for (int i = 0; i < n; i++)
-                add_bytes(b, t->c, acc[r * x->vectors + v], a[i], bytes_of_word(t, words[v], i));
+            for (int i = 0; i < 2 * n; i++) {
+                ins *sum = acc[r * x->vectors + v], *pairs = a[i / 4 + i / 2 % 2 * (n / 2)];
+                ins *bytes = masked(b, pairs, i % 2 ? -8 : 0, -1);
+                lb_set(b, sum, lb_dot(b, op, lb_get(b, sum), halves_of_word(t, words[v], i), bytes));
+            }
     }
 }
 
@@ -119,7 +117,7 @@ static bool widens_read(const expr *term, const expr *read) {
     return term->op == X_CAST && term->arg[0] == read;
 }
 
-// The sum of as many products of a byte and of an element in the high bits of one is of 32 bits.
+// The sum of as many products of a byte and an element is of 32 bits.
 static bool multiplies_bytes(const tiling *t) {
     enum { MOST_PRODUCTS = 1 << 16 };
     const contraction *c = t->c;
@@ -131,18 +129,26 @@ static bool multiplies_bytes(const tiling *t) {
            t->a->affine && expr_is_int(t->a->coef[t->group_axis], 1);
 }
 
+// In blocks whose sums of 16-bit products fit 32 bits.
 static void byte_block(tiling *t, const tile *x, ins **acc, ins *start_b) {
-    lbuild *b = &t->e->b;
+    enum { MOST_IN_HIGH_BITS = 256 };
+    emitter *e = t->e;
+    lbuild *b = &e->b;
     ins *part[MAX_ROWS * MAX_VECTORS], *zero = emit_zero(b, acc[0]->type);
-    int sums = x->rows * x->vectors, scale = dtype_is_signed(t->c->b->buffer->dtype) ? 8 - t->word.bits : 0;
+    bool high = dtype_is_signed(t->c->b->buffer->dtype);
+    int sums = x->rows * x->vectors, scale = high ? 16 - t->word.bits : 0;
+    int64_t all = dim_value(e->extent[t->group_axis]), block = high ? MOST_IN_HIGH_BITS : all;
+    scope blocks = scope_for(e, "block", lb_idx(b, 0), lb_idx(b, all), block, LOOP_SERIAL);
     for (int j = 0; j < sums; j++) part[j] = lb_var(b, "block", zero);
-    scope loop = open_words(t);
-    accumulate_bytes(t, x, part, start_b);
+    ins *end = lb_bin(b, L_SMIN, idx_addk(b, blocks.head, block), lb_idx(b, all));
+    scope loop = scope_axis(e, t->group_axis, blocks.head, end, t->group, LOOP_SERIAL);
+    accumulate_fields(t, x, part, start_b);
     close_words(t, loop);
     for (int j = 0; j < sums; j++) {
         ins *sum = lb_bin(b, L_ASHR, lb_get(b, part[j]), lb_int(b, zero->type, scale));
         lb_set(b, acc[j], lb_add(b, lb_get(b, acc[j]), sum));
     }
+    scope_close(e, blocks);
 }
 
 // ---------------------------------------------------------------- blocks

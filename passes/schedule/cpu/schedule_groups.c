@@ -144,14 +144,28 @@ int grouped_operand(const contraction *c, int *k) {
     return packed;
 }
 
-int across_axis(const target *t, const contraction *c) {
-    if (!t->dot_across || group_elements(c) != 4 || !dim_is_const(c->k->axes.at[c->n].extent)) return -1;
-    return neighbour_axis(c);
-}
-
 static int64_t positions(const contraction *c, int axis) {
     const dim *extent = c->k->axes.at[axis].extent;
     return dim_is_const(extent) ? dim_value(extent) : 0;
+}
+
+// Whether vectors of B's bytes can be taken apart along the axis: the sum of all products, with elements in the high bits of a byte,
+// fits 32 bits.
+static bool has_small_columns(const target *t, const contraction *c, int axis) {
+    enum { MOST_PRODUCTS = 1 << 16 };
+    const buffer *b = c->b->buffer;
+    bool plain = is_plain_byte(c->term_a, c->a) && c->term_b->op == X_CAST && c->term_b->arg[0] == c->b &&
+                 dtype_is_int(b->dtype);
+    const dim *all = axes_extent(c->k, c->k_axes.at, c->k_axes.n);
+    return plain && c->s->states.at[0].dtype == DT_I32 && axis >= 0 && axis == word_axis(c) &&
+           positions(c, axis) >= t->vector_bits / dtype_bits(b->dtype) && all->max >= 0 &&
+           all->max <= MOST_PRODUCTS;
+}
+
+int across_axis(const target *t, const contraction *c) {
+    if (!t->dot_across || c->n < 0 || !dim_is_const(c->k->axes.at[c->n].extent)) return -1;
+    int axis = word_elements(c) || group_elements(c) == 4 ? neighbour_axis(c) : -1;
+    return word_elements(c) && !has_small_columns(t, c, axis) ? -1 : axis;
 }
 
 // The only axis that both operands have in common; -1: none, or several.

@@ -61,6 +61,7 @@ bool interleave_find(nest *n, interleave *i) {
     if (!find_axes(i, n->writes[0]) || !reads_planes(i, w->value)) return false;
     i->lanes = target_lanes(e->t, bits > 32 ? bits : 32);
     i->whole = bits <= 16 && is_power_of_two(i->planes);
+    if (e->t->dot_across && i->planes > 2) return false; // a scatter for each plane
     bool tiles = bits > 16 && is_power_of_two(i->planes) && i->planes > 2;
     if (!i->whole && e->t->arch.strided_loads) return false; // one instruction for each plane
     return i->lanes * i->planes <= MOST_LANES && !tiles;

@@ -15,7 +15,7 @@
 #include "passes/memory/memory_plan.h"
 #include <math.h>
 
-// The distances of bytes in Helium's loads have 8 bits for 16 lanes, and 16 bits for 8.
+// The distances of bytes in Helium's loads and stores have 8 bits for 16 lanes, and 16 bits for 8.
 enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64, BLOCK_BITS = 128 };
 
 // ---------------------------------------------------------------- recognition
@@ -62,6 +62,14 @@ static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     return ceil(size / lanes) * lanes / size;
 }
 
+// Whether one of Helium's instructions moves a register of bytes this far apart.
+static bool moves_registers(const target *t, const access *a, int axis) {
+    const expr *step = a->coef[axis];
+    int64_t last = t->vector_bits / 8 - 1;
+    bool bytes = t->dot_across && dtype_bits(a->buffer->dtype) == 8;
+    return bytes && step->op == X_CONST && step->i > 0 && step->i * last <= UINT8_MAX;
+}
+
 static void choose_lanes(transpose *t) {
     const emitter *e = t->n->e;
     double best = INFINITY;
@@ -70,7 +78,8 @@ static void choose_lanes(transpose *t) {
     bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
     if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
     if (!strided && most > MOST_LANES) most = MOST_LANES;
-    if (e->t->dot_across && most > HELIUM_LANES) most = HELIUM_LANES;
+    bool far = e->t->dot_across && !moves_registers(e->t, entry_of(t->n->e, t->read)->read, t->v);
+    if (far && most > HELIUM_LANES) most = HELIUM_LANES;
     t->lanes = 0;
     int least = e->t->dot_across ? LEAST_LANES * bits : LEAST_BITS; // Helium's lanes may be wider than bytes
     for (int lanes = most; lanes >= LEAST_LANES && lanes * bits >= least; lanes /= 2) {
@@ -95,6 +104,7 @@ bool transpose_find(nest *n, transpose *t) {
         return false;
     t->v = unit_axis(n, to);
     if (t->v < 0 || !find_read(t, w->value) || steps_by_one(to, t->u)) return false;
+    if (moves_registers(e->t, to, t->u)) return false; // whole registers of an operand are scattered
     choose_lanes(t);
     t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
     return t->lanes > 0;

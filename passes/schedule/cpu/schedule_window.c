@@ -7,8 +7,16 @@
 //       for every tap, the last axes unrolled: for t < positions: step at p + t
 //       write p + t, v .. v + lanes
 #include "passes/schedule/common/nest.h"
+#include <string.h>
 
-enum { MOST_TAPS = 64, WIDE_TAPS = 8, MOST_POSITIONS = 8, SCALAR_TAPS = 9, SCALAR_POSITIONS = 5 };
+enum {
+    MOST_TAPS = 64,
+    WIDE_TAPS = 8,
+    HELIUM_TAPS = 16,
+    MOST_POSITIONS = 8,
+    SCALAR_TAPS = 9,
+    SCALAR_POSITIONS = 5
+};
 
 // ---------------------------------------------------------------- legality
 static bool moves(const access *a, int axis) {
@@ -21,6 +29,13 @@ static bool shares_elements(const nest *n, const expr *read) {
         for (int i = 0; i < n->ninner; i++)
             if (expr_uses_axis(read->index[d], n->waxis) && expr_uses_axis(read->index[d], n->inner[i]))
                 return true;
+    return false;
+}
+
+static bool window_shares(const nest *n) {
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
+    for (int j = 0; j < reads.n; j++)
+        if (shares_elements(n, reads.at[j])) return true;
     return false;
 }
 
@@ -45,9 +60,17 @@ static bool states_allow(const nest *n) {
     return n->s->states.n > 0 && n->s->states.n <= 2;
 }
 
-// Rows of a window in a loop take less code, which wide vectors wait for longer than for the loop.
+static bool scatters(const nest *n) {
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (!steps_by_one(n->writes[j], n->vaxis)) return true;
+    return false;
+}
+
+// Rows of a window in a loop take less code, which wide vectors wait for longer than for the loop. Helium's eight registers hold
+// no more than the taps of small windows, nor sums that wait for others to be scattered.
 static int64_t most_taps(const nest *n, int64_t row) {
     if (n->vaxis < 0) return SCALAR_TAPS;
+    if (n->e->t->dot_across && row > 1) return scatters(n) || n->e->t->size_level ? row : HELIUM_TAPS;
     return (n->e->t->vector_bits > 128 || n->e->t->compact) && row > 1 ? WIDE_TAPS : MOST_TAPS;
 }
 
@@ -88,11 +111,25 @@ static bool fills_pairs(const nest *n) {
            dim_value(extent) >= 2 * n->lanes;
 }
 
+// The loop next to the vectors, or an outer one whose positions share elements where those of the next one do not, as
+// results of one channel do, which have weights of their own.
+static void choose_axis(nest *n, bool scalar) {
+    int last = n->nparallel - (scalar ? 1 : 2);
+    for (int j = last; j >= 0 && !scalar; j--) {
+        n->waxis = n->parallel[j];
+        if (n->e->extent[n->waxis]->max < 2 || !window_shares(n)) continue;
+        memmove(n->parallel + j, n->parallel + j + 1, (size_t)(last - j) * sizeof *n->parallel);
+        n->parallel[last] = n->waxis;
+        return;
+    }
+    n->waxis = n->parallel[last];
+}
+
 void window_choose(nest *n) {
     bool scalar = n->vaxis < 0;
     if (scalar && (n->e->t->vector_bits || n->e->t->arch.is_text || n->e->t->size_level > 1)) return;
     if (n->reduce_vector || n->nparallel < (scalar ? 1 : 2) || !n->ninner || !states_allow(n)) return;
-    n->waxis = n->parallel[n->nparallel - (scalar ? 1 : 2)];
+    choose_axis(n, scalar);
     const dim *extent = n->e->extent[n->waxis];
     int64_t taps = unrolled_taps(n, &n->unrolled);
     if (taps > 1 && has_window(n))
