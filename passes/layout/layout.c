@@ -544,7 +544,7 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     dtype sum = c->s->states.at[0].dtype;
     bool plain =
         sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c) || multiplies_halves(a->t, c);
-    if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group)) return;
+    if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group) || copies_columns(a->t, c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = across_axis(a->t, c) >= 0 ||

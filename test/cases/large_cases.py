@@ -482,6 +482,14 @@ def double(b):
     return b.op("MatMul", x, b.normal(n, b.near(100), scale=n ** -0.5))
 
 
+@piece(3)
+def large_inputs(b):
+    """Products with matrices that are inputs, which caches do not hold; some of their rows begin in few sets of a cache."""
+    m, k = b.dice.choice((8, b.near(20), b.near(100))), b.near(1100)
+    crowded, open_width = b.input("w", [k, 1024]), b.input("z", [1024, b.near(1200)])
+    return b.op("MatMul", b.op("Tanh", b.op("MatMul", b.input("x", [m, k]), crowded)), open_width)
+
+
 def quantised(b, array, scale, point):
     """scale and zero point of each row, or of all."""
     made = np.clip(np.rint(array / np.reshape(scale, (-1,) + (1,) * (array.ndim - 1))) + point, -128, 127).astype(np.int8)
