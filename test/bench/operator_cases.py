@@ -68,6 +68,7 @@ CASES = {
     "CumSum 1024x1024, axis 0": ("float[1024,1024] x", "float", "a = Constant <value = int64 {0}> ()  y = CumSum (x, a)"),
     "Tanh 64x4096": ("float[64,4096] x", "float", "y = Tanh (x)"),
     "Resize 3x224x224 to 448x448": ("float[1,3,224,224] x", "float", "s = Constant <value = float[4] {1, 1, 2, 2}> ()  e = Constant <value = float[0] {}> ()  y = Resize <mode = \"linear\"> (x, e, s)"),
+    "Resize 3x480x640 to 224x224": ("float[1,3,480,640] x", "float", "s = Constant <value = int64[4] {1, 3, 224, 224}> ()  y = Resize <mode = \"linear\"> (x, , , s)"),
     "Exp 64x4096": ("float[64,4096] x", "float", "y = Exp (x)"),
     "ReduceSum 16x9x64x64, axis 1": ("float[16,9,64,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
     "1x4096x4096, B an input, rows open": ("float[L,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
