@@ -423,11 +423,15 @@ static int last_axis(const expr *read) {
 
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
 // as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
-// both operands.
+// both operands, each of which ends with the sum of its lanes.
 static int least_packed_rows(const contraction *c, int group) {
-    enum { ROWS_ACROSS = 6, ROWS_APART = 2, ROWS_ALONG = 65 };
-    bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a));
-    return along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
+    enum { ROWS_ACROSS = 6, LONG_ROWS_ACROSS = 13, LONG = 256, ROWS_APART = 2, ROWS_ALONG = 65 };
+    bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a)),
+         floats = dtype_is_float(c->s->states.at[0].dtype);
+    if (along) return ROWS_ALONG;
+    if (apart) return ROWS_APART;
+    return floats && axes_extent(c->k, c->k_axes.at, c->k_axes.n)->min >= LONG ? LONG_ROWS_ACROSS
+                                                                               : ROWS_ACROSS;
 }
 
 // Whether data or a loop of the host code select a part of the operand: all of it would be packed for each.

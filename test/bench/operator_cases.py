@@ -34,6 +34,8 @@ CASES = {
     "Sigmoid, f16, 64x4096": ("float16[64,4096] x", "float16", "y = Sigmoid (x)"),
     "Transpose, u8, 512x512": ("uint8[512,512] x", "uint8", "y = Transpose (x)"),
     "Transpose, f16, 512x512": ("float16[512,512] x", "float16", "y = Transpose (x)"),
+    "3x2048x2048, B a transposed input": ("float[3,2048] x, float[2048,2048] w", "float", "y = Gemm <transB = 1> (x, w)"),
+    "8x2048x2048, B a transposed input": ("float[8,2048] x, float[2048,2048] w", "float", "y = Gemm <transB = 1> (x, w)"),
     "16x512x1000, B a transposed input": ("float[16,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
     "100x512x1000, B a transposed input": ("float[100,512] x, float[1000,512] w", "float", "y = Gemm <transB = 1> (x, w)"),
     "32x768x768, B an input": ("float[32,768] x, float[768,768] w", "float", "y = MatMul (x, w)"),
