@@ -557,13 +557,15 @@ bool nest_writes_apart(const stage *s) {
     return true;
 }
 
-// Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis.
+// Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis. Positions that are reduced
+// together stay together.
 static void choose_tasks(nest *n) {
     emitter *e = n->e;
     if (!nest_writes_apart(n->s)) return;
     for (int j = 0; j < n->nparallel; j++) {
         int a = n->parallel[j];
-        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
+        bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4;
+        if ((few || (n->reduce_vector && a == n->waxis)) && j < n->nparallel - 1) continue;
         bool pieces = a == n->vaxis;
         emitter_tasks(e, a,
                       pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, NEST_GRAIN))

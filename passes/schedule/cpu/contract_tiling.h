@@ -186,7 +186,6 @@ bool panels_are_dense(const tiling *t); // a panel is the positions of K in the 
 // Widens the 16-bit columns of a tile in the current block of K (contract_widen.c); loads vector v of them at B's
 // element `at`, that of its first column.
 void widen_columns(tiling *t, const tile *x, ins *first_column);
-
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
 // Copies the columns from tile x to `end` (NULL: those of x) in the current block; loads vector v of x from the copy.
 void copy_columns(tiling *t, tile x, ins *end);
