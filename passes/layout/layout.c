@@ -423,11 +423,15 @@ static int last_axis(const expr *read) {
 
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
 // as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
-// both operands.
+// both operands, each of which ends with the sum of its lanes.
 static int least_packed_rows(const contraction *c, int group) {
-    enum { ROWS_ACROSS = 6, ROWS_APART = 2, ROWS_ALONG = 65 };
-    bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a));
-    return along ? ROWS_ALONG : apart ? ROWS_APART : ROWS_ACROSS;
+    enum { ROWS_ACROSS = 6, LONG_ROWS_ACROSS = 13, LONG = 256, ROWS_APART = 2, ROWS_ALONG = 65 };
+    bool along = group < 0 && last_axis(c->b) == c->n, apart = axis_in(&c->m, last_axis(c->a)),
+         floats = dtype_is_float(c->s->states.at[0].dtype);
+    if (along) return ROWS_ALONG;
+    if (apart) return ROWS_APART;
+    return floats && axes_extent(c->k, c->k_axes.at, c->k_axes.n)->min >= LONG ? LONG_ROWS_ACROSS
+                                                                               : ROWS_ACROSS;
 }
 
 // Whether data or a loop of the host code select a part of the operand: all of it would be packed for each.
@@ -544,7 +548,7 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     dtype sum = c->s->states.at[0].dtype;
     bool plain =
         sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c) || multiplies_halves(a->t, c);
-    if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group)) return;
+    if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group) || copies_columns(a->t, c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool columns = across_axis(a->t, c) >= 0 ||

@@ -238,7 +238,7 @@ static void consider_axes(nest *n, int forced) {
     for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, forced, &best);
 }
 
-static void move_last(int *axes, int n, int axis) {
+void nest_move_last(int *axes, int n, int axis) {
     int at = 0;
     while (axes[at] != axis) at++;
     memmove(axes + at, axes + at + 1, (size_t)(n - at - 1) * sizeof *axes);
@@ -261,8 +261,8 @@ static void interchange(nest *n) {
         for (int i = 0; i < n->nparallel; i++)
             if (steps_by_one(a, n->parallel[i])) found = n->parallel[i];
     }
-    if (found >= 0) move_last(n->parallel, n->nparallel, found);
-    if (found >= 0 && n->vaxis >= 0) move_last(n->parallel, n->nparallel, n->vaxis);
+    if (found >= 0) nest_move_last(n->parallel, n->nparallel, found);
+    if (found >= 0 && n->vaxis >= 0) nest_move_last(n->parallel, n->nparallel, n->vaxis);
 }
 
 // AVX2 has masked loads and stores of 32 and 64 bits only.
@@ -297,9 +297,9 @@ static void choose_vector(nest *n, int lanes) {
     if (lanes >= 0) consider_axes(n, lanes);
     if (n->vaxis < 0) return;
     if (n->reduce_vector) {
-        move_last(n->inner, n->ninner, n->vaxis);
+        nest_move_last(n->inner, n->ninner, n->vaxis);
     } else {
-        move_last(n->parallel, n->nparallel, n->vaxis);
+        nest_move_last(n->parallel, n->nparallel, n->vaxis);
         interchange(n);
     }
     bool scatters = false;
@@ -558,13 +558,15 @@ bool nest_writes_apart(const stage *s) {
     return true;
 }
 
-// Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis.
+// Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis. Positions that are reduced
+// together stay together.
 static void choose_tasks(nest *n) {
     emitter *e = n->e;
     if (!nest_writes_apart(n->s)) return;
     for (int j = 0; j < n->nparallel; j++) {
         int a = n->parallel[j];
-        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
+        bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4;
+        if ((few || (n->reduce_vector && a == n->waxis)) && j < n->nparallel - 1) continue;
         bool pieces = a == n->vaxis;
         emitter_tasks(e, a,
                       pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, NEST_GRAIN))
@@ -597,6 +599,7 @@ static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     if (schedule_copy(n) || transposed(n, alone, &otherwise)) return;
     choose_vector(n, lanes);
     window_choose(n);
+    reduce_choose(n);
     if (alone && !otherwise) choose_tasks(n);
     scope mark = scope_open(e);
     parallel_loops(n, 0);

@@ -1,5 +1,5 @@
 // Inverses of square matrices, by elimination with pivots in doubles. Written: the inverses [count, n, n], scratch of
-// n * 2n doubles. Read: the matrices. Numbers: dtype (float or double), count, n.
+// n * (n + 1) doubles. Read: the matrices. Numbers: dtype (float or double), count, n.
 #include "runtime-lite/lib/lib.h"
 
 static double inverse_read(int64_t elem, const void *p, int64_t i) {
@@ -11,47 +11,59 @@ static void inverse_write(int64_t elem, void *p, int64_t i, double v) {
     else ((float *)p)[i] = (float)v;
 }
 
-// The row from k on whose number in column k is the largest, in row k's place.
-static void inverse_pivot(double *a, int64_t n, int64_t k) {
-    int64_t best = k, i, j;
+// The row from k on whose number in column k is the largest.
+static int64_t inverse_pivot(const double *a, int64_t n, int64_t k) {
+    int64_t best = k, i;
     for (i = k + 1; i < n; i++) {
-        double x = a[i * 2 * n + k], y = a[best * 2 * n + k];
+        double x = a[i * n + k], y = a[best * n + k];
         if ((x < 0 ? -x : x) > (y < 0 ? -y : y)) best = i;
     }
-    for (j = 0; best != k && j < 2 * n; j++) {
-        double v = a[k * 2 * n + j];
-        a[k * 2 * n + j] = a[best * 2 * n + j], a[best * 2 * n + j] = v;
+    return best;
+}
+
+static void inverse_swap(double *x, double *y, int64_t n, int64_t step) {
+    int64_t j;
+    for (j = 0; j < n; j++, x += step, y += step) {
+        double v = *x;
+        *x = *y, *y = v;
     }
 }
 
-// [matrix, identity] becomes [identity, inverse].
-static void inverse_eliminate(double *a, int64_t n) {
+static void inverse_subtract(double *restrict to, const double *restrict row, double factor, int64_t n) {
+    int64_t j;
+    for (j = 0; j < n; j++) to[j] -= factor * row[j];
+}
+
+// [matrix, identity] becomes [identity, inverse], of which each column of the identity is kept in the column of the matrix
+// that it takes the place of. Swapped rows of the matrix are swapped columns of its inverse.
+static void inverse_eliminate(double *a, int64_t *swapped, int64_t n) {
     int64_t i, j, k;
     for (k = 0; k < n; k++) {
-        double *row = a + k * 2 * n, scale;
-        inverse_pivot(a, n, k);
+        double *row = a + k * n, scale;
+        swapped[k] = inverse_pivot(a, n, k);
+        if (swapped[k] != k) inverse_swap(row, a + swapped[k] * n, n, 1);
         scale = 1 / row[k];
-        for (j = k; j < 2 * n; j++) row[j] *= scale;
+        row[k] = 1;
+        for (j = 0; j < n; j++) row[j] *= scale;
         for (i = 0; i < n; i++) {
-            double *other = a + i * 2 * n, factor = other[k];
-            for (j = k; i != k && j < 2 * n; j++) other[j] -= factor * row[j];
+            double *other = a + i * n, factor = other[k];
+            if (i == k) continue;
+            other[k] = 0;
+            inverse_subtract(other, row, factor, n);
         }
     }
+    for (k = n - 1; k >= 0; k--)
+        if (swapped[k] != k) inverse_swap(a + k, a + swapped[k], n, n);
 }
 
 ONNXC_LIB int onnxc_lib_inverse(void **call, void *const *data, const int64_t *numbers) {
     double *a = (double *)data[1];
-    int64_t elem = numbers[0], n = numbers[2], b, i, j;
+    int64_t elem = numbers[0], n = numbers[2], b, i;
     (void)call;
     for (b = 0; b < numbers[1]; b++) {
-        for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) {
-                a[i * 2 * n + j] = inverse_read(elem, data[2], (b * n + i) * n + j);
-                a[i * 2 * n + n + j] = i == j;
-            }
-        inverse_eliminate(a, n);
-        for (i = 0; i < n; i++)
-            for (j = 0; j < n; j++) inverse_write(elem, data[0], (b * n + i) * n + j, a[i * 2 * n + n + j]);
+        for (i = 0; i < n * n; i++) a[i] = inverse_read(elem, data[2], b * n * n + i);
+        inverse_eliminate(a, (int64_t *)(void *)(a + n * n), n);
+        for (i = 0; i < n * n; i++) inverse_write(elem, data[0], b * n * n + i, a[i]);
     }
     return 0;
 }

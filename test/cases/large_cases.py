@@ -482,6 +482,29 @@ def double(b):
     return b.op("MatMul", x, b.normal(n, b.near(100), scale=n ** -0.5))
 
 
+@piece(3)
+def large_inputs(b):
+    """Products with matrices that are inputs, which caches do not hold; some of their rows begin in few sets of a cache."""
+    m, k = b.dice.choice((8, b.near(20), b.near(100))), b.near(1100)
+    crowded, open_width = b.input("w", [k, 1024]), b.input("z", [1024, b.near(1200)])
+    return b.op("MatMul", b.op("Tanh", b.op("MatMul", b.input("x", [m, k]), crowded)), open_width)
+
+
+@piece(4)
+def few_rows(b):
+    """Sums along the rows of both operands: products with a transposed input, and distances."""
+    m, k, n = b.dice.randint(2, 14), b.near(400), b.near(150)
+    y = b.op("Gemm", b.input("x", [m, k]), b.input("w", [n, k]), transB=1)
+    y = b.op("Sub", b.op("Unsqueeze", y, b.ints(1)), b.input("z", [1, b.near(60), n]))
+    return b.op("ReduceSumSquare", y, axes=[2], keepdims=0)
+
+
+@piece(2)
+def determinants(b):
+    n = b.near(25)
+    return b.op("Det", b.input("x", [b.near(4), n, n]))
+
+
 def quantised(b, array, scale, point):
     """scale and zero point of each row, or of all."""
     made = np.clip(np.rint(array / np.reshape(scale, (-1,) + (1,) * (array.ndim - 1))) + point, -128, 127).astype(np.int8)

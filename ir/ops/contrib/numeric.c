@@ -23,7 +23,7 @@ static void inverse_infer(node *n) {
 
 static void inverse_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
-    dim *size = x->dims[x->rank - 1], *room = dim_mulk(dim_mul(size, size), 2);
+    dim *size = x->dims[x->rank - 1], *room = dim_mul(size, dim_addk(size, 1));
     buffer *scratch = lower_temp(l, n, "scratch", DT_F64, 1, &room);
     step *s = lower_library(l, n, "inverse", 2, 3, 3);
     s->args[0] = out, s->args[1] = scratch, s->args[2] = x;

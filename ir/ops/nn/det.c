@@ -1,9 +1,9 @@
 // Det: determinants of square matrices [..., n, n] by Gaussian elimination with partial pivoting. The host
-// code loops over the columns:
+// code loops over pairs of columns; each column's elimination writes what is left of the matrix to the other one of two buffers:
 //
 //   a = x; det = 1
 //   for k: p = row >= k with the largest |a[p, k]|; det *= a[p, k], negated if p differs from k
-//          swap rows k and p; a[i, j] -= a[i, k] / a[k, k] * a[k, j] for i > k
+//          next[i, j] = a[i, j] - a[i, k] / a[p, k] * a[p, j] for i, j > k, where row p of a is row k; swap a and next
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
@@ -20,7 +20,8 @@ typedef struct elimination {
     lowering *l;
     const node *n;
     int batch; // axes before the matrix
-    dim *size, *step;
+    int half;  // of the pair of columns
+    dim *size, *column;
     buffer *a, *next, *pivot, *det;
 } elimination;
 
@@ -36,16 +37,29 @@ static expr *read_pivot(const elimination *e, kernel *k, expr *const *at) {
     return x_clamped(k, x_read(k, e->pivot, at), e->size);
 }
 
+// The column, clamped too: it is past those of a matrix of an odd size in the last turn.
+static expr *read_column(const elimination *e, kernel *k, expr *const *at, expr *row) {
+    return read_a(e, k, at, row, x_clamped(k, x_dim(k, e->column), e->size));
+}
+
+static stage *stage_over(const elimination *e, const char *name, buffer *out, kernel **k, expr **at) {
+    return suffixed_stage(e->l, e->n, arena_printf(e->l->program->arena, "%s%d", name, e->half), out, k, at);
+}
+
+// Rows or columns from `first` on; none past the end of a matrix of an odd size.
+static dim *rest_from(const elimination *e, dim *first) {
+    return dim_max(dim_sub(e->size, first), dim_const(first->table, 0));
+}
+
 static void find_pivot(const elimination *e) {
     kernel *k;
     expr *at[MAX_RANK];
-    stage *s = suffixed_stage(e->l, e->n, "pivot", e->pivot, &k, at);
-    expr *r = stage_own_axis(k, s, AXIS_SCAN, "r", e->size);
+    stage *s = stage_over(e, "pivot", e->pivot, &k, at);
+    expr *column = x_dim(k, e->column),
+         *r = x_add(k, column, stage_own_axis(k, s, AXIS_SCAN, "r", rest_from(e, e->column)));
     dtype t = e->a->dtype;
-    expr *column = x_dim(k, e->step);
     expr *best = stage_state(k, s, t, x_float(k, t, -1)), *place = stage_state(k, s, DT_I64, column);
-    expr *v = x_un(k, X_ABS, read_a(e, k, at, r, column));
-    expr *better = x_and(k, x_bin(k, X_LE, column, r), x_lt(k, best, v));
+    expr *v = x_un(k, X_ABS, read_a(e, k, at, r, column)), *better = x_lt(k, best, v);
     stage_step(s, 0, x_select(k, better, v, best), NULL);
     stage_step(s, 1, x_select(k, better, r, place), NULL);
     stage_write(k, s, e->pivot, at, place);
@@ -54,44 +68,56 @@ static void find_pivot(const elimination *e) {
 static void multiply(const elimination *e) {
     kernel *k;
     expr *at[MAX_RANK];
-    stage *s = suffixed_stage(e->l, e->n, "multiply", e->det, &k, at);
-    expr *p = read_pivot(e, k, at), *column = x_dim(k, e->step), *v = read_a(e, k, at, p, column);
+    stage *s = stage_over(e, "multiply", e->det, &k, at);
+    expr *p = read_pivot(e, k, at), *column = x_dim(k, e->column);
+    expr *v = read_column(e, k, at, p);
     v = x_select(k, x_bin(k, X_EQ, p, column), v, x_un(k, X_NEG, v));
+    v = x_select(k, x_lt(k, column, x_dim(k, e->size)), v, x_float(k, v->dtype, 1));
     stage_write(k, s, e->det, at, x_mul(k, x_read(k, e->det, at), v));
 }
 
 static void eliminate(const elimination *e) {
-    kernel *k;
-    expr *at[MAX_RANK];
-    stage *s = suffixed_stage(e->l, e->n, "eliminate", e->next, &k, at);
-    expr *p = read_pivot(e, k, at), *column = x_dim(k, e->step), *i = at[e->batch], *j = at[e->batch + 1];
-    expr *from = x_select(k, x_bin(k, X_EQ, i, column), p, x_select(k, x_bin(k, X_EQ, i, p), column, i));
-    expr *v = read_a(e, k, at, from, j), *pivot = read_a(e, k, at, p, column), *zero = x_zero(k, v->dtype);
-    expr *factor = x_div(k, read_a(e, k, at, from, column), pivot);
+    lowering *l = e->l;
+    kernel *k = lower_kernel(l, e->n, arena_printf(l->program->arena, "eliminate%d", e->half));
+    stage *s = kernel_stage(k);
+    expr *at[MAX_RANK], *column = x_dim(k, e->column);
+    dim *first = dim_addk(e->column, 1);
+    for (int j = 0; j < e->batch + 2; j++) {
+        dim *extent = j < e->batch ? e->a->dims[j] : rest_from(e, first);
+        at[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", extent);
+        if (j >= e->batch) at[j] = x_add(k, at[j], x_dim(k, first));
+    }
+    expr *p = read_pivot(e, k, at), *i = at[e->batch], *j = at[e->batch + 1];
+    expr *from = x_select(k, x_bin(k, X_EQ, i, p), column, i);
+    expr *pivot = read_column(e, k, at, p), *zero = x_zero(k, pivot->dtype);
+    expr *factor = x_div(k, read_column(e, k, at, from), pivot);
     factor = x_select(k, x_bin(k, X_EQ, pivot, zero), zero, factor);
-    expr *reduced = x_sub(k, v, x_mul(k, factor, read_a(e, k, at, p, j)));
-    stage_write(k, s, e->next, at, x_select(k, x_lt(k, column, i), reduced, v));
+    expr *v = read_a(e, k, at, from, j);
+    stage_write(k, s, e->next, at, x_sub(k, v, x_mul(k, factor, read_a(e, k, at, p, j))));
 }
 
 static void det_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     dtype t = dtype_compute(x->dtype);
     elimination e = {.l = l, .n = n, .batch = x->rank - 2, .size = x->dims[x->rank - 1]};
-    e.a = lower_temp(l, n, "a", t, x->rank, x->dims);
-    e.next = lower_temp(l, n, "next", t, x->rank, x->dims);
+    buffer *pair[] = {lower_temp(l, n, "a", t, x->rank, x->dims),
+                      lower_temp(l, n, "next", t, x->rank, x->dims)};
     e.pivot = lower_temp(l, n, "pivot", DT_I64, out->rank, out->dims);
     e.det = lower_temp(l, n, "det", t, out->rank, out->dims);
-    lower_convert(l, n, "copy", x, e.a);
+    lower_convert(l, n, "copy", x, pair[0]);
     kernel *k;
     expr *at[MAX_RANK];
     stage *s = suffixed_stage(l, n, "start", e.det, &k, at);
     stage_write(k, s, e.det, at, x_float(k, t, 1));
-    e.step = dim_opaque(l->program->dims, "column", 0, INT64_MAX);
-    region *outside = open_loop(l, n, e.step, e.size, NULL);
-    find_pivot(&e);
-    multiply(&e);
-    eliminate(&e);
-    step_between(l, n, STEP_COPY, e.a, e.next);
+    dim *two = dim_const(l->program->dims, 2), *turn = dim_opaque(l->program->dims, "columns", 0, INT32_MAX);
+    region *outside = open_loop(l, n, turn, dim_ceildiv(e.size, two), NULL);
+    for (e.half = 0; e.half < 2; e.half++) {
+        e.column = dim_addk(dim_mulk(turn, 2), e.half);
+        e.a = pair[e.half], e.next = pair[!e.half];
+        find_pivot(&e);
+        multiply(&e);
+        eliminate(&e);
+    }
     close_loop(l, outside);
     lower_convert(l, n, "finish", e.det, out);
 }

@@ -64,6 +64,9 @@ scope nest_open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop
 scope nest_open_axis(nest *n, int axis, loop_role role);
 // The body where the vector axis is the last reduce axis (schedule_reduce.c): states, loops, writes.
 void nest_point_reduced(nest *n);
+// Chooses positions of a parallel axis that are reduced together, in tiles of waxis.
+void reduce_choose(nest *n);
+void nest_move_last(int *axes, int n, int axis); // the axis becomes the last of them
 // into := the states of into and from as one; the states of all lanes as one.
 void nest_merge(nest *n, ins **into, ins *const *from);
 void nest_merge_lanes(nest *n, ins **acc);

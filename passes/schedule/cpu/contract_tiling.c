@@ -381,8 +381,8 @@ static int64_t second_bytes(const target *t) {
     return (t->register_bits >= 512 ? L2_BYTES : L2_LEAST_BYTES) / 2;
 }
 
-// Columns of a block of K, and bytes of B's columns that stay in the L3 cache while blocks of rows pass.
-enum { CHUNK = 256, WIDE_CHUNK_BYTES = 2 << 20 };
+// Bytes of B's columns that stay in the L3 cache while blocks of rows pass; of a copy of columns in a block of K.
+enum { WIDE_CHUNK_BYTES = 2 << 20, COPY_BYTES = L2_BYTES / 2 };
 
 // Rows of a matrix that are read together, of which up to FEW_ROWS of sums make little use.
 enum { STREAMED_ROWS = 8, FEW_ROWS = 4 };
@@ -452,6 +452,11 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     if (choice->blocks == NO || k == 0) return false;
     if (streams_matrix(t, c, width, k, m)) {
         *l = (block_limits){STREAMED_ROWS, m, L1_BYTES / 2 / (m * size), true};
+        return true;
+    }
+    if (copies_columns(t, c)) {
+        int64_t depth = COPY_BYTES / (CHUNK * size);
+        *l = (block_limits){l->depth < depth ? l->depth : depth, m, CHUNK, true};
         return true;
     }
     if (m <= 2 * MAX_ROWS) return false;

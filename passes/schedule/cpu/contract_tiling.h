@@ -7,7 +7,7 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
 
-// A chunk of rows is a multiple of tiles of 6 and of 14 rows.
+// A chunk of rows is a multiple of tiles of 6 and of 14 rows. CHUNK: columns of a block of K.
 enum {
     MAX_ROWS = 14,
     COMPACT_ROWS = 4,
@@ -16,7 +16,8 @@ enum {
     DIGIT_SUMS = 16,
     MAX_VECTORS = 4,
     MAX_SIDES = 4,
-    PIECE_ROWS = 42
+    PIECE_ROWS = 42,
+    CHUNK = 256
 };
 
 // Cache blocking around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are outside of it, one position at a
@@ -78,6 +79,7 @@ typedef struct tiling {
     block_plan block;
     ins *partial;         // sums over previous blocks of K
     ins *wide;            // memory for B's columns in f32 (contract_widen.c), NULL: not widened
+    bool copies;          // as they lie, of the chunk
     bool is_wide;         // the columns of this tile are there
     ins *wide_from;       // their first element in B
     bool unpacks;         // B's factors are stored there for all rows
@@ -185,6 +187,9 @@ bool panels_are_dense(const tiling *t); // a panel is the positions of K in the 
 // element `at`, that of its first column.
 void widen_columns(tiling *t, const tile *x, ins *first_column);
 ins *load_widened(tiling *t, const tile *x, ins *at, int v);
+// Copies the columns from tile x to `end` (NULL: those of x) in the current block; loads vector v of x from the copy.
+void copy_columns(tiling *t, tile x, ins *end);
+ins *load_copied(tiling *t, const tile *x, int v);
 
 // contract_pairs.c: prepares products in pairs of bf16, false: they are not; rounds the rows of a call; the columns of B's
 // factor at two neighbours along K in words; and adds the products of a word's positions.

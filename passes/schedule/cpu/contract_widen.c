@@ -6,6 +6,9 @@
 // so that tiles of rows read f32 from a cache, and memory is read at half its size. Pairs of bf16, which are for CPUs
 // with units for them, are widened like this on others, where A is f32. Constants of a byte or less are unpacked
 // (contract_factor.h): then wide[k][v] is B's whole factor, with its scales.
+//
+// A large matrix that is no constant is copied in the same way, for all tiles of a chunk of columns: rows of it are pages
+// apart, of which as much as possible is read at a time.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
@@ -40,15 +43,40 @@ bool unpacks_for_rows(const target *t, const contraction *c) {
            axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
 }
 
+// The matrix that tiles read as it lies, row by row; 0: not one.
+static int64_t bytes_as_they_lie(const contraction *c) {
+    const buffer *b = c->b->buffer;
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    int64_t k = positions(c->k, &c->k_axes);
+    bool plain = c->term_b == c->b && !c->b->guard && !c->a->guard && !b->layout && b->role != BUF_CONST;
+    if (!n || !dim_is_const(n) || !plain || c->k_axes.n != 1 || k == INT64_MAX || !b->rank) return 0;
+    const expr *last = c->b->index[b->rank - 1];
+    return last->op == X_AXIS && last->axis == c->n ? k * dim_value(n) * dtype_bits(b->dtype) / 8 : 0;
+}
+
+// Whether several tiles of rows read such a matrix, of which the caches keep too little until the next one: all of L2 is too
+// small, or its rows begin in few sets. Of more rows than MOST, a kernel of its own packs it.
+bool copies_columns(const target *t, const contraction *c) {
+    enum { LEAST = 8, MOST = 256, CROWDED = 2048 };
+    dtype type = c->s->states.at[0].dtype;
+    int64_t m = positions(c->k, &c->m), bytes = bytes_as_they_lie(c);
+    if (m < LEAST || m > MOST || t->vector_bits < 128 || is_microcontroller(t)) return false;
+    if (c->b->buffer->dtype != type || (type != DT_F32 && type != DT_F64) || !bytes) return false;
+    bool crowded = bytes / positions(c->k, &c->k_axes) % CROWDED == 0;
+    return bytes > (crowded ? L2_BYTES : 4 * L2_BYTES);
+}
+
 bool widens(const target *t, const contraction *c) {
     bool vectors = c->s->states.at[0].dtype == DT_F32 && t->vector_bits >= 128;
     return vectors && (widens_columns(c) || widens_pairs(t, c));
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {
-    bool f32 = c->s->states.at[0].dtype == DT_F32;
-    if (!widens(t, c) && !(f32 && unpacks_for_rows(t, c))) return 0;
-    return block_depth(t, c) * MAX_VECTORS * target_lanes(t, 32) * (int64_t)sizeof(float);
+    int bits = dtype_bits(c->s->states.at[0].dtype);
+    int64_t tile = (int64_t)MAX_VECTORS * target_lanes(t, bits), columns = tile;
+    if (copies_columns(t, c)) columns += CHUNK; // the last tile may be wider
+    else if (!widens(t, c) && !(bits == 32 && unpacks_for_rows(t, c))) return 0;
+    return block_depth(t, c) * columns * bits / 8;
 }
 
 // The first position of the current block of K, and the number of positions.
@@ -145,6 +173,53 @@ ins *load_widened(tiling *t, const tile *x, ins *at, int v) {
     else place = idx_mulk(b, emit_int_op(b, X_FLOORDIV, place, lb_idx(b, step)), width);
     return lb_load(b, lt(t->rounded_rows ? LK_I32 : LK_F32, t->lanes), t->wide,
                    idx_addk(b, place, (int64_t)v * t->lanes), 0);
+}
+
+// ---------------------------------------------------------------- copies
+// The elements of the copy before row k of the tile whose first column is n0.
+static ins *copied_place(tiling *t, ins *k, ins *n0, int64_t width) {
+    lbuild *b = &t->e->b;
+    ins *tiles = lb_mul(b, lb_sub(b, n0, t->chunk), lb_sub(b, t->k_end, t->k_begin));
+    return lb_add(b, tiles, idx_mulk(b, lb_sub(b, k, t->k_begin), width));
+}
+
+// Row k of the tile. Rows that follow are requested, as those of a wide matrix are in other pages.
+static void copy_row(tiling *t, const tile *x, ins *k) {
+    enum { AHEAD = 8 };
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const buffer *of = t->c->b->buffer;
+    int row = t->k.at[0];
+    scope mark = scope_open(e);
+    e->counter[row] = k, e->counter[t->c->n] = x->n0;
+    ins *from = emit_index(e, t->b->offset), *step = emit_index(e, t->b->coef[row]),
+        *to = copied_place(t, k, x->n0, (int64_t)x->vectors * t->lanes);
+    for (int v = 0; v < x->vectors; v++) {
+        ins *at = lb_add(b, from, column_offset(t, v));
+        ins *ahead = lb_add(b, at, idx_mulk(b, step, AHEAD));
+        lb_prefetch(b, pointer_of(e, of), idx_mulk(b, ahead, dtype_bits(of->dtype) / 8));
+        store_wide(t, to, v, factor_b(t, x, at, v));
+    }
+    e->counter[row] = e->counter[t->c->n] = NULL;
+    scope_close(e, mark);
+}
+
+void copy_columns(tiling *t, tile x, ins *end) {
+    lbuild *b = &t->e->b;
+    ins *k = lb_for(b, "copy", t->k_begin, t->k_end, lb_idx(b, 1), LOOP_SERIAL);
+    ins *n = end ? lb_for(b, "n", x.n0, end, lb_idx(b, (int64_t)x.vectors * t->lanes), LOOP_SERIAL) : NULL;
+    if (n) x.n0 = n;
+    copy_row(t, &x, k);
+    if (n) lb_end(b, n);
+    lb_end(b, k);
+}
+
+ins *load_copied(tiling *t, const tile *x, int v) {
+    lbuild *b = &t->e->b;
+    int64_t width = (int64_t)x->vectors * t->lanes;
+    ins *at = copied_place(t, t->e->counter[t->k.at[0]], x->n0, width);
+    return lb_load(b, lt(compute_kind(t->c->b->buffer->dtype), t->lanes), t->wide,
+                   idx_addk(b, at, (int64_t)v * t->lanes), 0);
 }
 
 // ---------------------------------------------------------------- rows

@@ -126,8 +126,9 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emit_request(t, x, at_b, 1);
     acc += t->set * x->rows * x->vectors;
     for (int v = 0; v < x->vectors; v++)
-        fb[v] = t->is_wide ? load_widened(t, x, at_b, v)
-                           : factor_b(t, x, column_place(t, x, at_b, start_b, v), v);
+        fb[v] = t->copies    ? load_copied(t, x, v)
+                : t->is_wide ? load_widened(t, x, at_b, v)
+                             : factor_b(t, x, column_place(t, x, at_b, start_b, v), v);
     for (int r = 0; r < x->rows; r++) {
         ins *fa = row_factor(t, r, lb_add(b, at_a, row_offset(t, x, r)));
         for (int v = 0; v < x->vectors; v++) {
@@ -424,13 +425,14 @@ static ins *width_of_panel(const tiling *t, ins *n0) {
 static void column_tiles(tiling *t, const column_range *r) {
     emitter *e = t->e;
     tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last, .narrow = r->narrow};
+    if (t->copies) copy_columns(t, x, r->end);
     scope loop = scope_open(e);
     if (r->end) {
         loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
         x.n0 = loop.head;
         if (r->both) x.width = width_of_panel(t, x.n0);
     }
-    if (t->wide) widen_columns(t, &x, first_column(t, &x));
+    if (t->wide && t->packed) widen_columns(t, &x, first_column(t, &x));
     m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
     e->counter[t->c->n] = NULL;
     scope_close(e, loop);
@@ -769,6 +771,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     if (!prepare(&t)) return false;
     choose_tile(&t);
     choose_blocks(&t);
+    t.copies = t.block.splits && t.wide && copies_columns(e->t, c);
     all_loops(&t, scratch);
     return true;
 }

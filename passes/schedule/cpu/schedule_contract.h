@@ -14,8 +14,9 @@ int panel_for(const target *t, const dim *columns);
 // (contract_widen.c); 0: none.
 int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
-bool widens(const target *t, const contraction *c);       // columns, or pairs
-bool widens_pairs(const target *t, const contraction *c); // of bf16, for which it has no unit
+bool widens(const target *t, const contraction *c);         // columns, or pairs
+bool copies_columns(const target *t, const contraction *c); // of a large matrix that is no constant
+bool widens_pairs(const target *t, const contraction *c);   // of bf16, for which it has no unit
 // Constants of a byte or less that are unpacked for all rows of a call, if these are at least so many.
 enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
 bool unpacks_for_rows(const target *t, const contraction *c);
