@@ -113,7 +113,5 @@ void *map_get_number(const map *m, uint64_t key);
 #define HASH_SEED 0xcbf29ce484222325u
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n);
 uint64_t hash_string(uint64_t seed, const char *s);
-// Bytes of memory of the machine, and those now available.
-size_t machine_memory(void);
-size_t available_memory(void);
+size_t available_memory(void); // bytes
 #endif

@@ -7,7 +7,8 @@
 
 // ---- Versions
 
-int64_t opset_version(const body *b, const char *domain) {
+// Version of the operator set of that domain; 0: not imported.
+static int64_t opset_version(const body *b, const char *domain) {
     for (size_t i = 0; i < b->nopsets; i++)
         if (strcmp(domain_of(b->opsets[i]->domain), domain) == 0) return b->opsets[i]->version;
     return 0;

@@ -27,7 +27,6 @@ typedef struct dim_view {
     dim *atom;
 } dim_view;
 void dim_view_of(dim_view *v, dim *d);
-int dim_term_compare(const dim_term *a, const dim_term *b);
 // a / b as a term: false when it does not divide. The atoms are stored in `atoms`.
 bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, dim **atoms);
 
@@ -36,8 +35,6 @@ void dim_set_range(dim *d);
 bool dim_nonzero(const dim *d);
 // A proven lower bound of d, better than its interval.
 int64_t dim_low(dim *d, int depth);
-// dim_largest; depth: of opaques that are bounded by opaques.
-dim *dim_most(dim *d, int depth);
 
 // All dims below d and d itself, operands before users.
 typedef struct dim_walk {

@@ -43,7 +43,8 @@ const char *gpu_ins_name(arena *a, const gpu_ins *g) {
     return text_str(&t);
 }
 
-int gpu_depth(dtype a) { return 256 / dtype_bits(a); }
+// Elements of 32 bytes along K.
+static int gpu_depth(dtype a) { return 256 / dtype_bits(a); }
 int gpu_sums(const gpu_ins *g) { return g->m * g->n / (g->op == GPU_MMA ? 32 : 128); }
 int gpu_words_a(const gpu_ins *g) { return g->m * g->k * dtype_bits(g->a) / 1024; }
 int gpu_words_b(const gpu_ins *g) { return g->n * g->k * dtype_bits(g->b) / 1024; }
