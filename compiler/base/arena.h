@@ -54,6 +54,7 @@ size_t arena_bytes(const arena *a);
      (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 
 typedef VEC(const char *) string_list;
+int string_order(const void *a, const void *b); // for qsort of strings
 
 // Growable text in an arena. s is always NUL-terminated ("" while empty may be NULL: use text_str).
 typedef struct text {

@@ -178,10 +178,6 @@ dim *dim_from_terms(dims *t, dim_term *terms, int n) {
 
 // ---- Sums and products.
 
-static bool overflows(const dim *a, const dim *b) {
-    return a->kind == DIM_OVERFLOW || b->kind == DIM_OVERFLOW;
-}
-
 static dim *unexpanded(dim_kind kind, dim *a, dim *b) {
     bool swap = a->id > b->id;
     return dim_intern(a->table, &(dim){.kind = kind, .a = swap ? b : a, .b = swap ? a : b});

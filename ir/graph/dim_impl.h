@@ -26,6 +26,9 @@ typedef struct dim_view {
     dim_term one;
     dim *atom;
 } dim_view;
+static inline bool overflows(const dim *a, const dim *b) {
+    return a->kind == DIM_OVERFLOW || b->kind == DIM_OVERFLOW;
+}
 void dim_view_of(dim_view *v, dim *d);
 // a / b as a term: false when it does not divide. The atoms are stored in `atoms`.
 bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, dim **atoms);
