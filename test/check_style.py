@@ -104,7 +104,7 @@ def listed(*patterns):
 
 
 def check_tree():
-    """What programs leave behind is no part of the project: core dumps, folders named like options."""
+    """Files that programs leave behind are not part of the project: core dumps, folders named like options."""
     for path in listed():
         if path.startswith("-") or os.path.basename(path) == "core":
             yield f"{path}: left behind by a program"
@@ -148,7 +148,7 @@ def check_head(path, text):
 
 
 def enumerators(texts):
-    """Names that are no numbers: all enumerators but an enum's last one, which counts the others."""
+    """Names that are not counts: all enumerators but an enum's last one, which counts the others."""
     names = set()
     for path, text in texts.items():
         if path.endswith(".def"):

@@ -472,7 +472,7 @@ program *lower_module(module *m) {
     return p;
 }
 
-// Inputs of the program for values that n reads and that are no constants.
+// Inputs of the program for values that n reads and that are not constant.
 static void lower_alone_inputs(lowering *l, const node *n) {
     for (int j = 0; j < n->nin; j++) {
         value *v = n->in[j];

@@ -85,7 +85,7 @@ static const char *operand_error(const ins *x, char kind) {
     bool local = base->op == L_LOCAL;
     lkind want = kind == 'i' ? LK_I32 : LK_PTR;
     if (x->type.kind != want || x->type.lanes != 1) return "an operand is neither a pointer nor an i32";
-    if (kind == 'r' && (!local || base->shared)) return "registers are no array of the thread";
+    if (kind == 'r' && (!local || base->shared)) return "registers are not an array of the thread";
     if (kind == 's' && (!local || !base->shared)) return "an operand does not lie in shared memory";
     if (kind == 'g' && local) return "an operand does not lie in the device's memory";
     return NULL;

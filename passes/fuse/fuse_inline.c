@@ -220,7 +220,7 @@ static bool looks_up(const kernel *k, const buffer *root) {
     return found;
 }
 
-// Whether neighbours in the source's buffer are no neighbours where it reads them.
+// Whether neighbours in the source's buffer are not neighbours where it reads them.
 static bool transposes(const source *src) {
     const write *w = src->pieces[0].w;
     const expr *v = w->value;
