@@ -4,9 +4,10 @@ usage: check_style.py [--report]      --report: also the longest files and funct
 
 Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
 behind; files named in comments and docs exist; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
-that can be written to (in build/release/libonnxc.a, where that exists); the interface has a new number if it changed
+that can be written to (in build/release/libonnxc.a, where that exists); headers declare what other files use; the interface has a new number if it changed
 (check_interface.py).
 """
+import collections
 import glob
 import os
 import re
@@ -76,6 +77,7 @@ ROOMS = {
     "compiler/api": [*LIBRARY, "compiler/driver", "compiler/output", "compiler/run", "compiler/tune"],
     "compiler/cli": [*LIBRARY, "compiler"],
 }
+COMPILER = ("compiler/", "ir/", "passes/", "codegen/")
 # What only some rooms may know: no emitter knows an operator.
 KNOWN_TO = {
     "ir/graph/op.h": ("ir", "passes", "compiler"),
@@ -84,6 +86,7 @@ KNOWN_TO = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
 PATH = re.compile(r"(?<![\w./-])((?:compiler|ir|passes|codegen|runtime-lite|test|tools)/[\w/.*-]+\.(?:c|h|py|def|inc|sh|awk))\b")
+DECLARED = re.compile(r"^(?!typedef|static|extern|#)[a-z_][\w *]*?[ *](\w+)\([^;{]*;", re.MULTILINE)
 HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
 # Enums whose order is their meaning.
 ORDERED = ("goal",)
@@ -101,7 +104,7 @@ def listed(*patterns):
 
 
 def check_tree():
-    """What programs leave behind is no part of the project: core dumps, folders named like options."""
+    """Files that programs leave behind are not part of the project: core dumps, folders named like options."""
     for path in listed():
         if path.startswith("-") or os.path.basename(path) == "core":
             yield f"{path}: left behind by a program"
@@ -145,7 +148,7 @@ def check_head(path, text):
 
 
 def enumerators(texts):
-    """Names that are no numbers: all enumerators but an enum's last one, which counts the others."""
+    """Names that are not counts: all enumerators but an enum's last one, which counts the others."""
     names = set()
     for path, text in texts.items():
         if path.endswith(".def"):
@@ -163,6 +166,16 @@ def check_enums(path, text, names):
             yield f"{path}:{number}: name every case: the compiler then finds the one that is missing"
         if not code.startswith("#") and any(a in names or b in names for a, b in COMPARED.findall(code)):
             yield f"{path}:{number}: compares the order of enumerators: use a class or a table"
+
+
+def check_declarations(texts):
+    """Each function that a header declares is used there, by a macro, or by a file other than the one that defines it."""
+    words = {path: re.findall(r"\w+", re.sub(r"//.*", "", text)) for path, text in texts.items()}
+    users = collections.Counter(word for of_file in words.values() for word in set(of_file))
+    for path, text in texts.items():
+        for name in DECLARED.findall(text) if path.endswith(".h") and path.startswith(COMPILER) else []:
+            if users[name] <= 2 and words[path].count(name) == 1:
+                yield f"{path}: {name} is used in one file only: make it static there"
 
 
 def check_format(paths):
@@ -235,6 +248,7 @@ def main():
         problems += check_head(path, text)
     for path in listed("*.c", "*.h", "*.def", "*.md", "*.py", "*.awk", "*.sh", "Makefile"):
         problems += check_paths(path, text_of(path))
+    problems += check_declarations(texts)
     problems += check_format([path for path in paths if not path.endswith(".def")])
     problems += check_data()
     problems += check_tree()

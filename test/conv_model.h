@@ -3,6 +3,7 @@
 #define ONNXC_TEST_CONV_MODEL_H
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
+#include "test/build_graph.h"
 
 typedef struct conv_case {
     int64_t batch, channels, height, width, outputs;
@@ -28,13 +29,6 @@ static inline constant *conv_constant(arena *a, dtype type, int rank, const int6
     return c;
 }
 
-static inline void conv_ints(node *n, const char *name, int count, int64_t a, int64_t b, int64_t c,
-                             int64_t d) {
-    int64_t *v = ARENA_ARRAY(n->graph->module->arena, int64_t, 4);
-    v[0] = a, v[1] = b, v[2] = c, v[3] = d;
-    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
-}
-
 static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
     module *m = module_new(a, d, "conv.onnx");
     graph *g = graph_new(m, NULL, "conv");
@@ -51,9 +45,9 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
                     value_constant(g, "w", conv_constant(a, conv_type(c), 4, weights, 1)),
                     value_constant(g, "b", conv_constant(a, conv_type(c), 1, weights, 2))};
     node *n = node_new(g, NULL, op_find("", "Conv"), NULL, 3, in);
-    conv_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
-    conv_ints(n, "strides", 2, c->stride ? c->stride : 1, c->stride ? c->stride : 1, 0, 0);
-    conv_ints(n, "dilations", 2, c->dilation ? c->dilation : 1, c->dilation ? c->dilation : 1, 0, 0);
+    set_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
+    set_ints(n, "strides", 2, c->stride ? c->stride : 1, c->stride ? c->stride : 1, 0, 0);
+    set_ints(n, "dilations", 2, c->dilation ? c->dilation : 1, c->dilation ? c->dilation : 1, 0, 0);
     node_set_attr(n, (attr){.name = "group", .kind = ATTR_INT, .i = groups});
     graph_add_output(g, node_output(n, 0, "y"));
     pass_context p = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};

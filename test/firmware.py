@@ -209,7 +209,7 @@ def check_one_channel(results, onnxc, path):
 
 
 def check_ten_channels(results, onnxc, path):
-    """Channels that are no multiple of a loop's words are multiplied without a loop."""
+    """Channels that are not a multiple of a loop's words are multiplied without a loop."""
     single(path, (1, 10, 12, 12), (10, 10, 3, 3), SIDES)
     count, differ, _ = measured(Arguments(onnxc, "-O2"), path, "cortex-m4")
     results.check(count < 300 and differ <= 1, "ten channels on a Cortex-M4", f"{count} thousand instructions for 129,600 products, {differ} elements differ")

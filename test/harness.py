@@ -19,7 +19,7 @@ BUILD = os.path.join(ROOT, "build")
 ONNXC = os.path.join(BUILD, "release", "onnxc")
 JOBS = min(os.cpu_count() or 1, 16)
 
-# For programs with the address sanitizer: memory that cannot be had is no error, as without it; short stacks of allocations and a
+# For programs with the address sanitizer: failed allocations are not an error, as without it; short stacks of allocations and a
 # small quarantine, as their bookkeeping is most of the time of a program with many allocations.
 SAMPLES = True  # run.py --whole: stages that take some of their cases take all of them
 ASAN_LEAN = "malloc_context_size=2:quarantine_size_mb=4"

@@ -43,7 +43,7 @@ def tests_of(words):
     from onnxc.backend import OnnxcBackend
 
     class Tested(OnnxcBackend):
-        """What the build says it lacks is no failure, as for `onnxc test`."""
+        """An operator that the build reports as missing is not a failure, as for `onnxc test`."""
 
         @classmethod
         def prepare(cls, *args, **kwargs):

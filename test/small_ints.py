@@ -56,7 +56,7 @@ CHECKS
 
 
 def arrays(folder, kind):
-    """The tensors of a case; None: something that is none."""
+    """The tensors of a case; None: it also has other values."""
     paths = glob.glob(os.path.join(folder, "test_data_set_0", f"{kind}_*.pb"))
     try:
         return [numpy_helper.to_array(onnx.load_tensor(p)) for p in sorted(paths, key=lambda p: int(re.findall(r"\d+", p)[-1]))]

@@ -60,7 +60,7 @@ def official_cases(results, cases):
         else:
             results.fail(os.path.basename(case), why)
     if refused:
-        results.skip("cases", f"{refused} have inputs or outputs that are no tensors")
+        results.skip("cases", f"{refused} have inputs or outputs that are not tensors")
     for some in parallel(functools.partial(run_modules, folder, jobs), range(0, len(jobs), CASES_IN_PROCESS)):
         for case, wrong in some.items():
             fails = "/".join(case.split("/")[-2:]) in expected or bool(UNSUPPORTED.search(case))

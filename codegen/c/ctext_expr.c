@@ -65,7 +65,7 @@ static int literal_bits(cfn *c, lkind k, int64_t v) {
     return 0;
 }
 
-cexpr cexpr_int(cfn *c, lkind k, int64_t v) {
+static cexpr cexpr_int(cfn *c, lkind k, int64_t v) {
     if (k == LK_I1) return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, v ? "true" : "false");
     cexpr e = cexpr_make(v < 0 ? PREC_UNARY : PREC_POSTFIX, SIGN_LITERAL, int_text(c, k, v, false));
     e.lit = v;
@@ -279,7 +279,7 @@ csign cparam_sign(const lparam *p) {
 // The number of bytes of memcpy and the like, a size_t.
 static bool is_size(const ins *x, int k) { return x->op == L_CALL && k == 2 && !strncmp(x->name, "mem", 3); }
 
-const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
+static const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
     text t = {.arena = c->arena};
     for (int k = from; k < x->nargs; k++) {
         const lparam *p = callee && k - from < callee->params.n ? &callee->params.at[k - from] : NULL;

@@ -138,12 +138,10 @@ cexpr cexpr_tree(cfn *c, const ins *x);
 int cexpr_known(const ins *x);         // result of a comparison: 0, 1; -1: not known
 cexpr cexpr_not(cfn *c, const ins *x); // negation of a bool
 cexpr cexpr_make(prec p, csign sign, const char *s);
-cexpr cexpr_int(cfn *c, lkind k, int64_t v);
 cexpr cexpr_signed(cfn *c, const ins *x);                   // an integer operand as signed
 const char *cexpr_passed(cfn *c, const ins *x, csign sign); // for a variable of that sign
 const char *cexpr_paren(cfn *c, cexpr e, prec least);
 const char *cexpr_scaled(cfn *c, const ins *index, int64_t factor, prec least); // index * factor; NULL: 0
-const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee);
 const char *cprelude(cfn *c, const char *stem, const char *kind); // a function of the prelude, marked as used
 const char *ckind_suffix(lkind k, csign sign);
 csign cparam_sign(const lparam *p); // p NULL: signed

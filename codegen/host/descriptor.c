@@ -149,7 +149,7 @@ static writer write_descriptor(const build *b, const program *p, const build_opt
 }
 
 // Texts follow the structs and arrays, whose size the first round determines.
-bytes descriptor_make(const build *b, const program *p, const build_options *o) {
+static bytes descriptor_make(const build *b, const program *p, const build_options *o) {
     writer w = write_descriptor(b, p, o, 0);
     w = write_descriptor(b, p, o, (uint32_t)w.fixed.n);
     text_addn(&w.fixed, w.strings.s, w.strings.n);

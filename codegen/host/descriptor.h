@@ -5,6 +5,5 @@
 #include "codegen/host/host.h"
 #include "compiler/base/bytes.h"
 
-bytes descriptor_make(const build *b, const program *p, const build_options *o);
 void descriptor_add(build *b, const program *p, const build_options *o); // as data NAME_descriptor
 #endif

@@ -565,11 +565,6 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     return b;
 }
 
-lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,
-                      diag *d) {
-    return build_program(p, variants, nvariants, o, d)->module;
-}
-
 code_cost build_kernel_cost(const build *b, int kernel) {
     code_cost sum = {0};
     for (int i = 0; b->cost && i < b->kernel_functions.n; i++) {

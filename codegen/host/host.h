@@ -108,6 +108,4 @@ build *host_write(host_builder *a);      // the host functions; the caller legal
 // writes the host functions and legalises the module.
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d);
-lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,
-                      diag *d);
 #endif

@@ -74,7 +74,8 @@ void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message
     lb_end(b, failed);
 }
 
-void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {
+// Fails if that argument ("output 'y'") is a null pointer although it has elements.
+static void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {
     lbuild *b = &h->b;
     ins *none = lb_cmp(b, L_EQ, pointer, lb_null(b));
     if (count->op == L_CONST && count->i == 0) return;
@@ -176,7 +177,8 @@ void close_capacity(host *h, ins *fits, const buffer *output) {
     lb_end(&h->b, fits);
 }
 
-void write_output_dims(host *h, bool all) {
+// all: also of outputs whose size the run computes.
+static void write_output_dims(host *h, bool all) {
     const interface *io = h->builder->io;
     for (int i = 0; i < io->nout; i++) {
         const io_tensor *t = &io->out[i];

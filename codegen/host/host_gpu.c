@@ -50,7 +50,7 @@ static int64_t device_place(host_builder *a, const buffer *root) {
     return c->offset;
 }
 
-ins *device_pointer(host *h, const buffer *b) {
+static ins *device_pointer(host *h, const buffer *b) {
     const buffer *root = buffer_root(b);
     if (root->role != BUF_CONST) return buffer_pointer(h, b);
     int64_t offset = device_place(h->builder, root);

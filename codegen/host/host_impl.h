@@ -142,8 +142,6 @@ typedef struct said {
     ins *first, *second;          // i64; NULL: none
 } said;
 void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message);
-// Fails if that argument ("output 'y'") is a null pointer although it has elements.
-void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name);
 ins *io_pointer(host *h, bool output, int i);
 ins *io_dim(host *h, bool output, int i, int axis);
 ins *io_capacity(host *h, int i); // NULL: the interface does not have it
@@ -197,7 +195,6 @@ int place_of_dim(const callees *all, const dim *d);
 // host_threads.c
 bool runs_parallel(const host *h, const kernel_code *c);
 int kernel_threads(const host *h, const kernel_code *c);    // maximum
-dim *thread_scratch(const kernel_code *c);                  // bytes; NULL: none
 dim *parallel_scratch(const host *h, const kernel_code *c); // bytes for all threads
 void make_task_arrays(host *h);
 void call_parallel(host *h, const callees *all, ins *scratch); // scratch NULL: no callee has it
@@ -224,11 +221,9 @@ bool copies_across(const host *h, const buffer *to, const buffer *from);
 void copy_across(host *h, const buffer *to, const buffer *from, ins *bytes);
 ins *alloc_on_gpu(host *h, ins *bytes);
 void free_on_gpu(host *h, ins *pointer);
-ins *device_pointer(host *h, const buffer *b);
 ins *open_on_gpu(host *h, ins *options, ins *context);
 // host_steps.c
 void host_steps(host *h);
 const char *located(host *h, const loc *at, const char *message); // prefixed by the node
 ins *buffer_pointer(host *h, const buffer *b);
-void write_output_dims(host *h, bool all); // all: also of outputs whose size the run computes
 #endif

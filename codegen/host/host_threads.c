@@ -54,7 +54,8 @@ int kernel_threads(const host *h, const kernel_code *c) {
     return c->scratch && h->t->threads > SCRATCH_THREADS ? SCRATCH_THREADS : h->t->threads;
 }
 
-dim *thread_scratch(const kernel_code *c) {
+// Bytes; NULL: none.
+static dim *thread_scratch(const kernel_code *c) {
     if (!c->scratch) return NULL;
     return dim_mulk(dim_ceildiv(c->scratch, dim_const(c->scratch->table, 64)), 64);
 }

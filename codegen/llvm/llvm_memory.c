@@ -287,7 +287,7 @@ static bool find_progression(emit *e, const ins *x, progression *p) {
     return p->first != NULL;
 }
 
-// By one instruction of RISC-V, for elements of any size; NULL: the indices are no progression.
+// By one instruction of RISC-V, for elements of any size; NULL: the indices are not a progression.
 static LLVMValueRef load_strided(emit *e, const ins *x) {
     lkind k = (lkind)x->type.kind;
     progression at;

@@ -37,7 +37,7 @@ static void check(loaded *l, LLVMErrorRef error, const char *doing) {
     diag_defect(l->diag, NULL, "%s: %s%s%s", doing, s, l->errors.n ? ": " : "", text_str(&l->errors));
 }
 
-void loaded_close(loaded *l) {
+static void loaded_close(loaded *l) {
     if (!l->jit) return;
     LLVMErrorRef error = LLVMOrcDisposeLLJIT(l->jit);
     l->jit = NULL;
@@ -72,7 +72,8 @@ static void run(void *user) {
           "loading an object");
 }
 
-loaded *load_object(arena *a, diag *d, bytes object, const load_name *outside, int n) {
+// The same for an object of kind EMIT_LOADABLE without module data.
+static loaded *load_object(arena *a, diag *d, bytes object, const load_name *outside, int n) {
     loaded *l = ARENA_NEW(a, loaded);
     *l = (loaded){
         .arena = a, .diag = d, .errors = {.arena = a}, .object = object, .names = outside, .nnames = n};

@@ -16,9 +16,6 @@ typedef struct loaded loaded;
 loaded *load_module(arena *a, diag *d, const lmodule *m, const load_name *outside, int n);
 // The same with an object of the module from llvm_emit_loadable.
 loaded *load_emitted(arena *a, diag *d, const lmodule *m, bytes object, const load_name *outside, int n);
-// The same for an object of kind EMIT_LOADABLE without module data.
-loaded *load_object(arena *a, diag *d, bytes object, const load_name *outside, int n);
 // The address of a function or data of the module; NULL: not found.
 void *loaded_symbol(loaded *l, const char *name);
-void loaded_close(loaded *l);
 #endif

@@ -82,7 +82,7 @@ static void arm_arch_from_cpu(target_names *n, arena *a) {
 
 static void set_cpu(target_names *n, arena *a, diag *d, const char *value) {
     size_t length = strcspn(value, "+");
-    if (!strcmp(value + length, "+")) length++; // "cortex-m0+", which is no name of a CPU
+    if (!strcmp(value + length, "+")) length++; // "cortex-m0+", which is not the name of a CPU
     n->cpu = arena_strndup(a, value, length);
     names_add_extensions(n, a, d, arm_extension, value + length);
     arm_arch_from_cpu(n, a);

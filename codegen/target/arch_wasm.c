@@ -12,7 +12,7 @@ static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
     return true;
 }
 
-// A lone "wasm32" is no bare metal: the module's memory grows. Features given by the user follow the defaults.
+// "wasm32" alone is not a bare machine: the module's memory grows. Features given by the user follow the defaults.
 static void settle(target_names *n, arena *a) {
     static const char defaults[] = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals";
     if (!strchr(n->triple, '-')) n->triple = arena_printf(a, "%s-unknown-unknown", n->triple);

@@ -107,7 +107,7 @@ static arch arch_for(const arch_row *row, object_format format) {
     return facts;
 }
 
-// What is meant by words that are no triples; NULL: unknown.
+// The triple that a short name stands for; NULL: unknown.
 static const char *meant_target(arena *a, const char *word) {
     static const char *const words[][2] = {
         {"arm32", "armv7-linux-gnueabihf"}, {"armeabi-v7a", "armv7-linux-androideabi"},

@@ -54,6 +54,7 @@ size_t arena_bytes(const arena *a);
      (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 
 typedef VEC(const char *) string_list;
+int string_order(const void *a, const void *b); // for qsort of strings
 
 // Growable text in an arena. s is always NUL-terminated ("" while empty may be NULL: use text_str).
 typedef struct text {
@@ -116,7 +117,5 @@ void *map_get_number(const map *m, uint64_t key);
 #define HASH_SEED 0xcbf29ce484222325u
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n);
 uint64_t hash_string(uint64_t seed, const char *s);
-// Bytes of memory of the machine, and those now available.
-size_t machine_memory(void);
-size_t available_memory(void);
+size_t available_memory(void); // bytes
 #endif

@@ -9,7 +9,7 @@ enum { NAME_MOST = 200, TEXT_MOST = 4000, CHAIN_MOST = 16, DEFAULT_LIMIT = 20 };
 static const char report_hint[] = "this is a bug in onnxc: please report it, with the model, the command "
                                   "line and the output of 'onnxc --version'";
 
-static const char *severity_name(diag_severity s) {
+const char *severity_name(diag_severity s) {
     switch (s) {
     case SEV_REMARK: return "remark";
     case SEV_WARNING: return "warning";

@@ -49,6 +49,7 @@ typedef enum warning {
 } warning;
 
 typedef enum diag_severity { SEV_REMARK, SEV_WARNING, SEV_ERROR } diag_severity;
+const char *severity_name(diag_severity s);
 
 typedef struct diag_message {
     diag_severity severity;

@@ -16,6 +16,10 @@ enum { THREADS_MOST = 256, LOOK_AGAIN_MS = 5, NAME_MOST = 4096 };
 enum { NO_SERVER = -1, UNUSABLE = -2 };
 
 // ---------------------------------------------------------------- the jobserver
+typedef struct jobserver {
+    int in, out; // reopened descriptors; in is nonblocking. Both NO_SERVER, or both UNUSABLE by this process
+} jobserver;
+
 // The last one counts: make appends its own to the given flags.
 static const char *server_name(const char *makeflags) {
     static const char *const options[] = {"--jobserver-auth=", "--jobserver-fds="};
@@ -35,7 +39,8 @@ static jobserver open_paths(const char *in, const char *out) {
     return (jobserver){UNUSABLE, UNUSABLE};
 }
 
-jobserver jobserver_open(const char *makeflags) {
+// The jobserver that this value of MAKEFLAGS names.
+static jobserver jobserver_open(const char *makeflags) {
     const char *name = server_name(makeflags);
     char path[NAME_MOST], other[NAME_MOST];
     int in, out;
@@ -51,7 +56,7 @@ jobserver jobserver_open(const char *makeflags) {
     return open_paths(path, other);
 }
 
-void jobserver_close(jobserver s) {
+static void jobserver_close(jobserver s) {
     if (s.in < 0) return;
     close(s.in);
     close(s.out);

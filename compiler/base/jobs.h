@@ -6,11 +6,4 @@
 // Calls work(user, 0) .. work(user, n - 1), each once, in up to that many threads at a time, and returns when
 // all are done. Fewer threads than asked for only take longer.
 void jobs_run(int n, int threads, void (*work)(void *user, int index), void *user);
-
-// The jobserver named by this value of MAKEFLAGS. Both -1: none; both -2: one that this process cannot use.
-typedef struct jobserver {
-    int in, out; // reopened descriptors; in is nonblocking
-} jobserver;
-jobserver jobserver_open(const char *makeflags);
-void jobserver_close(jobserver s);
 #endif

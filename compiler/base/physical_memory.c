@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-size_t machine_memory(void) {
+// Bytes of memory of the machine.
+static size_t machine_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : INT64_MAX;
 }

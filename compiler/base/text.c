@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+int string_order(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 void text_addn(text *t, const char *s, size_t n) {
     if (t->cap - t->n <= n) {
         size_t cap = t->n + n + 1 < 64 ? 64 : 2 * (t->n + n + 1);

@@ -44,7 +44,6 @@ pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
 void session_write(session *s, const char *text);           // to the file of -o, or to standard output
 void session_message(void *session, const diag_message *m); // the sink of a diag
-const char *version_text(arena *a);
 extern const char
     operators_notes[]; // operators_notes.md, which tools/embed_text.awk makes a part of the program
 

@@ -83,7 +83,8 @@ static bool motion_ends(debugger *d, const probed_node *n) {
     return false;
 }
 
-void debug_stop(debugger *d) {
+// Reads commands until one resumes the run.
+static void debug_stop(debugger *d) {
     d->resume = false;
     while (!d->resume && !d->quit && !d->restart) {
         const char *line = line_read(&d->lines, "(onnxc) ");

@@ -47,10 +47,6 @@ typedef struct test_run {
 } test_run;
 
 // ---------------------------------------------------------------- finding cases
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static string_list subfolders(arena *a, const char *folder) {
     string_list names = {0};
     DIR *dir = opendir(folder);
@@ -58,7 +54,7 @@ static string_list subfolders(arena *a, const char *folder) {
     for (struct dirent *e; (e = readdir(dir));)
         if (e->d_name[0] != '.') VEC_PUSH(a, &names, arena_printf(a, "%s/%s", folder, e->d_name));
     closedir(dir);
-    if (names.n) qsort(names.at, (size_t)names.n, sizeof *names.at, compare_names);
+    if (names.n) qsort(names.at, (size_t)names.n, sizeof *names.at, string_order);
     return names;
 }
 

@@ -54,7 +54,6 @@ typedef struct debugger {
 
 // command_debug.c
 debug_value *debug_find(debugger *d, const char *name);
-void debug_stop(debugger *d); // reads commands until one resumes the run
 // Marks the nodes that `said` names by name, value, operator or regular expression; their number.
 int debug_resolve(debugger *d, const char *said, bool *at);
 

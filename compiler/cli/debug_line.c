@@ -1,5 +1,5 @@
 // In: a terminal, files, pipes. Out: lines. libedit (under the BSD licence, with readline's interface) is loaded
-// when it is needed, so that it is no dependency.
+// when it is needed, so that onnxc does not depend on it.
 #include "compiler/cli/debug_line.h"
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -195,7 +195,7 @@ static uint64_t key_of(const diff_side *s, const diff_node *n, diff_key k) {
     bool constants = false;
     switch (k) {
     case KEY_CONE: return n->cone;
-    case KEY_LOCAL: // a number or two is no mark of a node
+    case KEY_LOCAL: // one number or two do not identify a node
         for (int i = 0; i < n->is->as.nin; i++)
             constants |= n->in[i].from == FROM_CONSTANT && s->constants.at[n->in[i].at].data->count > 2;
         return constants ? n->local : 0;

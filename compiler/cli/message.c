@@ -22,17 +22,8 @@ static bool use_color(const session *s) {
     return message_terminal() && !(no && *no);
 }
 
-static const char *severity_word(diag_severity s) {
-    switch (s) {
-    case SEV_REMARK: return "remark";
-    case SEV_WARNING: return "warning";
-    case SEV_ERROR: return "error";
-    }
-    return "error";
-}
-
 static void show_text(const session *s, const diag_message *m) {
-    const char *word = severity_word(m->severity), *at = NULL;
+    const char *word = severity_name(m->severity), *at = NULL;
     if (use_color(s)) at = strstr(m->full, arena_printf(s->arena, "%s: %.20s", word, m->text));
     if (!at) {
         fprintf(stderr, "%s\n", m->full);
@@ -50,7 +41,7 @@ static const char *file_of(const session *s, const diag_message *m) {
 static void show_json(const session *s, const diag_message *m) {
     json j = json_new(s->arena);
     json_open(&j, NULL, '{');
-    json_text(&j, "severity", severity_word(m->severity));
+    json_text(&j, "severity", severity_name(m->severity));
     json_int(&j, "code", m->class);
     json_text(&j, "file", file_of(s, m));
     if (m->loc && m->loc->node) json_text(&j, "node", m->loc->node);
@@ -67,7 +58,7 @@ static const char *sarif_result(const session *s, const diag_message *m) {
     json j = json_new(s->arena);
     const char *file = file_of(s, m);
     json_open(&j, NULL, '{');
-    json_text(&j, "level", m->severity == SEV_REMARK ? "note" : severity_word(m->severity));
+    json_text(&j, "level", m->severity == SEV_REMARK ? "note" : severity_name(m->severity));
     json_open(&j, "message", '{');
     const char *text = m->table ? arena_printf(s->arena, "%s\n%s", m->text, m->table) : m->text;
     json_text(&j, "text", m->hint ? arena_printf(s->arena, "%s\nhint: %s", text, m->hint) : text);

@@ -88,7 +88,7 @@ static const char *help_text(arena *a, const verb *v) {
     return text_str(&t);
 }
 
-const char *version_text(arena *a) {
+static const char *version_text(arena *a) {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
     return arena_printf(a, "onnxc %s\nONNX opset %d, ai.onnx.ml opset %d, IR version 14; LLVM %u.%u.%u\n",

@@ -78,8 +78,6 @@ const char *module_name(importer *im, const scope *s, const char *name, const On
 void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n);
 // Calls import_options.node for n, which belongs to s.
 void announce_node(importer *im, const scope *s, const Onnx__NodeProto *n, model_node *seen);
-// Version of the operator set of that domain; 0: not imported.
-int64_t opset_version(const body *b, const char *domain);
 // Reports operators missing in this build.
 void report_missing(importer *im);
 

@@ -14,7 +14,8 @@ const char *domain_of(const char *s) {
     return s;
 }
 
-int64_t opset_version(const body *b, const char *domain) {
+// Version of the operator set of that domain; 0: not imported.
+static int64_t opset_version(const body *b, const char *domain) {
     for (size_t i = 0; i < b->nopsets; i++)
         if (strcmp(domain_of(b->opsets[i]->domain), domain) == 0) return b->opsets[i]->version;
     return 0;

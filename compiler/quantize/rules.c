@@ -39,11 +39,6 @@ static const struct {
 };
 
 static bool is_float(const value *v) { return v && v->type.kind == TYPE_TENSOR && v->type.elem == DT_F32; }
-static const constant *known(const node *n, int i) {
-    const value *v = node_in(n, i);
-    return v ? v->constant : NULL;
-}
-
 // ---------------------------------------------------------------- roles
 static int ninputs_of_data(role r, const node *n) { return r == ROLE_JOIN ? n->nin : r == ROLE_PAIR ? 2 : 1; }
 
@@ -54,7 +49,7 @@ static bool is_row(const constant *c) {
 
 // A pointwise operator of a constant and a computed value.
 static role role_of_pair(const node *n) {
-    const constant *a = known(n, 0), *b = known(n, 1);
+    const constant *a = infer_constant(n, 0), *b = infer_constant(n, 1);
     if (!a && !b) return is_op(n, "Div") ? ROLE_FLOAT : ROLE_PAIR;
     const value *other = a ? node_in(n, 1) : node_in(n, 0);
     const constant *c = a ? a : b;
@@ -70,12 +65,12 @@ static role role_of(const node *n) {
     if (r == ROLE_PAIR) r = role_of_pair(n);
     if (r == ROLE_MOVE && is_op(n, "Resize") && strcmp(node_string(n, "mode", "nearest"), "nearest") != 0)
         r = ROLE_POOL;
-    if (is_op(n, "PRelu") && !known(n, 1)) r = ROLE_FLOAT;
+    if (is_op(n, "PRelu") && !infer_constant(n, 1)) r = ROLE_FLOAT;
     return r;
 }
 
 static const constant *weights_of(const node *n) {
-    const constant *w = known(n, 1);
+    const constant *w = infer_constant(n, 1);
     return w && w->elem == DT_F32 && w->kind != CONST_STRINGS && w->count > 0 ? w : NULL;
 }
 
@@ -88,13 +83,13 @@ static const char *objection(const node *n, role r) {
     for (int i = 1; i < n->nout; i++)
         if (n->out[i] && (is_op(n, "MaxPool") || !is_float(n->out[i]))) return "a second result is in use";
     if (r == ROLE_PRODUCT && !weights_of(n)) return "its weights are computed";
-    if (r == ROLE_PRODUCT && known(n, 0)) return "its input is constant";
+    if (r == ROLE_PRODUCT && infer_constant(n, 0)) return "its input is constant";
     if (r == ROLE_PRODUCT && !is_finite(weights_of(n))) return "its weights have a NaN or an infinity";
     if (r == ROLE_MOVE && is_op(n, "Pad") && strcmp(node_string(n, "mode", "constant"), "constant") == 0 &&
-        known(n, 2) && constant_float(known(n, 2), 0) != 0)
+        infer_constant(n, 2) && constant_float(infer_constant(n, 2), 0) != 0)
         return "it pads with other values than 0";
     if (r == ROLE_CLAMP && is_op(n, "Clip") &&
-        ((node_in(n, 1) && !known(n, 1)) || (node_in(n, 2) && !known(n, 2))))
+        ((node_in(n, 1) && !infer_constant(n, 1)) || (node_in(n, 2) && !infer_constant(n, 2))))
         return "its bounds are computed";
     return NULL;
 }

@@ -89,7 +89,8 @@ static void read_ranges(slicer *s, const tensor *t, range *r) {
             r[axis] = read_range(s, t->dims[axis], axis);
             axis++;
         }
-        if (!s->why && *s->at && *s->at != ',') s->why = arena_printf(s->arena, "'%s' is no index", s->at);
+        if (!s->why && *s->at && *s->at != ',')
+            s->why = arena_printf(s->arena, "'%s' is not an index", s->at);
         go_on = *s->at == ',';
         s->at += go_on;
     }

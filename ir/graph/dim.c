@@ -31,11 +31,18 @@ static uint64_t hash_dim(const dim *d) {
     return h ^ h >> 31;
 }
 
+// Higher degree first, then atoms by id; the constant term is the last.
+static int compare_terms(const dim_term *a, const dim_term *b) {
+    if (a->natoms != b->natoms) return a->natoms > b->natoms ? -1 : 1;
+    for (int i = 0; i < a->natoms; i++)
+        if (a->atoms[i] != b->atoms[i]) return a->atoms[i]->id < b->atoms[i]->id ? -1 : 1;
+    return 0;
+}
+
 static bool same_terms(const dim *a, const dim *b) {
     if (a->nterms != b->nterms) return false;
     for (int i = 0; i < a->nterms; i++)
-        if (a->terms[i].coef != b->terms[i].coef || dim_term_compare(&a->terms[i], &b->terms[i]))
-            return false;
+        if (a->terms[i].coef != b->terms[i].coef || compare_terms(&a->terms[i], &b->terms[i])) return false;
     return true;
 }
 
@@ -114,16 +121,9 @@ void dim_bound(dim *symbol, int64_t lo, int64_t hi, int64_t divisor) {
     for (int i = symbol->id + 1; i < t->all.n; i++) dim_set_range(t->all.at[i]);
 }
 
-// ---- Terms. Order: higher degree first, then atoms by id; the constant term is the last.
+// ---- Terms
 
-int dim_term_compare(const dim_term *a, const dim_term *b) {
-    if (a->natoms != b->natoms) return a->natoms > b->natoms ? -1 : 1;
-    for (int i = 0; i < a->natoms; i++)
-        if (a->atoms[i] != b->atoms[i]) return a->atoms[i]->id < b->atoms[i]->id ? -1 : 1;
-    return 0;
-}
-
-static int compare_terms(const void *a, const void *b) { return dim_term_compare(a, b); }
+static int order_terms(const void *a, const void *b) { return compare_terms(a, b); }
 
 void dim_view_of(dim_view *v, dim *d) {
     if (d->kind == DIM_POLY) {
@@ -153,7 +153,7 @@ bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, d
 static bool merge_terms(dim_term *terms, int *n) {
     int kept = 0;
     for (int i = 0; i < *n; i++) {
-        if (kept && !dim_term_compare(&terms[kept - 1], &terms[i])) {
+        if (kept && !compare_terms(&terms[kept - 1], &terms[i])) {
             if (__builtin_add_overflow(terms[kept - 1].coef, terms[i].coef, &terms[kept - 1].coef))
                 return false;
         } else {
@@ -167,7 +167,7 @@ static bool merge_terms(dim_term *terms, int *n) {
 }
 
 dim *dim_from_terms(dims *t, dim_term *terms, int n) {
-    qsort(terms, (size_t)n, sizeof *terms, compare_terms);
+    qsort(terms, (size_t)n, sizeof *terms, order_terms);
     if (!merge_terms(terms, &n)) return t->overflow;
     if (n > DIM_MAX_TERMS) return NULL;
     if (n == 0) return dim_const(t, 0);
@@ -177,10 +177,6 @@ dim *dim_from_terms(dims *t, dim_term *terms, int n) {
 }
 
 // ---- Sums and products.
-
-static bool overflows(const dim *a, const dim *b) {
-    return a->kind == DIM_OVERFLOW || b->kind == DIM_OVERFLOW;
-}
 
 static dim *unexpanded(dim_kind kind, dim *a, dim *b) {
     bool swap = a->id > b->id;

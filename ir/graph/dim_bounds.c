@@ -24,6 +24,8 @@ static bounds scaled(bounds x, int64_t by) {
 
 static bool is_negative(dim *d) { return dim_lower(d) < 0; }
 
+static dim *dim_most(dim *d, int depth);
+
 static bounds of_opaque(const dim *d, int depth) {
     enum { DEEPEST = 16 };
     return (bounds){.high = d->most && depth < DEEPEST ? dim_most(d->most, depth + 1) : NULL};
@@ -88,7 +90,8 @@ static bounds of_part(const dim_walk *w, const bounds *known, const dim *d, int 
     return b;
 }
 
-dim *dim_most(dim *d, int depth) {
+// dim_largest; depth: of opaques that are bounded by opaques.
+static dim *dim_most(dim *d, int depth) {
     arena *scratch = arena_new();
     dim_walk w;
     dim_walk_init(&w, scratch, d);

@@ -26,8 +26,10 @@ typedef struct dim_view {
     dim_term one;
     dim *atom;
 } dim_view;
+static inline bool overflows(const dim *a, const dim *b) {
+    return a->kind == DIM_OVERFLOW || b->kind == DIM_OVERFLOW;
+}
 void dim_view_of(dim_view *v, dim *d);
-int dim_term_compare(const dim_term *a, const dim_term *b);
 // a / b as a term: false when it does not divide. The atoms are stored in `atoms`.
 bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, dim **atoms);
 
@@ -36,8 +38,6 @@ void dim_set_range(dim *d);
 bool dim_nonzero(const dim *d);
 // A proven lower bound of d, better than its interval.
 int64_t dim_low(dim *d, int depth);
-// dim_largest; depth: of opaques that are bounded by opaques.
-dim *dim_most(dim *d, int depth);
 
 // All dims below d and d itself, operands before users.
 typedef struct dim_walk {

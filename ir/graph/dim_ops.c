@@ -9,10 +9,6 @@ static dim *binary(dim_kind kind, dim *a, dim *b) {
     return defined && one_value ? dim_const(a->table, d->min) : d;
 }
 
-static bool overflows(const dim *a, const dim *b) {
-    return a->kind == DIM_OVERFLOW || b->kind == DIM_OVERFLOW;
-}
-
 // ---- Comparisons. The difference decides; the prover sees more than its interval.
 
 static dim *difference(const dim *a, const dim *b) { return dim_sub((dim *)a, (dim *)b); }

@@ -65,10 +65,6 @@ typedef struct printer {
 
 static const char *text_of(const printer *p, const dim *d) { return p->texts[dim_walk_place(&p->walk, d)]; }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 typedef struct printed_term {
     int64_t coef;
     int degree;
@@ -83,7 +79,7 @@ static int by_degree_and_text(const void *a, const void *b) {
 static printed_term print_term(const printer *p, const dim_term *term) {
     const char **atoms = ARENA_ARRAY(p->arena, const char *, term->natoms);
     for (int i = 0; i < term->natoms; i++) atoms[i] = text_of(p, term->atoms[i]);
-    qsort(atoms, (size_t)term->natoms, sizeof *atoms, by_text);
+    qsort(atoms, (size_t)term->natoms, sizeof *atoms, string_order);
     text t = {.arena = p->arena};
     for (int i = 0; i < term->natoms; i++) {
         if (i) text_add(&t, "*");

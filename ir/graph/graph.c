@@ -41,6 +41,11 @@ graph *graph_new(module *m, graph *outer, const char *name) {
     return g;
 }
 
+bool graph_sees(const graph *g, const graph *scope) {
+    while (g && g != scope) g = g->outer;
+    return g != NULL;
+}
+
 static const char *unique_name(module *m, const char *name) {
     const char *stem = name ? name : "v";
     const char *found = name ? arena_strdup(m->arena, name) : arena_printf(m->arena, "v%d", m->values.n);

@@ -213,6 +213,7 @@ struct module {
 
 module *module_new(arena *a, diag *d, const char *file);
 graph *graph_new(module *m, graph *outer, const char *name);
+bool graph_sees(const graph *g, const graph *scope); // g is scope, or inside of it
 // The name is made unique with a suffix if it is taken; NULL makes one up.
 value *value_new(graph *g, const char *name);
 value *graph_add_input(graph *g, const char *name, type t);

@@ -7,16 +7,11 @@
 
 // ---- Values.
 
-static bool sees(const graph *g, const graph *scope) {
-    while (g && g != scope) g = g->outer;
-    return g != NULL;
-}
-
 static value *parse_read(reader *p, const graph *g) {
     reader_expect(p, "%");
     const char *name = reader_name(p);
     value *v = map_get(&p->m->names, name);
-    if (!v || !sees(g, v->graph)) reader_fail(p, "'%s' is not defined here", name);
+    if (!v || !graph_sees(g, v->graph)) reader_fail(p, "'%s' is not defined here", name);
     return v;
 }
 

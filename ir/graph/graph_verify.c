@@ -84,11 +84,6 @@ static void define(verifier *v, const loc *at, const value *x, const graph *g) {
     v->defined[x->id] = true;
 }
 
-static bool sees(const graph *g, const graph *scope) {
-    while (g && g != scope) g = g->outer;
-    return g != NULL;
-}
-
 // x is read by use u of graph g.
 static void check_read(verifier *v, const loc *at, const value *x, const graph *g, use u, int use_at) {
     CHECK(v, at, x, "a graph output is NULL");
@@ -100,7 +95,7 @@ static void check_read(verifier *v, const loc *at, const value *x, const graph *
         check_constant(v, at, x);
     }
     CHECK(v, at, v->defined[x->id], "'%s' is used before it is defined", x->name);
-    CHECK(v, at, sees(g, x->graph), "'%s' is used outside the graph that defines it", x->name);
+    CHECK(v, at, graph_sees(g, x->graph), "'%s' is used outside the graph that defines it", x->name);
     bool listed = use_at >= 0 && use_at < x->uses.n;
     if (listed) {
         use have = x->uses.at[use_at];

@@ -112,6 +112,10 @@ int infer_axis(const node *n, int64_t axis, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
+int node_axis(const node *n, int64_t fallback, int rank) {
+    return infer_axis(n, node_int(n, "axis", fallback), rank);
+}
+
 const constant *infer_constant(const node *n, int i) {
     const value *v = node_in(n, i);
     return v ? v->constant : NULL;

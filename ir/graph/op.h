@@ -154,6 +154,7 @@ void infer_set_unknown(node *n, int out, dtype elem); // rank unknown
 void infer_same(node *n, int out, int in);            // type of input `in`
 // Normalised axis in [0, rank) (or [0, rank] when one_past), error otherwise.
 int infer_axis(const node *n, int64_t axis, int rank);
+int node_axis(const node *n, int64_t fallback, int rank); // of the attribute axis
 // The numpy broadcast of inputs first..last: fills dims, returns the rank (RANK_UNKNOWN: one is unknown).
 int infer_broadcast(const node *n, int first, int last, dim **dims);
 // Broadcast of one pair of sizes (axis: for the message).

@@ -47,10 +47,6 @@ dim *named_dims_add(named_dims *n, dim *d) {
     return d;
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static const char *declaration(arena *a, const dim *d) {
     text t = {.arena = a};
     text_printf(&t, "dim %s in ", dim_text(a, d));
@@ -64,7 +60,7 @@ static const char *declaration(arena *a, const dim *d) {
 const char **named_dims_lines(const named_dims *n, int *count) {
     const char **lines = ARENA_ARRAY(n->arena, const char *, n->atoms.n + 1);
     for (int i = 0; i < n->atoms.n; i++) lines[i] = declaration(n->arena, n->atoms.at[i]);
-    qsort(lines, (size_t)n->atoms.n, sizeof *lines, by_text);
+    qsort(lines, (size_t)n->atoms.n, sizeof *lines, string_order);
     *count = n->atoms.n;
     return lines;
 }

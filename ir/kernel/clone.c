@@ -41,13 +41,11 @@ static int message_of(cloning *g, int message) {
     return g->message[message] = j;
 }
 
-static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
-
 static expr *clone_read(cloning *g, const expr *e) {
     kernel *k = g->to;
     expr *index[MAX_RANK];
     for (int j = 0; j < e->buffer->rank; j++) index[j] = g->done[e->index[j]->id];
-    expr *guard = both(k, e->guard ? g->done[e->guard->id] : NULL, g->guard);
+    expr *guard = x_both(k, e->guard ? g->done[e->guard->id] : NULL, g->guard);
     expr *fill = e->guard ? g->done[e->fill->id] : NULL;
     expr *other = g->read ? g->read(g, e, index, guard, fill) : NULL;
     if (other) return other;

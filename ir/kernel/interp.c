@@ -328,13 +328,6 @@ interp_result interp_program_hooked(const program *p, arena *a, const tensor *in
     return result;
 }
 
-interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out,
-                                     interp_limits limits, const char **message,
-                                     void (*watch)(void *, const buffer *, const tensor *), void *user) {
-    return interp_program_hooked(p, a, in, out, limits, message,
-                                 &(interp_hooks){.watch = watch, .user = user});
-}
-
 interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
                              const char **message) {
     return interp_program_hooked(p, a, in, out, limits, message, NULL);

@@ -40,8 +40,4 @@ typedef struct interp_hooks {
 } interp_hooks;
 interp_result interp_program_hooked(const program *p, arena *a, const tensor *in, tensor *out,
                                     interp_limits limits, const char **message, const interp_hooks *hooks);
-// Only watching.
-interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out,
-                                     interp_limits limits, const char **message,
-                                     void (*watch)(void *user, const buffer *b, const tensor *t), void *user);
 #endif

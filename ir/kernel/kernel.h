@@ -169,6 +169,8 @@ static inline expr *x_mul(kernel *k, expr *a, expr *b) { return x_bin(k, X_MUL, 
 static inline expr *x_div(kernel *k, expr *a, expr *b) { return x_bin(k, X_DIV, a, b); }
 static inline expr *x_lt(kernel *k, expr *a, expr *b) { return x_bin(k, X_LT, a, b); }
 static inline expr *x_and(kernel *k, expr *a, expr *b) { return x_bin(k, X_AND, a, b); }
+// NULL means true.
+static inline expr *x_both(kernel *k, expr *a, expr *b) { return a && b ? x_and(k, a, b) : a ? a : b; }
 // Converts between storage types: `to` may be any numeric type; the result has dtype_compute(to) and a value
 // that `to` can hold (f32 -> f16 rounds). float -> int truncates, saturates at the limits and gives 0 for NaN
 // (ONNX leaves it open); float -> bool is != 0; int -> int wraps.

@@ -81,7 +81,7 @@ type lower_type(const type *t) {
 static buffer *known_buffer(lowering *l, const value *v) {
     return map_get_number(&l->buffers, (uint64_t)v->id);
 }
-static void set_buffer(lowering *l, value *v, buffer *b) {
+void map_value(lowering *l, value *v, buffer *b) {
     if (!b->value) b->value = v;
     map_put_number(&l->buffers, (uint64_t)v->id, b);
 }
@@ -129,7 +129,7 @@ buffer *lower_buffer(lowering *l, value *v) {
         diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed",
                     v->name);
     b = lower_constant(l, v->name, v->constant);
-    set_buffer(l, v, b);
+    map_value(l, v, b);
     return b;
 }
 
@@ -167,7 +167,7 @@ buffer *lower_handle_out(lowering *l, const node *n, int i) {
     type t = lower_type(&v->type);
     if (position >= 0) b = l->program->outputs.at[position];
     else b = new_temp(l, n->loc, v->name, t.elem, t.rank, t.dims);
-    set_buffer(l, v, b);
+    map_value(l, v, b);
     return b;
 }
 
@@ -183,7 +183,7 @@ void lower_view(lowering *l, node *n, int out, int in) {
     buffer *b = program_view(l->program, from, v->name, t.rank, t.dims);
     int bits = dtype_bits(v->type.elem);
     if (bits && bits < dtype_bits(b->dtype)) b->dtype = v->type.elem; // packed elements of bytes
-    set_buffer(l, v, b);
+    map_value(l, v, b);
 }
 
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *d) {
@@ -421,7 +421,7 @@ static void lower_inputs(lowering *l, graph *g) {
         if (v->fallback)
             b->fallback = program_constant(p, arena_printf(p->arena, "%s.default", v->name), v->fallback);
         if (hand_function(b, true)) b = take_input(l, v, b);
-        set_buffer(l, v, b);
+        map_value(l, v, b);
     }
 }
 
@@ -472,14 +472,14 @@ program *lower_module(module *m) {
     return p;
 }
 
-// Inputs of the program for values that n reads and that are no constants.
+// Inputs of the program for values that n reads and that are not constant.
 static void lower_alone_inputs(lowering *l, const node *n) {
     for (int j = 0; j < n->nin; j++) {
         value *v = n->in[j];
         if (!v || v->constant || known_buffer(l, v)) continue;
         buffer *b = io_buffer(l->program, v->name, BUF_INPUT, v, l->program->inputs.n);
         VEC_PUSH(l->program->arena, &l->program->inputs, b);
-        set_buffer(l, v, b);
+        map_value(l, v, b);
     }
 }
 

@@ -22,6 +22,7 @@ void lower_graph(lowering *l, graph *g); // the nodes of one (sub)graph into l->
 
 // The buffer that holds v: input, constant or temporary, created on first use, with the dims of v.
 buffer *lower_buffer(lowering *l, value *v);
+void map_value(lowering *l, value *v, buffer *b); // b holds v from now on
 // A constant that is not a value of the graph; of strings: their handles.
 buffer *lower_constant(lowering *l, const char *name, const constant *c);
 buffer *lower_in(lowering *l, const node *n, int i);  // NULL: omitted

@@ -38,7 +38,7 @@ static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {
 ins *float_of_code(lbuild *b, dtype t, ins *code) {
     const float_format *f = dtype_small_float(t);
     if (t == DT_BF16) return lb_conv(b, L_BITCAST, LK_F32, lb_bin(b, L_SHL, code, i32(b, code, 16)));
-    if (!f) { // e8m0: the exponent alone; 2^-127 is no normal number
+    if (!f) { // e8m0: the exponent alone; 2^-127 is not a normal number
         ins *bits = lb_bin(b, L_SHL, code, i32(b, code, 23));
         bits = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, code, 0)), i32(b, code, 1 << 22), bits);
         bits = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, code, 255)), i32(b, code, 0x7fc00000), bits);

@@ -138,7 +138,7 @@ static void make_add(lbuild *b, lfunc *f, int w) {
     ins *zero = same(s, r, num(s, 0)), *sign = sign_of(s, big);
     sign = pick(s, lb_bin(b, L_AND, zero, minus), num(s, 0), sign);
     ins *sum = round_pack(s, sign, pick(s, zero, num(s, 1), e), r);
-    // a is the larger: if it is no number, it decides
+    // a is the larger: if it is NaN, the result is
     ins *both = lb_bin(b, L_AND, same(s, a, d), minus);
     ins *special = pick(s, lb_bin(b, L_OR, both, below(s, infinity(s), a)), not_a_number(s), big);
     lb_return(b, pick(s, lb_cmp(b, L_SLE, infinity(s), a), special, sum));

@@ -43,7 +43,8 @@ const char *gpu_ins_name(arena *a, const gpu_ins *g) {
     return text_str(&t);
 }
 
-int gpu_depth(dtype a) { return 256 / dtype_bits(a); }
+// Elements of 32 bytes along K.
+static int gpu_depth(dtype a) { return 256 / dtype_bits(a); }
 int gpu_sums(const gpu_ins *g) { return g->m * g->n / (g->op == GPU_MMA ? 32 : 128); }
 int gpu_words_a(const gpu_ins *g) { return g->m * g->k * dtype_bits(g->a) / 1024; }
 int gpu_words_b(const gpu_ins *g) { return g->n * g->k * dtype_bits(g->b) / 1024; }
@@ -84,7 +85,7 @@ static const char *operand_error(const ins *x, char kind) {
     bool local = base->op == L_LOCAL;
     lkind want = kind == 'i' ? LK_I32 : LK_PTR;
     if (x->type.kind != want || x->type.lanes != 1) return "an operand is neither a pointer nor an i32";
-    if (kind == 'r' && (!local || base->shared)) return "registers are no array of the thread";
+    if (kind == 'r' && (!local || base->shared)) return "registers are not an array of the thread";
     if (kind == 's' && (!local || !base->shared)) return "an operand does not lie in shared memory";
     if (kind == 'g' && local) return "an operand does not lie in the device's memory";
     return NULL;

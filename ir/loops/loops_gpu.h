@@ -75,9 +75,7 @@ const char *gpu_ins_name(arena *a, const gpu_ins *g); // "wgmma_n128_f16_km": al
 const char *gpu_types_name(const gpu_ins *g);         // "f16", "u8s8"; NULL: they are not multiplied
 char gpu_order_letter(gpu_order o);                   // k, m, c
 const char *gpu_ins_error(const ins *x);              // an error in it or its operands; NULL: none
-// GPU_MMA and GPU_WGMMA*: elements along K for these types (32 bytes), and registers per thread for the sums,
-// a and b.
-int gpu_depth(dtype a);
+// GPU_MMA and GPU_WGMMA*: registers per thread for the sums, a and b.
 int gpu_sums(const gpu_ins *g);
 int gpu_words_a(const gpu_ins *g);
 int gpu_words_b(const gpu_ins *g);

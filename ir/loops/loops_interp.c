@@ -50,7 +50,10 @@ void linterp_flags(linterp *in, void *p, int64_t bytes) {
     add_region(in, p, bytes, true);
 }
 
-void linterp_symbol(linterp *in, const char *name, void *address) { map_put(&in->symbols, name, address); }
+// Address of an external symbol.
+static void linterp_symbol(linterp *in, const char *name, void *address) {
+    map_put(&in->symbols, name, address);
+}
 
 void linterp_function(linterp *in, const char *name, linterp_native *fn, void *user) {
     native *n = ARENA_NEW(in->arena, native);
@@ -61,11 +64,6 @@ void linterp_function(linterp *in, const char *name, linterp_native *fn, void *u
 void linterp_set_order(linterp *in, linterp_order order, uint64_t seed) {
     in->order = order;
     in->seed = seed;
-}
-
-void *linterp_function_pointer(linterp *in, const lfunc *f) {
-    (void)in;
-    return (void *)f;
 }
 
 const char *linterp_error(const linterp *in) { return in->error; }

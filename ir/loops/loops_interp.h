@@ -15,15 +15,11 @@ linterp *linterp_new(arena *a, const lmodule *m); // m: looks up functions and d
 void linterp_memory(linterp *in, const void *p, int64_t bytes, bool writable);
 // Writable memory for which races are allowed.
 void linterp_flags(linterp *in, void *p, int64_t bytes);
-// Address of an external symbol.
-void linterp_symbol(linterp *in, const char *name, void *address);
 // An external function. Arguments and result are bits as in linterp_call.
 typedef uint64_t linterp_native(void *user, const uint64_t *args, int nargs);
 void linterp_function(linterp *in, const char *name, linterp_native *fn, void *user);
 // The order of threads, blocks and iterations of parallel loops.
 void linterp_set_order(linterp *in, linterp_order order, uint64_t seed);
-// A pointer to `f` for L_CALLPTR, as argument bits.
-void *linterp_function_pointer(linterp *in, const lfunc *f);
 
 // Runs f; args are the low bits of scalars (pointers as integers). Loops over GRID and THREAD run all
 // iterations. False: see linterp_error.

@@ -41,7 +41,7 @@ double math_ulp_bound(expr_op op, lkind kind) {
     return -1;
 }
 
-mctx math_ctx(lbuild *b, ltype t) {
+static mctx math_ctx(lbuild *b, ltype t) {
     bool f64 = t.kind == LK_F64;
     return (mctx){.b = b,
                   .t = t,
@@ -219,7 +219,7 @@ ins *exp_of_small(const mctx *m, ins *x) {
     return mul(m, p, from_bits(m, e));
 }
 
-ins *exp_plain(const mctx *m, ins *x) { return exp_of_negative(m, at_most(m, exp_top(m, 0), x)); }
+static ins *exp_plain(const mctx *m, ins *x) { return exp_of_negative(m, at_most(m, exp_top(m, 0), x)); }
 
 // p(r) r^2 + rl (1 + r): what must be added to 1 + r.
 static ins *exp_tail(const mctx *m, reduced d) {

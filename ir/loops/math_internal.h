@@ -15,8 +15,6 @@ typedef struct pair { // h + l with |l| <= ulp(h) / 2
     ins *h, *l;
 } pair;
 
-mctx math_ctx(lbuild *b, ltype t);
-
 static inline ins *mf(const mctx *m, double v) { return lb_float(m->b, m->t, v); }
 static inline ins *mi(const mctx *m, int64_t v) { return lb_int(m->b, m->it, v); }
 static inline ins *add(const mctx *m, ins *x, ins *y) { return lb_bin(m->b, L_ADD, x, y); }
@@ -64,7 +62,6 @@ static inline pair pair_pick(const mctx *m, ins *c, pair x, pair y) {
 
 // e^(x.h + x.l) / 2^down as a sum; x.l may be NULL. Full range; NaN stays. down: 0 or 1.
 pair exp_pair(const mctx *m, ins *x, ins *low, int down);
-ins *exp_plain(const mctx *m, ins *x);
 ins *exp_of_negative(const mctx *m, ins *x); // x <= 0
 ins *exp_of_small(const mctx *m, ins *x);    // |x| <= 80
 // x = 2^e * m with sqrt(1/2) <= m < sqrt(2), x positive and normal; e as a float.

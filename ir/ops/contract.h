@@ -44,8 +44,6 @@ auto_pad auto_pad_of(const node *n);
 window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool);
 // A list attribute of `count` positive ints; all 1 if it is absent.
 void window_ints(const node *n, const char *name, int count, int64_t *out);
-// The extent of the dilated window in the input.
-dim *window_span(const window *w, int axis);
 // Reduce axes over the kernel's positions.
 void window_taps(kernel *k, stage *s, const window *w, expr **tap);
 // index = out * stride - lo + tap * dilation; returns the condition that it is inside the input (NULL:

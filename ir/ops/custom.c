@@ -216,14 +216,8 @@ static void add_call(const caller *x, custom_purpose purpose, buffer *const *out
     s->messages = messages, s->nmessages = purpose == CUSTOM_RUN ? 1 : 2;
 }
 
-static bool is_set(const program *p, const dim *d) {
-    for (int j = 0; j < p->variables.n; j++)
-        if (p->variables.at[j] == d) return true;
-    return false;
-}
-
 static void take_size(const caller *x, dim *size, buffer *sizes, int64_t at) {
-    bool own = size->kind == DIM_OPAQUE && !is_set(x->l->program, size);
+    bool own = size->kind == DIM_OPAQUE && !is_declared(x->l->program, size);
     dim *given = own ? size : dim_opaque(infer_dims(x->n), "size", 0, INT64_MAX);
     lower_set_dim(x->l, x->n, given, sizes, at);
     if (!own)

@@ -184,7 +184,7 @@ void infer_move_contents(node *n, contents_source source, const void *user) {
 }
 
 // ---------------------------------------------------------------- lowering
-static bool is_variable(const program *p, const dim *d) {
+bool is_declared(const program *p, const dim *d) {
     for (int j = 0; j < p->variables.n; j++)
         if (p->variables.at[j] == d) return true;
     return false;
@@ -192,7 +192,7 @@ static bool is_variable(const program *p, const dim *d) {
 
 void declare_variable(lowering *l, dim *d) {
     program *p = l->program;
-    if (!is_variable(p, d)) VEC_PUSH(p->arena, &p->variables, d);
+    if (!is_declared(p, d)) VEC_PUSH(p->arena, &p->variables, d);
 }
 
 step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element) {
@@ -275,7 +275,7 @@ void lower_sizes(lowering *l, node *n, dim *const *d) {
     const value *v = node_out(n, 0);
     for (int j = 0; v && j < v->type.rank; j++) {
         dim *size = v->type.dims[j];
-        if (size->kind == DIM_OPAQUE && size != d[j] && !is_variable(l->program, size))
+        if (size->kind == DIM_OPAQUE && size != d[j] && !is_declared(l->program, size))
             lower_set_dim(l, n, size, NULL, 0)->dim = d[j];
         else lower_check(l, n, dim_eq(size, d[j]), "an output does not have its declared size");
     }
@@ -296,8 +296,6 @@ stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *ou
 expr *x_inside(kernel *k, expr *i, dim *extent) {
     return x_and(k, x_bin(k, X_LE, x_i64(k, 0), i), x_lt(k, i, x_dim(k, extent)));
 }
-
-expr *x_both(kernel *k, expr *a, expr *b) { return a && b ? x_and(k, a, b) : a ? a : b; }
 
 expr *x_clamped(kernel *k, expr *i, dim *extent) {
     expr *last = x_dim(k, dim_addk(extent, -1));

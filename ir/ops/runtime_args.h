@@ -51,6 +51,7 @@ void lower_sizes(lowering *l, node *n, dim *const *d);
 // Checks that d >= 0.
 void lower_check_size(lowering *l, const node *n, dim *d, const char *message);
 void declare_variable(lowering *l, dim *d); // a runtime symbol that steps set
+bool is_declared(const program *p, const dim *d);
 // Sets the runtime symbol `target` from an element of b.
 step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element);
 // A step that calls a library function on BUFFERS(...), the first nwritten of which it writes, and DIMS(...).
@@ -67,7 +68,6 @@ stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *ou
 int64_t flat_position(const int64_t *at, const int64_t *sizes, int rank);
 
 expr *x_inside(kernel *k, expr *i, dim *extent);  // 0 <= i < extent
-expr *x_both(kernel *k, expr *a, expr *b);        // a and b; NULL means true
 expr *x_clamped(kernel *k, expr *i, dim *extent); // the nearest position in [0, extent)
 // to[i...] = from[i...], converted if the types differ; nothing if `to` is NULL
 void lower_convert(lowering *l, const node *n, const char *suffix, buffer *from, buffer *to);

@@ -194,7 +194,7 @@ static void remake_with_literals(kernel *k) {
     arena_destroy(scratch);
 }
 
-void fuse_literals(fuse *f) {
+static void fuse_literals(fuse *f) {
     for (int j = 0; j < f->order.n; j++) {
         const site *at = f->order.at[j];
         bool constants = false;

@@ -229,7 +229,8 @@ static bool affine_reads(kernel *k, expr_list reads, uint64_t selecting) {
     return true;
 }
 
-bool affine_terms(kernel *k) {
+// Whether all reads in reduction terms have affine indices.
+static bool affine_terms(kernel *k) {
     uint64_t a, b;
     const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
     const expr *x = s && s->states.n == 1 ? s->states.at[0].step : NULL;

@@ -92,11 +92,9 @@ bool is_contraction(const kernel *k);
 bool still_contracts(kernel *k, kernel *old);
 // How often each element of the buffer is read by k on average; HUGE_VAL: unknown.
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
-bool affine_terms(kernel *k); // all reads in reduction terms have affine indices
 
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
-void fuse_literals(fuse *f);
 void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);

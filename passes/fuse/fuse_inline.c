@@ -99,17 +99,15 @@ typedef struct inlining {
     bool failed;
 } inlining;
 
-static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
-
 // The condition that an index is in piece j, given that it is in no later piece.
 static expr *inside(kernel *k, const source *src, int j, expr *const *at) {
     const piece *p = &src->pieces[j];
     expr *in = NULL;
     for (int d = 0; d < src->to->rank; d++) {
         if (covers(src, p, d)) continue;
-        in = both(k, in, x_bin(k, X_LE, x_dim(k, p->low[d]), at[d]));
+        in = x_both(k, in, x_bin(k, X_LE, x_dim(k, p->low[d]), at[d]));
         if (!src->in_row)
-            in = both(k, in, x_lt(k, at[d], x_dim(k, dim_add(p->low[d], extent_of(src, p, d)))));
+            in = x_both(k, in, x_lt(k, at[d], x_dim(k, dim_add(p->low[d], extent_of(src, p, d)))));
     }
     return in;
 }
@@ -159,9 +157,9 @@ static expr *read_through(cloning *g, const expr *e, expr **index, expr *guard, 
         part[j] = NULL;
         if (is_false(where[j])) continue;
         if (is_true(where[j])) where[j] = NULL;
-        part[j] = piece_value(in, k, &src->pieces[j], at, both(k, left, where[j]));
+        part[j] = piece_value(in, k, &src->pieces[j], at, x_both(k, left, where[j]));
         if (!where[j]) break;
-        left = both(k, left, x_un(k, X_NOT, where[j]));
+        left = x_both(k, left, x_un(k, X_NOT, where[j]));
     }
     int first = j < 0 ? 0 : j;
     for (j = first; j < src->n; j++)
@@ -222,7 +220,7 @@ static bool looks_up(const kernel *k, const buffer *root) {
     return found;
 }
 
-// Whether neighbours in the source's buffer are no neighbours where it reads them.
+// Whether neighbours in the source's buffer are not neighbours where it reads them.
 static bool transposes(const source *src) {
     const write *w = src->pieces[0].w;
     const expr *v = w->value;

@@ -27,7 +27,7 @@ typedef struct product {
 } product;
 
 // ---------------------------------------------------------------- which
-// A tensor that is no constant, by axes as they are, the last of them along rows or columns.
+// A tensor that is not constant, by axes as they are, the last of them along rows or columns.
 static bool is_matrix(const contraction *c, const expr *term, const expr *read) {
     buffer_role role = buffer_root(read->buffer)->role;
     if (term != read || read->guard || read->buffer->dtype != c->s->states.at[0].dtype) return false;

@@ -84,14 +84,9 @@ static int64_t from_end(const constant *c, int64_t i) {
     return at < 0 && at > INT32_MIN ? -at : 0;
 }
 
-static const constant *constant_in(const node *n, int i) {
-    const value *v = node_in(n, i);
-    return v ? v->constant : NULL;
-}
-
 // The number of last samples in which all are that a Gather takes. 0: it takes others.
 static int64_t last_of_gather(const node *n, int time) {
-    const constant *index = constant_in(n, 1);
+    const constant *index = infer_constant(n, 1);
     int64_t axis = node_int(n, "axis", 0), most = 0;
     if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != time || !index) return 0;
     for (int64_t i = 0; i < index->count; i++) {
@@ -103,8 +98,8 @@ static int64_t last_of_gather(const node *n, int time) {
 }
 
 static int64_t last_of_slice(const node *n, int time) {
-    const constant *starts = constant_in(n, 1), *ends = constant_in(n, 2), *axes = constant_in(n, 3),
-                   *steps = constant_in(n, 4);
+    const constant *starts = infer_constant(n, 1), *ends = infer_constant(n, 2), *axes = infer_constant(n, 3),
+                   *steps = infer_constant(n, 4);
     if (!starts || !ends || (node_in(n, 3) && !axes) || (node_in(n, 4) && !steps)) return 0;
     for (int64_t i = 0; i < starts->count; i++) {
         int64_t axis = axes ? constant_int(axes, i) : i;

@@ -27,7 +27,7 @@ static bool is(const node *n, const char *name) { return strcmp(n->op->name, nam
 static bool changes_later(const streaming *s, const node *n) {
     static const char *const names[] = {
         "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip", "Div", "Mod"};
-    enum { POSITIONS = 1 << 24 }; // larger numbers are no positions
+    enum { POSITIONS = 1 << 24 }; // larger numbers are not positions
     bool compares = false, later = false, distances = false;
     for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= is(n, names[j]);
     for (int i = 0; compares && i < n->nin; i++) {

@@ -298,7 +298,7 @@ static const plan *plan_of(const streaming *s, const node *n) {
     return NULL;
 }
 
-// The only input of the node that is no constant; -1: there are several, or none.
+// The only input of the node that is not constant; -1: there are several, or none.
 static int only_operand(const node *n) {
     int found = -1;
     for (int i = 0; i < n->nin; i++) {

@@ -9,7 +9,7 @@ static _Noreturn void refuse(const streaming *s, const node *n, const char *why)
     diag_fatal(s->module->diag, n->loc, "--stream: this node %s", why);
 }
 
-// ---------------------------------------------------------------- values that are no signals
+// ---------------------------------------------------------------- values that are not signals
 bool has_length(const streaming *s, const value *v) {
     for (int j = 0; j < v->ncontents; j++)
         if (dim_has_atom(v->contents[j], s->length)) return true;
@@ -94,7 +94,7 @@ static int64_t rate_through(const streaming *s, const node *n, const signal *in,
     if (in->rate * w->down % w->up)
         diag_fatal(s->module->diag, n->loc,
                    "--stream: this node turns every %lld samples into %lld, and gets %lld in a step, which "
-                   "is no multiple",
+                   "is not a multiple",
                    (long long)w->up, (long long)w->down, (long long)in->rate);
     return in->rate * w->down / w->up;
 }

@@ -6,6 +6,7 @@
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
 #include "passes/rewrite/algorithm.h"
+#include "test/build_graph.h"
 #include "test/conv_model.h"
 #include <math.h>
 #include <stdio.h>
@@ -14,17 +15,6 @@
 
 enum { PEAK_CHAINS = 12, ROUNDS = 8, REPEATS = 8 };
 typedef void peak_fn(float *to, int64_t n);
-
-static void print_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // Independent chains of multiply-adds on registers only.
 static peak_fn *build_peak(arena *a, diag *d, const target *t) {
@@ -52,9 +42,9 @@ static peak_fn *build_peak(arena *a, diag *d, const target *t) {
 static double peak_seconds(peak_fn *fn, int lanes) { // of one operation
     static float to[PEAK_CHAINS * 16];
     enum { N = 20000 };
-    double start = now();
+    double start = cpu_seconds();
     fn(to, N);
-    return (now() - start) / (2.0 * PEAK_CHAINS * lanes * N);
+    return (cpu_seconds() - start) / (2.0 * PEAK_CHAINS * lanes * N);
 }
 
 typedef struct variant {
@@ -124,9 +114,9 @@ static double difference(const variant *a, const variant *b) {
 }
 
 static double copy_seconds(float *to, const float *from, int64_t n) {
-    double start = now();
+    double start = cpu_seconds();
     memcpy(to, from, (size_t)n * sizeof *to);
-    return now() - start;
+    return cpu_seconds() - start;
 }
 
 static void list_kernels(const variant *v) {
@@ -179,7 +169,7 @@ int main(int n, char **args) {
         {4, 16, 28, 28, 16, {0, 0, 0, 0}},
     };
     arena *a = arena_new();
-    diag d = {.arena = a, .sink = print_message};
+    diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) return DIAG_DEFECT;
     int only = n > 2 ? 1 : (int)(sizeof cases / sizeof *cases);

@@ -5,6 +5,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
+#include "test/build_graph.h"
 #include "test/product_model.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -15,17 +16,6 @@
 
 enum { CHAINS = 12, PEAK_STEPS = 40000, ROUNDS = 40 };
 typedef void peak_fn(float *to, int64_t n);
-
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // CHAINS accumulators that only multiply and add.
 static peak_fn *build_peak(arena *a, diag *d, const target *t) {
@@ -224,7 +214,7 @@ static bool measure_cpu(diag *d, const char *cpu, int first, int last) {
 // Arguments: the first and last line of the table (from 0); one past its end: only what is beside OpenBLAS.
 int main(int n, char **args) {
     arena *a = arena_new();
-    diag d = {.arena = a, .sink = show};
+    diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     int all = (int)(sizeof lines / sizeof *lines), first = n > 1 ? atoi(args[1]) : 0,
         last = n > 2   ? atoi(args[2]) + 1

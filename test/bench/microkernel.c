@@ -4,6 +4,7 @@
 // 1 below 95 %.
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
+#include "test/build_graph.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +19,6 @@ typedef struct shape {
 } shape;
 typedef void tile_fn(const float *a, const float *b, float *c, int64_t k);
 typedef void peak_fn(float *to, int64_t n);
-
-static void print_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
-
-// Of this thread's CPU: the machine may have other work too.
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // c[rows][columns] = a[rows][K] * b[columns/16][K][16], all of it in registers until the end.
 static void build_tile(lmodule *m, diag *d, const target *t, const shape *s, const char *name) {
@@ -85,16 +74,16 @@ static void build_peak(lmodule *m, diag *d, const target *t, int lanes, const ch
 static double peak_speed(peak_fn *fn, int lanes) {
     static float to[PEAK_CHAINS * 16];
     enum { N = 20000 };
-    double start = now();
+    double start = cpu_seconds();
     fn(to, N);
-    return 2.0 * PEAK_CHAINS * lanes * N / (now() - start) / 1e9;
+    return 2.0 * PEAK_CHAINS * lanes * N / (cpu_seconds() - start) / 1e9;
 }
 
 static double tile_speed(tile_fn *fn, const shape *s, const float *a, const float *b, float *c) {
     int calls = 20000 / s->depth;
-    double start = now();
+    double start = cpu_seconds();
     for (int i = 0; i < calls; i++) fn(a, b, c, s->depth);
-    return 2.0 * s->rows * s->columns * s->depth * calls / (now() - start) / 1e9;
+    return 2.0 * s->rows * s->columns * s->depth * calls / (cpu_seconds() - start) / 1e9;
 }
 
 static double worst_error(const shape *s, const float *a, const float *b, const float *c) {
@@ -150,7 +139,7 @@ static __attribute__((noinline)) bool measure_all(arena *a, diag *d) {
 
 int main(void) {
     arena *a = arena_new();
-    diag d = {.arena = a, .sink = print_message};
+    diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     return DIAG_TRY(&d, jump) ? !measure_all(a, &d) : DIAG_DEFECT;
 }

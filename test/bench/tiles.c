@@ -9,6 +9,7 @@
 #include "ir/kernel/lower.h"
 #include "ir/loops/loops_tiles.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +18,6 @@
 
 enum { PROBE = 2000, UNROLLED = 8, ROUNDS = 400, ENOUGH = 25, SUMS = 4 };
 typedef void probe_fn(void *config, int64_t n);
-
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // ---------------------------------------------------------------- the peak
 static void build_probe(lmodule *m, const target *t, diag *d, const char *name, lop product) {
@@ -58,20 +48,10 @@ typedef struct shape {
     int64_t side, taps; // an image and a window, both square; 0: a product of matrices
 } shape;
 
-static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
-}
-
 static value *numbers(graph *g, const char *name, dtype t, int rank, const int64_t *dims, double by) {
     constant *c = constant_new(g->module->arena, t, rank, dims);
     for (int64_t j = 0; j < c->count; j++)
         dtype_store_float(t, (void *)c->data, j, (double)(j % 13 - 6) * by, true);
-    return value_constant(g, name, c);
-}
-
-static value *scalar(graph *g, const char *name, dtype t, double v) {
-    constant *c = constant_new(g->module->arena, t, 0, NULL);
-    dtype_store_float(t, (void *)c->data, 0, v, true);
     return value_constant(g, name, c);
 }
 
@@ -225,7 +205,7 @@ static const shape shapes[] = {
 
 int main(void) {
     arena *a = arena_new();
-    diag d = {.arena = a, .sink = show};
+    diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) return 3;
     target_options o = {.cpu = "native", .precision = PRECISION_BF16, .fp = FP_DEFAULT, .threads = 1};

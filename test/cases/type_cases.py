@@ -168,7 +168,7 @@ class Case:
             attributes["is_test"] = 1
         elif self.op == "Dropout" and len(self.names) > 1:  # no result of chance
             values[self.names[1]] = np.zeros_like(values[self.names[1]])
-        if self.op.startswith("ReduceLog") and "int" in bound["T"]:  # the logarithm of 0 is no integer
+        if self.op.startswith("ReduceLog") and "int" in bound["T"]:  # the logarithm of 0 is not an integer
             values[self.names[0]] = values[self.names[0]] + np.ones((), values[self.names[0]].dtype)
         for name, formal in self.schema.attributes.items():
             if formal.type == onnx.defs.OpSchema.AttrType.FLOAT and isinstance(attributes.get(name), int):

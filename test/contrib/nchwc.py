@@ -146,7 +146,7 @@ def case_of(dice, op_type):
         x = g.add("ReorderInput", ["x0"], [plain], "Identity", plain_attributes={}, channels_last=last_in)
     if op_type not in ("ReorderInput", "ReorderOutput"):
         x, channels = step(g, x, channels, op_type)
-    # What tells the size of a block: 24 channels are no whole blocks of 16; weights for 12 and 20 end with zeros.
+    # What tells the size of a block: 24 channels are not whole blocks of 16; weights for 12 and 20 end with zeros.
     channels, before = pick(dice, 24, 12) if block == 8 else pick(dice, 12, 20), channels
     x = conv(g, x, before, channels)
     plain_y = x

@@ -1,4 +1,4 @@
-"""The stage that gives `onnxc run` files of values that are wrong: .npy, .npz, .pb, .csv, raw bytes, names that are no files.
+"""The stage that gives `onnxc run` files of values that are wrong: .npy, .npz, .pb, .csv, raw bytes, names that are not files.
 
 Each must be refused with one message that names the file, or be read right; never a crash, nor memory beyond the file's worth.
 The numbers of made-up files come from SEED.  usage: bad_values.py [--count N] [--seed N]: so many mutations of each kind.

@@ -19,7 +19,7 @@ import version_cases as versions
 from version_cases import Unfit
 
 SHADOWS = 2
-RUN_TIME = 0.12  # how often numbers like axes and sizes are no constants
+RUN_TIME = 0.12  # how often numbers like axes and sizes are not constant
 MOST_ELEMENTS = 6000
 ORT_OPSET = 24  # what the installed ONNX Runtime takes without complaint
 

@@ -110,7 +110,7 @@ def digits(folder):
 
 # ---------------------------------------------------------------- tensors
 class Unusual(Exception):
-    """Inputs or outputs that are no plain tensors."""
+    """Inputs or outputs that are not plain tensors."""
 
 
 def tensors(case, kind):

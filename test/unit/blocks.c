@@ -6,13 +6,9 @@
 #include "ir/kernel/lower.h"
 #include "ir/loops/loops_blocks.h"
 #include "ir/target.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <stdio.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // ---------------------------------------------------------------- meaning
 static void blocks_of_bytes(void **state) {
@@ -136,10 +132,6 @@ static value *filled(graph *g, const char *name, dtype t, int64_t k, int64_t n) 
     return value_constant(g, name, c);
 }
 
-static value *apply(graph *g, const char *op, int n, value **in) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, "");
-}
-
 // x w of bytes, or Relu(x w) w rounded to bf16; w has 64 rows. Bytes of w are an input if w is unsigned: those of constants
 // would change their sign.
 static program *product(arena *a, diag *d, dtype xt, dtype wt, int64_t rows) {
@@ -152,8 +144,8 @@ static program *product(arena *a, diag *d, dtype xt, dtype wt, int64_t rows) {
           *w = wt == DT_U8 ? graph_add_input(g, "w", type_tensor(a, wt, 2, size + 1))
                            : filled(g, "w", wt, 64, 64),
           *y;
-    y = apply(g, of_bytes ? "MatMulInteger" : "MatMul", 2, (value *[]){x, w});
-    if (!of_bytes) y = apply(g, "MatMul", 2, (value *[]){apply(g, "Relu", 1, &y), w});
+    y = apply(g, of_bytes ? "MatMulInteger" : "MatMul", 2, (value *[]){x, w}, "");
+    if (!of_bytes) y = apply(g, "MatMul", 2, (value *[]){apply(g, "Relu", 1, &y, ""), w}, "");
     graph_add_output(g, y);
     pass_context c = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
     run_passes(&c, GOAL_GRAPH, NULL);

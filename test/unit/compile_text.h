@@ -41,6 +41,12 @@ static inline int have_program(arena *a, const char *name) {
     return system(arena_printf(a, "command -v %s >/dev/null 2>&1", name)) == 0;
 }
 
+// NULL: not installed.
+static inline const char *find_ptxas(arena *a) {
+    if (have_program(a, "ptxas")) return "ptxas";
+    return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
+}
+
 // Runs the compiler on sources (a list in shell syntax); the loaded library.
 static inline void *compile_and_load(workdir w, const char *compiler, const char *sources) {
     static int count;

@@ -3,17 +3,13 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "passes/schedule/common/choices.h"
+#include "test/build_graph.h"
 #include "test/conv_model.h"
 #include "test/product_model.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 static int64_t place(int64_t batch, int64_t row, int64_t column, int64_t rows, int64_t columns, bool turned) {
     return turned ? (batch * columns + column) * rows + row : (batch * rows + row) * columns + column;

@@ -5,6 +5,7 @@
 #include "codegen/gpu/gpu.h"
 #include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
+#include "test/build_graph.h"
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
 
@@ -25,17 +26,12 @@ typedef struct fixture {
     workdir dir;
 } fixture;
 
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
-
 static int set_up(void **state) {
     arena *a = arena_new();
     fixture *x = ARENA_NEW(a, fixture);
     x->a = a;
     x->d.arena = a;
-    x->d.sink = show;
+    x->d.sink = show_message;
     x->m = lmodule_new(a, "test", &gpu);
     x->dir = workdir_new(a);
     *state = x;
@@ -480,11 +476,6 @@ static void barriers_in_guarded_loops_are_refused(void **state) {
 }
 
 // ---------------------------------------------------------------- NVRTC and ptxas
-
-static const char *find_ptxas(arena *a) {
-    if (have_program(a, "ptxas")) return "ptxas";
-    return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
-}
 
 static void assemble(fixture *x, const char *ptx, int sm) {
     const char *ptxas = find_ptxas(x->a), *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));

@@ -4,6 +4,7 @@
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
 #include "passes/memory/memory_plan.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
 #include <stdio.h>
@@ -20,11 +21,6 @@ typedef struct model {
 
 enum { ROWS = 19, IDS = ROWS };
 
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
-
 static float number(numbers kind, int64_t j) {
     int v = (int)(j * 7 % 17) - 8;
     return (float)v + (kind == F16 ? 0x1p-7f : kind == F32 ? 0x1p-8f : 0);
@@ -36,8 +32,8 @@ static value *matrix(graph *g, const char *name, int64_t rows, int64_t columns, 
     return value_constant(g, name, c);
 }
 
-static value *apply(graph *g, const char *op, value *x, value *y, const char *out) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, 2, (value *[]){x, y}), 0, out);
+static value *apply_pair(graph *g, const char *op, value *x, value *y, const char *out) {
+    return apply(g, op, 2, (value *[]){x, y}, out);
 }
 
 static program *build(arena *a, diag *d, const model *m) {
@@ -50,9 +46,9 @@ static program *build(arena *a, diag *d, const model *m) {
           *x = graph_add_input(g, "x", type_tensor(a, DT_F32, 2, size));
     value *table = matrix(g, "table", m->out, m->in, m->table),
           *w = matrix(g, "weights", m->in, m->out, m->weights);
-    x = apply(g, "Add", x, apply(g, "Gather", table, ids, "rows"), "sum");
-    graph_add_output(g, apply(g, "MatMul", x, w, "y"));
-    if (m->also_added) graph_add_output(g, apply(g, "Add", w, w, "twice"));
+    x = apply_pair(g, "Add", x, apply_pair(g, "Gather", table, ids, "rows"), "sum");
+    graph_add_output(g, apply_pair(g, "MatMul", x, w, "y"));
+    if (m->also_added) graph_add_output(g, apply_pair(g, "Add", w, w, "twice"));
     pass_context c = {.module = mo, .opt = 2};
     run_passes(&c, GOAL_GRAPH, NULL);
     return lower_module(mo);

@@ -6,6 +6,7 @@
 #include "ir/kernel/interp.h"
 #include "ir/kernel/program.h"
 #include "passes/passes.h"
+#include "test/build_graph.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,11 +28,6 @@ typedef struct model {
     double divisor, scale[CHANNELS], bias[CHANNELS];
     int sum[CHANNELS];
 } model;
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 static double between(uint32_t *seed, double lo, double hi) { return lo + (hi - lo) * next(seed) / 0x1p24; }
@@ -247,7 +243,7 @@ static void lines_give_nearly_the_same_bytes(void **state) {
     assert_true(exact >= MODELS / 2);
 }
 
-// Ties round to even, and a zero factor has no steps at all: what is no line stays.
+// Ties round to even, and a zero factor has no steps at all: functions that are not a line stay.
 static void other_functions_are_no_lines(void **state) {
     (void)state;
     uint32_t seed = 17;

@@ -9,6 +9,7 @@
 #include "compiler/run/gpu_shim.h"
 #include "ir/kernel/lower.h"
 #include "ir/loops/loops_gpu.h"
+#include "test/build_graph.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"
 #include "test/unit/sample.h"
@@ -514,17 +515,12 @@ typedef struct compiled {
     double near; // what sums may differ by
 } compiled;
 
-static inline void show(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
-
 static inline int set_up(void **state) {
     arena *a = arena_new();
     fixture *x = ARENA_NEW(a, fixture);
     x->a = a;
     x->d.arena = a;
-    x->d.sink = show;
+    x->d.sink = show_message;
     x->dir = workdir_new(a);
     *state = x;
     return 0;

@@ -1,11 +1,6 @@
 // GPU kernels from small models as PTX, through NVRTC and ptxas where they are installed.
 #include "test/unit/gpu_models.h"
 
-static const char *find_ptxas(arena *a) {
-    if (have_program(a, "ptxas")) return "ptxas";
-    return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
-}
-
 // The models that are compiled for one of so many architectures, the oldest first: each for one of those that
 // run it.
 static lmodule *models_for(fixture *x, int arch, int archs) {

@@ -1,6 +1,7 @@
 // The interpreter's matrices against the same sums position by position: random products and windows with padding, by
 // any order of axes, in blocks and remainders; the same bits in order, near them by a CBLAS.
 #include "ir/kernel/interp.h"
+#include "test/build_graph.h"
 #include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
@@ -117,11 +118,6 @@ static void compare(const trial *t, const tensor *got, const tensor *want, doubl
                 y);
         fail();
     }
-}
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
 }
 
 static void check(uint64_t seed, dtype type, bool wild, sizes n) {

@@ -1,5 +1,6 @@
 // Kernels that make parts of a joined tensor write them there; others keep their copies.
 #include "passes/layout/concat_elision.h"
+#include "test/build_graph.h"
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,6 @@ typedef struct fixture {
     buffer *in, *out, *whole;
     kernel *joining;
 } fixture;
-
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
 
 static buffer *make(fixture *x, const char *name, buffer_role role, int64_t count) {
     dim *n = dim_const(x->p->dims, count);
@@ -45,7 +41,7 @@ static fixture *fixture_new(buffer **a, buffer **b) {
     arena *arena = arena_new();
     fixture *x = ARENA_NEW(arena, fixture);
     x->a = arena;
-    x->d = (diag){.arena = arena, .sink = show};
+    x->d = (diag){.arena = arena, .sink = show_message};
     assert_true(DIAG_TRY(&x->d, x->jump));
     x->p = program_new(module_new(arena, &x->d, "test"));
     x->in = make(x, "in", BUF_INPUT, 16), x->out = make(x, "out", BUF_OUTPUT, 32);

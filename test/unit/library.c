@@ -158,7 +158,7 @@ static void unique_counts(void **state) {
     assert_int_equal(total, 0);
 }
 
-// A box of no area overlaps nothing; a score that is no number is above no threshold.
+// A box of no area overlaps nothing; NaN as a score is not above any threshold.
 static void nms_edges(void **state) {
     const float boxes[] = {0, 0, 1, 1, 0, 0, 1, 1, 0.5f, 0.5f, 0.5f, 0.5f, 1, 1, 0, 0}, iou = 0.5f,
                 score = 0.1f;

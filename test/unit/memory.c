@@ -2,6 +2,7 @@
 // wrote each byte: every read must find what its buffer was given last.
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
+#include "test/build_graph.h"
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +17,11 @@ typedef struct fixture {
     dim *n, *m;
 } fixture;
 
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
-
 static fixture *fixture_new(void) {
     arena *a = arena_new();
     fixture *x = ARENA_NEW(a, fixture);
     x->a = a;
-    x->d = (diag){.arena = a, .sink = show};
+    x->d = (diag){.arena = a, .sink = show_message};
     assert_true(DIAG_TRY(&x->d, x->jump));
     x->p = program_new(module_new(a, &x->d, "test"));
     x->n = dim_symbol(x->p->dims, "N");

@@ -6,15 +6,11 @@
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 typedef enum zeros { NO_ZEROS, SAME_ZERO, OWN_ZEROS } zeros;
 

@@ -4,6 +4,7 @@
 #include "codegen/object/elf.h"
 #include "codegen/target/targets.h"
 #include "compiler/base/jobs.h"
+#include "test/build_graph.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,11 +19,6 @@
 #include <cmocka.h>
 
 enum { KERNELS = 150 };
-
-static void complain(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
 
 // float f(float x): x + 0 + 1 + ... + 149 by that many kernels, some of them equal.
 static lmodule *build(arena *a, diag *d, const char *triple) {
@@ -50,7 +46,7 @@ static lmodule *build(arena *a, diag *d, const char *triple) {
 
 static bytes compile(arena *a, const char *triple, int threads, lmodule **m) {
     diag *d = ARENA_NEW(a, diag);
-    *d = (diag){.arena = a, .sink = complain};
+    *d = (diag){.arena = a, .sink = show_message};
     *m = build(a, d, triple);
     return llvm_emit_object(*m, &(emit_means){.threads = threads}, a, d);
 }
@@ -68,7 +64,7 @@ static void same_bytes(void **state) {
             assert_int_equal(one.n, other.n);
             assert_memory_equal(one.at, other.at, one.n);
         }
-        elf_file *f = elf_read(a, &(diag){.arena = a, .sink = complain}, one, triples[i]);
+        elf_file *f = elf_read(a, &(diag){.arena = a, .sink = show_message}, one, triples[i]);
         int kernels = 0, labels = 0, notes = 0;
         for (int k = 0; k < f->symbols.n; k++) {
             const elf_symbol *s = &f->symbols.at[k];
@@ -94,7 +90,7 @@ static void runs_when_linked(void **state) {
     bytes object = compile(a, NULL, 2, &m);
     char folder[] = "/tmp/onnxc-pieces-XXXXXX", command[200];
     assert_non_null(mkdtemp(folder));
-    diag d = {.arena = a, .sink = complain};
+    diag d = {.arena = a, .sink = show_message};
     elf_write_file(a, &d, object, m, arena_printf(a, "%s/m.o", folder));
     snprintf(command, sizeof command, "cd %s && cc -shared -Wl,--fatal-warnings m.o -o m.so", folder);
     assert_int_equal(system(command), 0);

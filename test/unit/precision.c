@@ -8,15 +8,11 @@
 #include "ir/kernel/lower.h"
 #include "passes/memory/memory_plan.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // Numbers: of any size around one; their absolute values; small integers, of which bf16 holds each.
 typedef enum numbers { REAL, POSITIVE, WHOLE } numbers;
@@ -55,16 +51,6 @@ static value *permutation(graph *g, int rank, int64_t n) {
     return value_constant(g, "first", c);
 }
 
-static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
-}
-
-static void set_ints(node *n, const char *name, int count, int64_t v) {
-    int64_t *all = ARENA_ARRAY(n->graph->module->arena, int64_t, count);
-    for (int j = 0; j < count; j++) all[j] = v;
-    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = all});
-}
-
 static value *second_product(graph *g, const model *m, value *hidden, numbers kind) {
     int64_t conv[] = {m->out, m->in, m->tall, m->tall}, product[] = {m->in, m->out};
     value *w = numbers_constant(g, "second", m->height ? 4 : 2, m->height ? conv : product, kind, 3),
@@ -72,8 +58,8 @@ static value *second_product(graph *g, const model *m, value *hidden, numbers ki
     if (!m->height)
         return apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){hidden, w}, "p"), bias}, "s");
     value *y = apply(g, "Conv", 3, (value *[]){hidden, w, bias}, "s");
-    set_ints(y->def, "pads", 4, m->pad);
-    set_ints(y->def, "strides", 2, m->stride);
+    set_equal_ints(y->def, "pads", 4, m->pad);
+    set_equal_ints(y->def, "strides", 2, m->stride);
     return y;
 }
 

@@ -78,7 +78,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-// NULL: it is no program, and f->message says why.
+// NULL: it is not a program, and f->message says why.
 static program *read_text(fixture *f, const char *s) {
     f->message = NULL;
     if (setjmp(f->jump)) return NULL;

@@ -7,14 +7,10 @@
 #include "ir/kernel/layout.h"
 #include "ir/kernel/lower.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <stddef.h>
 #include <stdio.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // ---------------------------------------------------------------- models
 // RESIDUAL: the convolution's quantised result and its input, dequantised, are added and quantised.
@@ -43,25 +39,6 @@ static constant *scales(arena *a, int64_t n, double least, uint32_t seed) {
     for (int64_t j = 0; j < c->count; j++)
         ((float *)c->data)[j] = (float)(least * (1 + next(&seed) % 997 / 500.0));
     return c;
-}
-
-static value *scalar(graph *g, const char *name, dtype t, double v) {
-    constant *c = constant_new(g->module->arena, t, 0, NULL);
-    dtype_store_float(t, (void *)c->data, 0, v, true);
-    return value_constant(g, name, c);
-}
-
-static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
-}
-
-static void set_int(node *n, const char *name, int64_t v) {
-    node_set_attr(n, (attr){.name = name, .kind = ATTR_INT, .i = v});
-}
-static void set_ints(node *n, const char *name, int count, int64_t a, int64_t b, int64_t c, int64_t d) {
-    int64_t *v = ARENA_ARRAY(n->graph->module->arena, int64_t, 4);
-    v[0] = a, v[1] = b, v[2] = c, v[3] = d;
-    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
 }
 
 static bool is_conv(const quant_case *c) { return c->kind <= RESIDUAL; }

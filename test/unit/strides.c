@@ -4,6 +4,7 @@
 #include "codegen/target/targets.h"
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/interp.h"
+#include "test/build_graph.h"
 #include "test/unit/sample.h"
 #include <cmocka.h>
 #include <setjmp.h>
@@ -12,11 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // Memory that ends where reading is a fault.
 static unsigned char *memory_before_fault(size_t bytes) {

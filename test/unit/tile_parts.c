@@ -6,15 +6,11 @@
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // Numbers: of any size around one; their absolute values; whole numbers of eleven bits; few of -1, 0 and 1.
 typedef enum numbers { REAL, POSITIVE, WHOLE, FEW } numbers;
@@ -60,16 +56,6 @@ static value *numbers_constant(graph *g, const model *m, const char *name, int r
     return value_constant(g, name, c);
 }
 
-static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
-}
-
-static void set_ints(node *n, const char *name, int count, int64_t v) {
-    int64_t *all = ARENA_ARRAY(n->graph->module->arena, int64_t, count);
-    for (int j = 0; j < count; j++) all[j] = v;
-    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = all});
-}
-
 static value *product(graph *g, const model *m, value *x) {
     int64_t conv[] = {m->out, m->in, m->tall, m->tall}, matrix[] = {m->in, m->out};
     value *w = numbers_constant(g, m, "w", m->height ? 4 : 2, m->height ? conv : matrix, m->w, m->in_w),
@@ -77,8 +63,8 @@ static value *product(graph *g, const model *m, value *x) {
     if (!m->height)
         return apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){x, w}, "p"), bias}, "s");
     value *y = apply(g, "Conv", 3, (value *[]){x, w, bias}, "s");
-    set_ints(y->def, "pads", 4, m->pad);
-    set_ints(y->def, "strides", 2, m->stride);
+    set_equal_ints(y->def, "pads", 4, m->pad);
+    set_equal_ints(y->def, "strides", 2, m->stride);
     return y;
 }
 

@@ -6,15 +6,11 @@
 #include "compiler/import/import.h"
 #include "ir/kernel/lower.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include "test/unit/onnx_build.h"
 #include <math.h>
 #include <stdio.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 typedef struct sizes {
     int64_t heads, queries, keys, depth, width;

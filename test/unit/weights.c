@@ -2,19 +2,11 @@
 #include "compiler/driver/pass_run.h"
 #include "ir/graph/op.h"
 #include "passes/passes.h"
+#include "test/build_graph.h"
 #include <setjmp.h>
 #include <stdio.h>
 // cmocka.h must follow the headers it needs.
 #include <cmocka.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
-
-static value *apply(graph *g, const char *op, int n, value **in) {
-    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, "");
-}
 
 static value *shape(graph *g, int64_t rows, int64_t columns) {
     constant *c = constant_new(g->module->arena, DT_I64, 1, (int64_t[]){2});
@@ -32,8 +24,8 @@ static void views_share_data(void **state) {
     graph *g = m->main = graph_new(m, NULL, "views");
     constant *c = constant_new(a, DT_F32, 2, (int64_t[]){6, 20});
     value *w = value_constant(g, "w", c);
-    value *reshaped = apply(g, "Reshape", 2, (value *[]){w, shape(g, 4, 30)});
-    graph_add_output(g, apply(g, "Identity", 1, &reshaped));
+    value *reshaped = apply(g, "Reshape", 2, (value *[]){w, shape(g, 4, 30)}, "");
+    graph_add_output(g, apply(g, "Identity", 1, &reshaped, ""));
     pass_context context = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
     run_passes(&context, GOAL_GRAPH, NULL);
     const constant *k = g->outputs.at[0]->constant;
@@ -54,8 +46,8 @@ static bool stays(const char *reader, int64_t size) {
     dim *dims[2] = {dim_const(m->dims, 4), dim_const(m->dims, size)};
     value *x = graph_add_input(g, "x", type_tensor(a, DT_F32, 2, dims));
     value *w = value_constant(g, "w", constant_new(a, DT_F32, 2, (int64_t[]){size, size}));
-    value *in[2] = {x, apply(g, "Transpose", 1, &w)};
-    graph_add_output(g, reader ? apply(g, reader, 2, in) : in[1]);
+    value *in[2] = {x, apply(g, "Transpose", 1, &w, "")};
+    graph_add_output(g, reader ? apply(g, reader, 2, in, "") : in[1]);
     pass_context c = {.module = m, .opt = 2, .fold_work = 200000000, .fold_bytes = 64 << 20};
     run_passes(&c, GOAL_GRAPH, NULL);
     bool found = false;

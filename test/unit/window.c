@@ -2,6 +2,7 @@
 // tiles, rests, strides and edges come out as interpreted.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
+#include "test/build_graph.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
 #include <math.h>
@@ -10,11 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 // The case's output in arena a: on the CPU named, or interpreted before layouts where cpu is NULL.
 static tensor run(arena *a, const conv_case *c, const char *cpu) {

@@ -4,6 +4,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "passes/rewrite/algorithm.h"
+#include "test/build_graph.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
 #include <math.h>
@@ -14,11 +15,6 @@
 #include <string.h>
 
 static const double MOST_DIFFERENCE = 2e-5; // as a part of the largest result
-
-static void show_message(void *user, const diag_message *m) {
-    (void)user;
-    fprintf(stderr, "%s\n", m->full);
-}
 
 typedef struct way {
     choice winograd;

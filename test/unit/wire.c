@@ -1,4 +1,4 @@
-// The wire walker: bytes that are no proper protobuf and the message for each; raw_data left in the file.
+// The wire walker: bytes that are not valid protobuf and the message for each; raw_data left in the file.
 #include "compiler/import/wire.h"
 #include "proto/onnx.pb-c.h"
 #include <setjmp.h>

@@ -176,7 +176,7 @@ def to_dlpack(array: NDArray[Any], max_version: Optional[Tuple[int, int]] = None
         raise BufferError("the array is read-only, which DLPack cannot tell before version 1; pass a copy")
     size = max(array.dtype.itemsize, 1)
     if any(s % size for s in array.strides):
-        raise BufferError("the array has strides that are no multiple of an element; pass a copy")
+        raise BufferError("the array has strides that are not a multiple of an element; pass a copy")
     shape, strides = (c_int64 * max(array.ndim, 1))(*array.shape), (c_int64 * max(array.ndim, 1))(*(s // size for s in array.strides))
     tensor = DLTensor(array.ctypes.data, CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
     deleter = ctypes.cast(_deleter, c_void_p)

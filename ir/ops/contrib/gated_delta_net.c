@@ -30,7 +30,7 @@ static value *float_at(node *n, int i) { return node_in(n, i) ? cast_to(n, n->in
 static void check_multiple(node *n, dim *a, const char *a_text, dim *b, const char *b_text) {
     dim *one = infer_k(n, 1);
     if (dim_equal(dim_mod(a, dim_max(b, one)), infer_k(n, 0)) == TRI_NO && dim_is_const(a) && dim_is_const(b))
-        infer_error(n, "%lld %s are no multiple of %lld %s", (long long)dim_value(a), a_text,
+        infer_error(n, "%lld %s are not a multiple of %lld %s", (long long)dim_value(a), a_text,
                     (long long)dim_value(b), b_text);
     infer_same_dim(n, dim_mod(a, dim_max(b, one)), infer_k(n, 0),
                    arena_printf(infer_arena(n), "%s modulo %s", a_text, b_text));

@@ -11,7 +11,8 @@ static value *insert_constant(node *n, constant *c) { return value_constant(n->g
 
 value *from_float(node *n, value *v, dtype t) { return t == DT_F32 ? v : cast_to(n, v, t); }
 
-value *insert_bytes(node *n, const uint8_t *v, int count) {
+// Constant uint8[count].
+static value *insert_bytes(node *n, const uint8_t *v, int count) {
     constant *c = constant_new(infer_arena(n), DT_U8, 1, (int64_t[]){count});
     memcpy((void *)c->data, v, (size_t)count);
     return insert_constant(n, c);

@@ -10,8 +10,7 @@ value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes);
 value *first_of_rows(node *n, value *v, int64_t wants);
 // The elements of `elem`, of the same or fewer bits than a byte, that the bytes v hold, with these sizes.
 value *reinterpreted_as(node *n, value *v, dtype elem, int rank, const int64_t *sizes);
-value *from_float(node *n, value *v, dtype t);             // the floats v as type t
-value *insert_bytes(node *n, const uint8_t *v, int count); // constant uint8[count]
+value *from_float(node *n, value *v, dtype t); // the floats v as type t
 
 // A matrix of weights, rows x columns, quantised in blocks along its columns.
 typedef struct block_matrix {

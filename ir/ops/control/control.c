@@ -54,11 +54,6 @@ void close_loop(lowering *l, region *outside) {
     l->region = outside;
 }
 
-void map_value(lowering *l, value *v, buffer *b) {
-    if (!b->value) b->value = v;
-    map_put_number(&l->buffers, (uint64_t)v->id, b);
-}
-
 void copy_scalar(lowering *l, const node *n, buffer *to, buffer *from) {
     if (to == from) return;
     if (to->rank != from->rank) from = program_view(l->program, from, from->name, to->rank, to->dims);

@@ -30,7 +30,6 @@ typedef struct handover {
 bool may_move(const graph *g, const handover *all, int i);
 void hand_over(lowering *l, const node *n, handover *all, int count, bool moves);
 
-void map_value(lowering *l, value *v, buffer *b); // b holds v
 // whole[.., at, ..] = part[..] (store), or the reverse.
 void slice_kernel(lowering *l, const node *n, const char *suffix, buffer *whole, buffer *part, int axis,
                   dim *at, bool store);

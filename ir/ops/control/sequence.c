@@ -336,7 +336,7 @@ static dim *part_size(const node *n) {
 
 static void split_infer(node *n) {
     const type *in = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = infer_axis(n, node_int(n, "axis", 0), rank), out = 0;
+    int rank = infer_rank(n, 0), axis = node_axis(n, 0, rank), out = 0;
     dim *dims[MAX_RANK];
     if (node_in(n, 1) && infer_rank(n, 1) > 1) infer_error(n, "the sizes must be a scalar or a list");
     bool squeeze = !node_in(n, 1) && !node_int(n, "keepdims", 1);
@@ -355,7 +355,7 @@ static void split_lower(lowering *l, node *n) {
                       number(l, sizes ? sizes->dtype : DT_I64),
                       sizes && sizes->rank ? sizes->dims[0] : number(l, -1),
                       number(l, node_int(n, "keepdims", 1) != 0),
-                      number(l, infer_axis(n, node_int(n, "axis", 0), x->rank)),
+                      number(l, node_axis(n, 0, x->rank)),
                       number(l, x->rank)};
     memcpy(s->numbers, numbers, sizeof numbers);
     for (int j = 0; j < x->rank; j++) s->numbers[6 + j] = x->dims[j];
@@ -372,7 +372,7 @@ static void concat_infer(node *n) {
         infer_set_unknown(n, 0, item->elem);
         return;
     }
-    int rank = item->rank + fresh, axis = infer_axis(n, node_int(n, "axis", 0), rank);
+    int rank = item->rank + fresh, axis = node_axis(n, 0, rank);
     dim *dims[MAX_RANK + 1];
     for (int j = 0; j < rank; j++) {
         dims[j] = j == axis ? NULL : item->dims[j - (fresh && j > axis)];
@@ -399,7 +399,7 @@ static void concat_lower(lowering *l, node *n) {
         join_lower(l, n, sequence, fresh);
         return;
     }
-    int axis = infer_axis(n, node_int(n, "axis", 0), t->rank);
+    int axis = node_axis(n, 0, t->rank);
     buffer *dims = dims_buffer(l, n, "concat", t->rank);
     step *s = lower_call(l, n, "sequence_dims", 1, BUFFERS(dims, sequence),
                          DIMS(number(l, t->elem), number(l, axis), number(l, fresh), number(l, t->rank)));

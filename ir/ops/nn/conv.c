@@ -20,7 +20,8 @@ void window_ints(const node *n, const char *name, int count, int64_t *out) {
     }
 }
 
-dim *window_span(const window *w, int axis) {
+// The extent of the dilated window in the input.
+static dim *window_span(const window *w, int axis) {
     return dim_addk(dim_mulk(dim_addk(w->kernel[axis], -1), w->dilation[axis]), 1);
 }
 

@@ -87,8 +87,6 @@ static void same_as_x(node *n) {
 }
 
 // ---------------------------------------------------------------- LayerNormalization, RMSNormalization
-static int first_axis(const node *n) { return infer_axis(n, node_int(n, "axis", -1), infer_rank(n, 0)); }
-
 static dtype stash_type(const node *n) {
     dtype t = dtype_from_onnx((int)node_int(n, "stash_type", 1));
     if (!dtype_is_float(t)) infer_error(n, "attribute stash_type is not a floating-point type");
@@ -97,7 +95,7 @@ static dtype stash_type(const node *n) {
 
 static void infer_layer_normalization(node *n) {
     const type *x = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = first_axis(n);
+    int rank = infer_rank(n, 0), axis = node_axis(n, -1, rank);
     dim *dims[MAX_RANK];
     infer_same(n, 0, 0);
     infer_broadcast_into(n, 1, rank, x->dims, "Scale");
@@ -109,7 +107,7 @@ static void infer_layer_normalization(node *n) {
 static norm rows_from_axis(lowering *l, node *n) {
     const type *x = infer_in(n, 0);
     dim *mask[MAX_RANK];
-    rows_mask(l->program->dims, x->rank, first_axis(n), x->rank, mask);
+    rows_mask(l->program->dims, x->rank, node_axis(n, -1, infer_rank(n, 0)), x->rank, mask);
     return norm_new(l, n, dtype_compute(stash_type(n)), x->rank, x->dims, mask);
 }
 
@@ -138,7 +136,7 @@ static void infer_rms_normalization(node *n) {
     const type *x = infer_in(n, 0);
     int rank = infer_rank(n, 0);
     stash_type(n);
-    first_axis(n);
+    node_axis(n, -1, infer_rank(n, 0));
     infer_broadcast_into(n, 1, rank, x->dims, "scale");
     infer_set(n, 0, infer_in(n, 1)->elem, rank, x->dims);
 }

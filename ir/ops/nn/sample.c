@@ -2,41 +2,55 @@
 // DeformConv.
 //
 //   out[i...] = sum over neighbours of position(i...) of weight * x[neighbour]
-#include "ir/ops/nn/sample.h"
 #include "ir/ops/branches.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/runtime_args.h"
 #include <math.h>
 #include <string.h>
 
 // ---------------------------------------------------------------- shared
-static expr *sample_from(kernel *k, buffer *b, expr **index, int axis, int end, const tap *const *taps,
-                         int count, expr *guard, dtype t) {
-    if (axis == end) return x_cast(k, x_read_guarded(k, b, index, guard, NULL), t, false);
+// A neighbour on one axis: its position, whether it is inside (NULL: always), and its weight (NULL: 1).
+typedef struct tap {
+    expr *at, *inside, *weight;
+} tap;
+
+// The neighbours on axes first..end of b, `count` per axis; index holds the positions on the other axes.
+typedef struct neighbours {
+    buffer *b;
+    expr **index;
+    int first, end;
+    const tap *const *taps;
+    int count;
+    dtype t; // of the sum
+} neighbours;
+
+static expr *sum_from(kernel *k, const neighbours *all, int axis, expr *guard) {
+    if (axis == all->end) return x_cast(k, x_read_guarded(k, all->b, all->index, guard, NULL), all->t, false);
     expr *sum = NULL;
-    for (int j = 0; j < count; j++) {
-        const tap *p = &taps[0][j];
+    for (int j = 0; j < all->count; j++) {
+        const tap *p = &all->taps[axis - all->first][j];
         expr *both = x_both(k, guard, p->inside);
-        index[axis] = p->at;
-        expr *v = sample_from(k, b, index, axis + 1, end, taps + 1, count, both, t);
+        all->index[axis] = p->at;
+        expr *v = sum_from(k, all, axis + 1, both);
         if (p->weight) v = x_mul(k, p->weight, v);
         sum = sum ? x_add(k, sum, v) : v;
     }
     return sum;
 }
 
-expr *sample_taps(kernel *k, buffer *b, expr **index, int first, int end, const tap *const *taps, int count,
-                  dtype t) {
-    return sample_from(k, b, index, first, end, taps, count, NULL, t);
-}
+// Neighbours outside count as 0.
+static expr *weighted_sum(kernel *k, const neighbours *all) { return sum_from(k, all, all->first, NULL); }
 
-void sample_linear(kernel *k, expr *x, tap *out) {
+// The two neighbours of x (a float) on an axis.
+static void linear_taps(kernel *k, expr *x, tap *out) {
     expr *floor = x_un(k, X_FLOOR, x), *rest = x_sub(k, x, floor), *at = x_cast(k, floor, DT_I64, true);
     out[0] = (tap){at, NULL, x_sub(k, x_float(k, x->dtype, 1), rest)};
     out[1] = (tap){x_add(k, at, x_i64(k, 1)), NULL, rest};
 }
 
-void sample_mark(kernel *k, tap *out, int count, dim *extent) {
+// Sets inside: 0 <= at < extent.
+static void mark_inside(kernel *k, tap *out, int count, dim *extent) {
     for (int j = 0; j < count; j++) out[j].inside = x_inside(k, out[j].at, extent);
 }
 
@@ -100,7 +114,7 @@ static expr *grid_padded(kernel *k, const grid_axis *g, expr *x) {
 // Neighbours outside the image are padded, too.
 static void grid_taps(kernel *k, const grid_axis *g, tap *taps, int count, dtype t) {
     if (g->padding == PAD_ZEROS) {
-        sample_mark(k, taps, count, g->extent);
+        mark_inside(k, taps, count, g->extent);
         return;
     }
     for (int j = 0; j < count; j++) {
@@ -135,7 +149,7 @@ static int make_taps(kernel *k, int mode, expr *x, tap *out) {
         out[0] = (tap){x_cast(k, x_un(k, X_RINT, x), DT_I64, true), NULL, NULL};
         return 1;
     }
-    if (mode == MODE_LINEAR) sample_linear(k, x, out);
+    if (mode == MODE_LINEAR) linear_taps(k, x, out);
     else cubic_taps(k, x, out);
     return mode == MODE_LINEAR ? 2 : 4;
 }
@@ -169,7 +183,7 @@ static void grid_sample_lower(lowering *l, node *n) {
     }
     from[0] = at[0], from[1] = at[1], from[x->rank - 1] = at[x->rank - 1];
     dtype values = mode == MODE_NEAREST ? dtype_compute(x->dtype) : t;
-    expr *v = sample_taps(k, x, from, 2, rank, taps, count, values);
+    expr *v = weighted_sum(k, &(neighbours){x, from, 2, rank, taps, count, values});
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }
 
@@ -325,7 +339,7 @@ static expr *roi_taps(kernel *k, const roi *o, expr *bin, expr *sample, dim *ext
     expr *x = x_add(k, x_add(k, o->start, x_mul(k, x_cast(k, bin, t, false), o->bin)), within);
     expr *inside = x_and(k, x_bin(k, X_LE, x_float(k, t, -1), x), x_bin(k, X_LE, x, size));
     expr *last = x_sub(k, size, x_float(k, t, 1));
-    sample_linear(k, x_bin(k, X_MIN, x_bin(k, X_MAX, x, zero), last), out);
+    linear_taps(k, x_bin(k, X_MIN, x_bin(k, X_MAX, x, zero), last), out);
     for (int j = 0; j < 2; j++) out[j].at = x_clamped(k, out[j].at, extent);
     return inside;
 }
@@ -367,8 +381,8 @@ static void roi_align_lower(lowering *l, node *n) {
     b = x_checked_index(k, b, x->dims[0], false, "a value of batch_indices is out of range for the batch");
     expr *from[4] = {b, at[1]};
     const tap *both[] = {taps[0], taps[1]};
-    expr *v =
-        largest ? largest_tap(k, x, from, taps[0], taps[1], t) : sample_taps(k, x, from, 2, 4, both, 2, t);
+    expr *v = largest ? largest_tap(k, x, from, taps[0], taps[1], t)
+                      : weighted_sum(k, &(neighbours){x, from, 2, 4, both, 2, t});
     v = x_select(k, inside, v, zero);
     expr *result;
     if (largest) {
@@ -525,12 +539,12 @@ static buffer *deform_samples(lowering *l, node *n, const deform *d, dtype t) {
                   x_mul(k, at[2 + j], x_i64(k, d->w.dilation[j])));
         place[1] = x_add(k, x_mul(k, position, x_i64(k, space)), x_i64(k, j));
         expr *moved = x_add(k, x_cast(k, base, t, false), x_cast(k, x_read(k, offset, place), t, false));
-        sample_linear(k, moved, all[j]);
-        sample_mark(k, all[j], 2, x->dims[2 + j]);
+        linear_taps(k, moved, all[j]);
+        mark_inside(k, all[j], 2, x->dims[2 + j]);
         taps[j] = all[j];
     }
     from[0] = at[0], from[1] = at[1], place[1] = position;
-    expr *v = sample_taps(k, x, from, 2, x->rank, taps, 2, t);
+    expr *v = weighted_sum(k, &(neighbours){x, from, 2, x->rank, taps, 2, t});
     if (mask) v = x_mul(k, v, x_cast(k, x_read(k, mask, place), t, false));
     stage_write(k, s, sampled, at, v);
     return sampled;

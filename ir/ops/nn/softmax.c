@@ -4,7 +4,7 @@
 
 static void infer_along_axis(node *n) {
     infer_same(n, 0, 0);
-    infer_axis(n, node_int(n, "axis", -1), infer_rank(n, 0));
+    node_axis(n, -1, infer_rank(n, 0));
 }
 
 typedef struct along {
@@ -17,7 +17,7 @@ typedef struct along {
 static along along_new(lowering *l, node *n) {
     along a = {.x = lower_in(l, n, 0), .out = lower_out(l, n, 0)};
     dim *mask[MAX_RANK];
-    a.axis = infer_axis(n, node_int(n, "axis", -1), a.x->rank);
+    a.axis = node_axis(n, -1, a.x->rank);
     rows_mask(l->program->dims, a.x->rank, a.axis, a.axis + 1, mask);
     a.k = lower_kernel(l, n, NULL);
     a.rows = rows_new(a.k, a.x->rank, a.x->dims, mask);

@@ -48,7 +48,7 @@ static expr *quantised(kernel *k, expr *v, expr *zero_point, dtype t, bool satur
 static int quant_axis(const node *n, int scale, int rank) {
     const type *s = infer_in(n, scale);
     if (s->rank == 0 || (s->rank == 1 && dim_is(s->dims[0], 1)) || rank == 1) return 0;
-    return infer_axis(n, node_int(n, "axis", 1), rank);
+    return node_axis(n, 1, rank);
 }
 
 static void check_param(const node *n, int i, const type *x, int axis, int64_t block) {

@@ -234,7 +234,7 @@ OPERATOR(ReduceLogSumExp,
 static void infer_arg(node *n) {
     int rank = infer_rank(n, 0), nout = 0;
     const type *x = infer_in(n, 0);
-    int axis = infer_axis(n, node_int(n, "axis", 0), rank);
+    int axis = node_axis(n, 0, rank);
     dim *out[MAX_RANK];
     for (int i = 0; i < rank; i++)
         if (i != axis) out[nout++] = x->dims[i];
@@ -245,7 +245,7 @@ static void infer_arg(node *n) {
 // for kept: best = none; for i along the axis: best = better of (x, i) and best; out = position of best
 static void lower_arg(lowering *l, node *n, bool largest) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
-    int axis = infer_axis(n, node_int(n, "axis", 0), x->rank), rank = 0;
+    int axis = node_axis(n, 0, x->rank), rank = 0;
     dim *mask[MAX_RANK];
     rows_mask(l->program->dims, x->rank, axis, axis + 1, mask);
     rows r = rows_new(lower_kernel(l, n, NULL), x->rank, x->dims, mask);

@@ -5,10 +5,6 @@
 #include "ir/ops/text/string.h"
 #include <string.h>
 
-static int axis_of(const node *n, int64_t fallback, int rank) {
-    return infer_axis(n, node_int(n, "axis", fallback), rank);
-}
-
 // ---------------------------------------------------------------- Gather
 typedef struct gather_source {
     int axis, index_rank, data_rank;
@@ -40,7 +36,7 @@ static void gather_infer_contents(node *n, int axis) {
 
 static void gather_infer(node *n) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
-    int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank);
+    int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = node_axis(n, 0, rank);
     int out_rank = infer_supported_rank(n, rank + q - 1);
     dim *out[MAX_RANK];
     for (int j = 0; j < out_rank; j++)
@@ -53,7 +49,7 @@ static void gather_infer(node *n) {
 static void gather_lower(lowering *l, node *n) {
     if (lower_known_contents(l, n)) return;
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *out = lower_out(l, n, 0);
-    int axis = axis_of(n, 0, data->rank), q = indices->rank;
+    int axis = node_axis(n, 0, data->rank), q = indices->rank;
     kernel *k;
     expr *index[MAX_RANK], *from[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, index);
@@ -88,7 +84,7 @@ static void lower_covered(lowering *l, const node *n, int axis) {
 }
 
 static void gather_elements_infer(node *n) {
-    int rank = infer_rank(n, 0), axis = axis_of(n, 0, rank);
+    int rank = infer_rank(n, 0), axis = node_axis(n, 0, rank);
     same_rank(n, 1, rank);
     covered(n, axis);
     infer_positions(n, 1, &infer_in(n, 0)->dims[axis], 1);
@@ -97,7 +93,7 @@ static void gather_elements_infer(node *n) {
 
 static void gather_elements_lower(lowering *l, node *n) {
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
-    int axis = axis_of(n, 0, data->rank);
+    int axis = node_axis(n, 0, data->rank);
     lower_covered(l, n, axis);
     buffer *out = lower_out(l, n, 0);
     kernel *k;
@@ -256,7 +252,7 @@ static void scatter_end(scattering *c, expr **to) {
 }
 
 static void scatter_elements_infer(node *n) {
-    int rank = infer_rank(n, 0), axis = axis_of(n, 0, rank);
+    int rank = infer_rank(n, 0), axis = node_axis(n, 0, rank);
     same_rank(n, 1, rank);
     same_rank(n, 2, rank);
     covered(n, axis);
@@ -270,7 +266,7 @@ static void scatter_elements_infer(node *n) {
 // out = data; for the updates, in order along the axis: out[.., indices[i], ..] (op)= updates[i]
 static void scatter_elements_lower(lowering *l, node *n) {
     buffer *indices = lower_in(l, n, 1);
-    int axis = axis_of(n, 0, indices->rank);
+    int axis = node_axis(n, 0, indices->rank);
     expr *to[MAX_RANK];
     bool scan[MAX_RANK] = {false};
     lower_covered(l, n, axis);
@@ -346,7 +342,7 @@ static void check_starts(const node *n, const dim *size, const dim *length) {
 }
 
 static void tensor_scatter_infer(node *n) {
-    int rank = infer_rank(n, 0), axis = axis_of(n, -2, rank);
+    int rank = infer_rank(n, 0), axis = node_axis(n, -2, rank);
     const type *cache = infer_in(n, 0), *update = infer_in(n, 1);
     if (axis == 0) infer_error(n, "axis 0 is the batch");
     same_rank(n, 1, rank);
@@ -374,7 +370,7 @@ static expr *cache_element(lowering *l, node *n, kernel *k, buffer *cache, int a
 // range, else the cache's element
 static void tensor_scatter_lower(lowering *l, node *n) {
     buffer *cache = lower_in(l, n, 0), *update = lower_in(l, n, 1), *starts = lower_in(l, n, 2);
-    int axis = axis_of(n, -2, cache->rank);
+    int axis = node_axis(n, -2, cache->rank);
     dim *size = cache->dims[axis], *length = update->dims[axis];
     lower_check(l, n, dim_at_most(length, size), "the update is longer than the cache");
     buffer *out = lower_out(l, n, 0);
@@ -428,7 +424,7 @@ static void one_hot_infer_contents(node *n, int axis, dim *depth) {
 
 static void one_hot_infer(node *n) {
     const type *indices = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = axis_of(n, -1, rank + 1);
+    int rank = infer_rank(n, 0), axis = node_axis(n, -1, rank + 1);
     const type *values = infer_in(n, 2);
     bool counted;
     dim *depth = one_hot_depth(n, &counted), *out[MAX_RANK + 1];
@@ -462,7 +458,7 @@ static void one_hot_lower(lowering *l, node *n) {
     lower_check_size(l, n, depth, "depth is negative");
     if (lower_known_contents(l, n)) return;
     buffer *indices = lower_in(l, n, 0), *values = lower_in(l, n, 2), *out = lower_out(l, n, 0);
-    int axis = axis_of(n, -1, out->rank);
+    int axis = node_axis(n, -1, out->rank);
     kernel *k;
     expr *index[MAX_RANK], *from[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, index);
@@ -558,7 +554,7 @@ OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower, .canonicalise 
 // ---------------------------------------------------------------- Compress
 // The axis, or -1 if the input is flattened.
 static int compress_axis(const node *n) {
-    return node_attr(n, "axis") ? axis_of(n, 0, infer_rank(n, 0)) : -1;
+    return node_attr(n, "axis") ? node_axis(n, 0, infer_rank(n, 0)) : -1;
 }
 
 // The number of positions that the condition covers: it may be shorter than the axis.

@@ -27,7 +27,7 @@ static void decoder_infer(node *n) {
 
 // By the numbers of runtime-lite/image/image.h.
 static const char *const decoder_messages[] = {
-    "the data is no image in a known format (BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP)",
+    "the data is not an image in a known format (BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP)",
     "the image is corrupt, or uses a feature of its format that is not supported",
     "the image has more than 2^28 pixels",
     NEEDS("JPEG", "libjpeg-turbo"),

@@ -97,7 +97,7 @@ static void concat_infer(node *n) {
     for (int i = 1; i < n->nin; i++)
         if (infer_rank(n, i) != rank)
             infer_error(n, "inputs 0 and %d have ranks %d and %d", i, rank, infer_in(n, i)->rank);
-    int axis = infer_axis(n, node_int(n, "axis", 0), rank);
+    int axis = node_axis(n, 0, rank);
     memcpy(out, first->dims, (size_t)rank * sizeof *out);
     for (int i = 1; i < n->nin; i++)
         for (int j = 0; j < rank; j++) {
@@ -140,7 +140,7 @@ static void concat_lower(lowering *l, node *n) {
     enum { MOST = 100 };
     if (lower_known_contents(l, n)) return;
     buffer *out = lower_out(l, n, 0);
-    int axis = infer_axis(n, node_int(n, "axis", 0), out->rank);
+    int axis = node_axis(n, 0, out->rank);
     dim *offset = infer_k(n, 0);
     for (int i = 0; i < n->nin; i += MOST) offset = concat_some(l, n, out, axis, i, MOST, offset);
 }

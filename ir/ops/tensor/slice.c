@@ -93,7 +93,7 @@ static void split_infer_contents(node *n, int axis, dim *const *sizes) {
 
 static void split_infer(node *n) {
     const type *in = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = infer_axis(n, node_int(n, "axis", 0), rank);
+    int rank = infer_rank(n, 0), axis = node_axis(n, 0, rank);
     dim **sizes = ARENA_ARRAY(infer_arena(n), dim *, n->nout + 1);
     if (!split_sizes(n, axis, sizes)) return;
     if (dim_equal(split_total(n, sizes), in->dims[axis]) == TRI_NO)
@@ -111,7 +111,7 @@ static void split_infer(node *n) {
 
 static void split_lower(lowering *l, node *n) {
     const type *t = infer_in(n, 0);
-    int axis = infer_axis(n, node_int(n, "axis", 0), t->rank);
+    int axis = node_axis(n, 0, t->rank);
     dim **sizes = ARENA_ARRAY(infer_arena(n), dim *, n->nout + 1), *offset = infer_k(n, 0);
     lower_arguments(l, n);
     if (!split_sizes(n, axis, sizes)) lower_unknown_length(l, n);

@@ -19,11 +19,9 @@ static void topk_upgrade_10(node *n) {
     upgrade_set_input(n, 1, insert_ints(n, &k, 1));
 }
 
-static int topk_axis(const node *n) { return infer_axis(n, node_int(n, "axis", -1), infer_rank(n, 0)); }
-
 static void topk_infer(node *n) {
     const type *in = infer_in(n, 0), *size = infer_in(n, 1);
-    int rank = infer_rank(n, 0), axis = topk_axis(n), count;
+    int rank = infer_rank(n, 0), axis = node_axis(n, -1, rank), count;
     dim **k, *out[MAX_RANK];
     if (size->rank > 1) infer_error(n, "K must have one element, but is %s", type_text(infer_arena(n), size));
     if (!infer_argument(n, 1, 1, &k, &count, in->elem)) {
@@ -46,7 +44,7 @@ static void topk_infer(node *n) {
 // values, indices = the k best elements of every row along the axis
 static void topk_lower(lowering *l, node *n) {
     enum { FEW = 64, SHARE = 16 }; // as in lib_topk.c
-    int axis = topk_axis(n), count;
+    int axis = node_axis(n, -1, infer_rank(n, 0)), count;
     buffer *x = lower_in(l, n, 0);
     lower_in(l, n, 1);
     lower_arguments(l, n);
@@ -64,7 +62,7 @@ static void topk_lower(lowering *l, node *n) {
 }
 
 static bool topk_sequence(const node *n, op_sequence *s) {
-    *s = (op_sequence){.has_rows = true, .row_axis = topk_axis(n)};
+    *s = (op_sequence){.has_rows = true, .row_axis = node_axis(n, -1, infer_rank(n, 0))};
     return true;
 }
 
@@ -82,7 +80,7 @@ OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .sequence = topk_sequen
 // ---------------------------------------------------------------- Unique
 // The axis, or -1 if the input is flattened.
 static int unique_axis(const node *n) {
-    return node_attr(n, "axis") ? infer_axis(n, node_int(n, "axis", 0), infer_rank(n, 0)) : -1;
+    return node_attr(n, "axis") ? node_axis(n, 0, infer_rank(n, 0)) : -1;
 }
 
 static dim *unique_slices(const node *n, int axis) {

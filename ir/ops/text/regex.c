@@ -9,6 +9,12 @@
 #define WORK_MOST INT64_C(400000000)
 enum { NFA_MOST = 20000, DFA_MOST = 20000, REPEAT_MOST = 1000, DEPTH_MOST = 200, LAST_CODE = 0x10ffff };
 
+typedef enum regex_result {
+    REGEX_OK,
+    REGEX_WRONG,   // not valid in RE2; *message gives the reason
+    REGEX_MISSING, // valid, but not supported
+} regex_result;
+
 typedef enum nfa_kind { NFA_SPLIT, NFA_BYTES, NFA_BEGIN, NFA_END, NFA_WORD, NFA_NO_WORD, NFA_MATCH } nfa_kind;
 typedef struct nfa {
     nfa_kind kind;
@@ -677,8 +683,8 @@ static void compile(parser *x, regex_use use, automaton *out, arena *to) {
     build(x, all.in, use, out, to);
 }
 
-regex_result regex_compile(arena *a, const char *pattern, size_t size, regex_use use, automaton *out,
-                           const char **message) {
+static regex_result regex_compile(arena *a, const char *pattern, size_t size, regex_use use, automaton *out,
+                                  const char **message) {
     arena *scratch = arena_new();
     parser *x = ARENA_NEW(scratch, parser);
     *x = (parser){.arena = scratch, .p = pattern, .end = pattern + size};

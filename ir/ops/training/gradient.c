@@ -57,7 +57,7 @@ typedef struct marker {
 static void mark_read(void *user, value *v) { mark(((marker *)user)->marks, v); }
 
 // The nodes before n on which y depends, in order. The named tensors are independent variables: what computes
-// them is no part of the subgraph.
+// them is not part of the subgraph.
 static node_list subgraph_of(const node *n) {
     arena *a = infer_arena(n);
     node_list before = {0}, chosen = {0}, ordered = {0};

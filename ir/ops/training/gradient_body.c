@@ -73,7 +73,7 @@ static void layer_normalization(node *n) {
     int64_t axes[MAX_RANK];
     int rank = infer_in(n, 0)->rank;
     check_not_rounded(n);
-    int count = last_axes(axes, infer_axis(n, node_int(n, "axis", -1), rank), rank);
+    int count = last_axes(axes, node_axis(n, -1, rank), rank);
     value *v = mul(n, normalised(n, n->in[0], node_float(n, "epsilon", 1e-5), count, axes), n->in[1]);
     give_output(n, 0, node_in(n, 2) ? add(n, v, n->in[2]) : v);
 }
@@ -82,8 +82,7 @@ static void rms_normalization(node *n) {
     int64_t axes[MAX_RANK];
     value *x = n->in[0];
     check_not_rounded(n);
-    int rank = infer_in(n, 0)->rank,
-        count = last_axes(axes, infer_axis(n, node_int(n, "axis", -1), rank), rank);
+    int rank = infer_in(n, 0)->rank, count = last_axes(axes, node_axis(n, -1, rank), rank);
     value *square = add(n, reduced_along(n, "ReduceMean", mul(n, x, x), count, axes),
                         number(n, node_float(n, "epsilon", 1e-5)));
     give_output(n, 0, mul(n, quotient(n, x, NODE(n, "Sqrt", square)), n->in[1]));

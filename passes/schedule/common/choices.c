@@ -70,7 +70,8 @@ void choice_table_put(choice_table *t, const choice_entry *x) {
     map_put(&t->entries, place(t->arena, x->kernel, x->target), own);
 }
 
-choice_entry *choice_table_find(const choice_table *t, const kernel *k, const target *for_target) {
+// NULL: none.
+static choice_entry *choice_table_find(const choice_table *t, const kernel *k, const target *for_target) {
     arena *scratch = arena_new();
     choice_entry *found =
         map_get(&t->entries, place(scratch, kernel_key(scratch, k), target_key(scratch, for_target)));

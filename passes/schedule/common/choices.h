@@ -59,8 +59,6 @@ const char *kernel_key(arena *a, const kernel *k);
 const char *target_key(arena *a, const target *t);
 // Stores a copy of x in place of an earlier entry for its kernel and target.
 void choice_table_put(choice_table *t, const choice_entry *x);
-// NULL: none.
-choice_entry *choice_table_find(const choice_table *t, const kernel *k, const target *for_target);
 // Never NULL.
 const choices *choices_of(const target *t, const kernel *k);
 #endif

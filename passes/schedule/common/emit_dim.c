@@ -3,7 +3,7 @@
 #include "passes/schedule/common/emit_dim.h"
 #include "ir/loops/convert.h"
 
-static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
+bool idx_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
 
 ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
     expr operand = {.op = X_STATE, .dtype = t};
@@ -15,8 +15,8 @@ ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     if (x->type.lanes > 1 && y->type.lanes == 1 && y->op != L_CONST) y = lb_splat(b, y, x->type.lanes);
     if (y->type.lanes > 1 && x->type.lanes == 1) x = lb_splat(b, x, y->type.lanes);
-    if (is_power_of_two(y) && op == X_MOD) return lb_bin(b, L_AND, x, lb_int(b, x->type, y->i - 1));
-    if (is_power_of_two(y) && op == X_FLOORDIV)
+    if (idx_power_of_two(y) && op == X_MOD) return lb_bin(b, L_AND, x, lb_int(b, x->type, y->i - 1));
+    if (idx_power_of_two(y) && op == X_FLOORDIV)
         return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
     if (y->type.lanes != x->type.lanes) y = lb_splat(b, y, x->type.lanes);
     return emit_operation(b, op, x->type.kind == LK_I32 ? DT_I32 : DT_I64, x, y);

@@ -19,6 +19,7 @@ typedef struct dim_source {
     ins *(*multiple)(void *user, const dim *d, int64_t *by); // NULL, or a known value of *by times d, or NULL
 } dim_source;
 ins *emit_dim_value(const dim_source *s, const dim *d);
+bool idx_power_of_two(const ins *x); // a constant
 // A scalar operation of kernels on values of compute type t; y is NULL if it has one operand.
 ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y);
 // op on signed integers of one type as ir/kernel/kernel.h defines it (division by 0 gives 0).

@@ -69,7 +69,7 @@ ins *is_row(const tiling *t, const tile *x, int r) {
     return x->left && r >= x->sure ? lb_cmp(b, L_SLT, lb_idx(b, r), x->left) : NULL;
 }
 
-ins *is_row_left(const tiling *t, const tile *x, int r) {
+static ins *is_row_left(const tiling *t, const tile *x, int r) {
     lbuild *b = &t->e->b;
     ins *first = x->done && r < x->rows - 1 ? lb_cmp(b, L_SLE, x->done, lb_idx(b, r)) : NULL,
         *last = is_row(t, x, r);

@@ -35,7 +35,7 @@ int panel_of(const buffer *b, bool groups) {
 }
 
 // The entry of the layout that counts panels, whose columns, or groups of columns, are innermost.
-int panel_entry(const buffer *b, bool groups) {
+static int panel_entry(const buffer *b, bool groups) {
     int axis = axis_of_columns(b->layout, groups), j = 0;
     while (b->layout->order[j].axis != axis) j++;
     return j;
@@ -47,7 +47,7 @@ void find_panel_stride(tiling *t) {
 }
 
 // Elements before vector v of a tile in panels of groups of `wide` elements.
-ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
+static ins *panel_offset(const tiling *t, ins *stride, int v, int wide) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes;
     if (column < t->panel) return lb_idx(b, column * wide);
@@ -59,7 +59,7 @@ ins *column_offset(const tiling *t, int v) {
 }
 
 // Elements before column n0 in such panels.
-ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
+static ins *panel_start(tiling *t, const tile *x, ins *stride, int wide) {
     lbuild *b = &t->e->b;
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, t->panel)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, t->panel));

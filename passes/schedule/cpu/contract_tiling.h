@@ -119,12 +119,8 @@ void find_panel_stride(tiling *t); // of packed operands
 bool find_last_panel(tiling *t);   // if it is narrower; false: its rows are not found
 // The elements of B from the first vector of columns to vector v.
 ins *column_offset(const tiling *t, int v);
-// The same in panels with this stride, of groups of `wide` elements; and those before the tile's first column.
-ins *panel_offset(const tiling *t, ins *stride, int v, int wide);
-ins *panel_start(tiling *t, const tile *x, ins *stride, int wide);
 ins *first_column(tiling *t, const tile *x);
 ins *column_place(const tiling *t, const tile *x, ins *at, ins *start, int v);
-int panel_entry(const buffer *b, bool groups); // of the layout, which counts panels
 // B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
 access *access_at_first_column(emitter *e, const expr *read, int n, int group);
 // Prepares the operands of a contraction whose B is unpacked; false: it cannot be.
@@ -241,7 +237,6 @@ bool epilogue_reads_rows(arena *scratch, const contraction *c);
 bool writes_once(const tiling *t);
 // Whether there is a row r of the tile, and whether it is to be written; NULL: it is.
 ins *is_row(const tiling *t, const tile *x, int r);
-ins *is_row_left(const tiling *t, const tile *x, int r);
 // Where the tile's sums over previous blocks of K are; loads and stores them.
 ins *partial_place(tiling *t, const tile *x);
 void load_partial(tiling *t, const tile *x, ins **acc, ins *at);

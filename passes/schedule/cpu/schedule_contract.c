@@ -779,7 +779,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
 void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1};
     t.row_piece = like->row_piece, t.column_piece = like->column_piece;
-    if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is no contraction", e->k->name);
+    if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is not a contraction", e->k->name);
     find_byte_rows(&t, scratch);
     t.vectors = like->vectors;
     all_loops(&t, scratch);

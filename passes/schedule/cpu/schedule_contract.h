@@ -22,8 +22,7 @@ enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
 bool unpacks_for_rows(const target *t, const contraction *c);
 // The same behind both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
-// Of all three and rows in bf16 (contract_pairs.c); NULL: these are not rounded.
-bool rounds_pairs(const target *t, const contraction *c);
+// The same behind all three, for rows in bf16 (contract_pairs.c); NULL: these are not rounded.
 dim *pairs_scratch(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);

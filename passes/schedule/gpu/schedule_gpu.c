@@ -40,16 +40,15 @@ void gpu_land(gpu *g) {
     lb_end(g->b, g->grid);
 }
 
-static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
 // An empty axis is never executed.
 static bool is_nothing(const ins *x) { return x->op == L_CONST && x->i == 0; }
 ins *gpu_mod(lbuild *b, ins *x, ins *by) {
     if (is_nothing(by)) return lb_int(b, x->type, 0);
-    return is_power_of_two(by) ? emit_int_op(b, X_MOD, x, by) : lb_bin(b, L_UREM, x, by);
+    return idx_power_of_two(by) ? emit_int_op(b, X_MOD, x, by) : lb_bin(b, L_UREM, x, by);
 }
 ins *gpu_div(lbuild *b, ins *x, ins *by) {
     if (is_nothing(by)) return lb_int(b, x->type, 0);
-    return is_power_of_two(by) ? emit_int_op(b, X_FLOORDIV, x, by) : lb_bin(b, L_UDIV, x, by);
+    return idx_power_of_two(by) ? emit_int_op(b, X_FLOORDIV, x, by) : lb_bin(b, L_UDIV, x, by);
 }
 
 void gpu_set_counters(gpu *g, const int *axes, int n, ins *position) {

@@ -41,7 +41,6 @@ void flash_softmax(flash *f, ins *j0);
 // Sets up the two products. A factor that is not a plain read is computed element by element.
 void flash_set_products(flash *f, product qk, product pv);
 
-dtype flash_tensor_dtype(const emitter *e, const attention *a); // DT_NONE: no tensor cores
 // How a block computes the products and the weights; NULL: nothing to do.
 typedef struct flash_unit {
     const char *schedule;

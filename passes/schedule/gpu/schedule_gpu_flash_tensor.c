@@ -42,7 +42,8 @@ static bool type_fits(const attention *a, dtype t, dtype allowed) {
            factor_fits(scratch, a->v, t, allowed) && (narrow || allowed == t);
 }
 
-dtype flash_tensor_dtype(const emitter *e, const attention *a) {
+// DT_NONE: no tensor cores.
+static dtype flash_tensor_dtype(const emitter *e, const attention *a) {
     dtype allowed = allowed_type(e->t);
     return type_fits(a, DT_F16, allowed) ? DT_F16 : type_fits(a, DT_BF16, allowed) ? DT_BF16 : DT_NONE;
 }
