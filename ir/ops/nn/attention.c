@@ -11,6 +11,9 @@
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 
+#define MASK_TOO_WIDE "attn_mask has more columns than there are keys"
+#define NO_KEY_HEADS "there are no key heads"
+
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID, IN_SINK, IN_START };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
 
@@ -95,8 +98,7 @@ static void check_mask(const node *n, const sizes *s) {
         infer_same_dim(n, infer_broadcast_dim(n, want, m->dims[i], i), want,
                        "attn_mask broadcast to the scores");
     }
-    if (rank && dim_less(s->total, m->dims[rank - 1]) == TRI_YES)
-        infer_error(n, "attn_mask has more columns than there are keys");
+    if (rank && dim_less(s->total, m->dims[rank - 1]) == TRI_YES) infer_error(n, MASK_TOO_WIDE);
 }
 
 static void check_heads(const node *n, const sizes *s) {
@@ -104,7 +106,7 @@ static void check_heads(const node *n, const sizes *s) {
     infer_same_dim(n, k->dims[0], s->batch, "batches of Q and K");
     infer_same_dim(n, v->dims[0], s->batch, "batches of Q and V");
     infer_same_dim(n, v->dims[v->rank - 2], s->fresh, "lengths of K and V");
-    if (dim_less_equal(s->kv_heads, infer_k(n, 0)) == TRI_YES) infer_error(n, "there are no key heads");
+    if (dim_less_equal(s->kv_heads, infer_k(n, 0)) == TRI_YES) infer_error(n, NO_KEY_HEADS);
     infer_same_dim(n, dim_mod(s->q_heads, s->kv_heads), infer_k(n, 0), "query heads modulo key heads");
 }
 
@@ -366,6 +368,10 @@ static void output_stage(attention *a, buffer *out, buffer *weight, expr *total,
 
 static void attention_lower(lowering *l, node *n) {
     attention a = {.l = l, .n = n, .s = sizes_of(n), .mode = node_int(n, "qk_matmul_output_mode", 0)};
+    buffer *mask = lower_in(l, n, IN_MASK);
+    if (mask && mask->rank)
+        lower_check(l, n, dim_at_most(mask->dims[mask->rank - 1], a.s.total), MASK_TOO_WIDE);
+    lower_check(l, n, dim_lt(infer_k(n, 0), a.s.kv_heads), NO_KEY_HEADS);
     source keys = lower_source(l, n, IN_K, IN_PAST_KEY, OUT_PRESENT_KEY, &a.s, a.s.head);
     source values = lower_source(l, n, IN_V, IN_PAST_VALUE, OUT_PRESENT_VALUE, &a.s, a.s.v_head);
     buffer *q = lower_in(l, n, IN_Q), *out = lower_out(l, n, OUT_Y);
