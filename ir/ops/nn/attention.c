@@ -12,7 +12,7 @@
 #include <math.h>
 
 #define MASK_TOO_WIDE "attn_mask has more columns than there are keys"
-#define NO_KEY_HEADS "there are no key heads"
+#define NO_KEY_HEADS  "there are no key heads"
 
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID, IN_SINK, IN_START };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };

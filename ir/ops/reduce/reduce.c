@@ -122,11 +122,14 @@ static void lower_mask(lowering *l, node *n, int rank, dim **mask) {
         else lower_set_dim(l, n, infer_made_dim(n, i), NULL, 0)->dim = mask[i];
     }
     lower_arguments(l, n);
-    if (!open || node_int(n, "keepdims", 1)) return;
-    dim *count = infer_k(n, n->out[0]->type.rank);
-    for (int i = 0; i < rank; i++) count = dim_add(count, mask[i]);
-    lower_check(l, n, dim_eq(count, infer_k(n, rank)),
-                "the axes do not leave the declared rank of the output");
+}
+
+// Without keepdims the output's rank is that of as many axes as are given, or as declared.
+static void lower_check_rank(lowering *l, node *n, int rank, dim *const *mask, bool given) {
+    dim *different = infer_k(n, 0);
+    for (int i = 0; i < rank; i++) different = dim_add(different, mask[i]);
+    lower_check(l, n, dim_eq(different, infer_k(n, rank - n->out[0]->type.rank)),
+                given ? "an axis is given twice" : "the axes do not leave the declared rank of the output");
 }
 
 static reduction reduction_new(lowering *l, node *n) {
@@ -138,6 +141,7 @@ static reduction reduction_new(lowering *l, node *n) {
     dim **axes = node_in(n, 1) ? infer_contents(n, 1, &count) : NULL;
     bool known = rows_mask_known(x->rank, mask), keep = node_int(n, "keepdims", 1);
     if (!known && axes) rows_check_axes(l, n, x->rank, axes, count);
+    if (!known && !keep) lower_check_rank(l, n, x->rank, mask, axes);
     r.out = lower_out(l, n, 0);
     reduced_dims(x, mask, kept);
     if (!known && !keep) r.out = program_view(l->program, r.out, "reduced", x->rank, kept);
