@@ -34,6 +34,14 @@ static cell float_to_int(double v, dtype to) {
     return (cell){.i = (int64_t)v};
 }
 
+// An integer as a double, with its last bit set if bits are lost: rounded again to a shorter float it is as if rounded once.
+static double double_to_odd(int64_t v, bool is_unsigned) {
+    bool negative = !is_unsigned && v < 0;
+    uint64_t u = negative ? 0 - (uint64_t)v : (uint64_t)v, low = (1 << 11) - 1;
+    if (u >> 53) u = (u & ~low) | (u & low ? low + 1 : 0);
+    return negative ? -(double)u : (double)u;
+}
+
 cell eval_cast(cell v, dtype from, dtype to, bool saturate) {
     if (dtype_is_float(from)) {
         if (to == DT_BOOL) return (cell){.i = v.f != 0};
@@ -45,8 +53,8 @@ cell eval_cast(cell v, dtype from, dtype to, bool saturate) {
     if (dtype_is_float(to)) {
         // Straight to f32: through double would round twice.
         if (to == DT_F32) return (cell){.f = from == DT_U64 ? (float)(uint64_t)v.i : (float)v.i};
-        double d = from == DT_U64 ? (double)(uint64_t)v.i : (double)v.i;
-        return (cell){.f = to == DT_F64 ? d : small_float(to, d, saturate)};
+        if (to == DT_F64) return (cell){.f = from == DT_U64 ? (double)(uint64_t)v.i : (double)v.i};
+        return (cell){.f = small_float(to, double_to_odd(v.i, from == DT_U64), saturate)};
     }
     if (dtype_bits(to) < 8) { // wraps into the packed type's own width
         int unused = 64 - dtype_bits(to);

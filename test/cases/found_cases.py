@@ -599,6 +599,21 @@ CASES = {
         { y = Loop (top, yes, x) <body = b (int64 i, bool c, v) => (bool go, w)
             { w = Squeeze (v, first) n = Shape (w) m = Size (n) go = Greater (m, one) }> }""",
         [("float32", (1, 1, 3), X)]),
+    # Exponents were rounded to f32.
+    "powers_of_large_integers": (15, """
+        g (float[4] x, int32[4] e, uint32[4] u) => (float[4] y, float[4] z, float[4] w) <int32 odd = {16777219}>
+        { y = Pow (x, e) z = Pow (x, u) w = Pow (x, odd) }""",
+        [("float32", (4,), (-1, 1.0000001192092896, -0.9999999403953552, 1)), ("int32", (4,), (2**31 - 1, 16777217, 16777219, 2**31 - 1)),
+         ("uint32", (4,), (2**32 - 1, 2**24 + 1, 2**24 + 3, 5))]),
+    # Rounded to 53 bits first, and then to those of the type.
+    "integers_of_64_bits_to_short_floats": (25, """
+        g (int64[3] x) => (float[3] b, float[3] e, float[3] c)
+            <int64[3] far = {1157425104234217473, -1157425104234217473, 9007199254740993}>
+        { n = Add (x, far) h = Cast <to = 16> (n) b = Cast <to = 1> (h) u = Abs (n) p = Cast <to = 24> (u) e = Cast <to = 1> (p)
+          k = Cast <to = 16> (far) c = Cast <to = 1> (k) }""",
+        [("int64", (3,), (0,))],
+        [("float32", (3,), (2**60 + 2**53, -2**60 - 2**53, 2**53)), ("float32", (3,), (2**61, 2**61, 2**54)),
+         ("float32", (3,), (2**60 + 2**53, -2**60 - 2**53, 2**53))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

@@ -122,11 +122,13 @@ static void lower_mask(lowering *l, node *n, int rank, dim **mask) {
         else lower_set_dim(l, n, infer_made_dim(n, i), NULL, 0)->dim = mask[i];
     }
     lower_arguments(l, n);
-    if (!open || node_int(n, "keepdims", 1)) return;
-    dim *count = infer_k(n, n->out[0]->type.rank);
-    for (int i = 0; i < rank; i++) count = dim_add(count, mask[i]);
-    lower_check(l, n, dim_eq(count, infer_k(n, rank)),
-                "the axes do not leave the declared rank of the output");
+}
+
+static void lower_check_different(lowering *l, node *n, int rank, dim *const *mask, int count,
+                                  const char *message) {
+    dim *different = infer_k(n, 0);
+    for (int i = 0; i < rank; i++) different = dim_add(different, mask[i]);
+    lower_check(l, n, dim_eq(different, infer_k(n, count)), message);
 }
 
 static reduction reduction_new(lowering *l, node *n) {
@@ -137,7 +139,13 @@ static reduction reduction_new(lowering *l, node *n) {
     lower_mask(l, n, x->rank, mask);
     dim **axes = node_in(n, 1) ? infer_contents(n, 1, &count) : NULL;
     bool known = rows_mask_known(x->rank, mask), keep = node_int(n, "keepdims", 1);
-    if (!known && axes) rows_check_axes(l, n, x->rank, axes, count);
+    if (!known && axes) {
+        rows_check_axes(l, n, x->rank, axes, count);
+        lower_check_different(l, n, x->rank, mask, count, "an axis is given twice");
+    } else if (!known && !keep) {
+        lower_check_different(l, n, x->rank, mask, x->rank - n->out[0]->type.rank,
+                              "the axes do not leave the declared rank of the output");
+    }
     r.out = lower_out(l, n, 0);
     reduced_dims(x, mask, kept);
     if (!known && !keep) r.out = program_view(l->program, r.out, "reduced", x->rank, kept);

@@ -125,10 +125,13 @@ expr *x_power(kernel *k, expr *x, double e) {
 static expr *pow_value(kernel *k, const node *n, expr *const *x) {
     dtype t = x[0]->dtype, te = x[1]->dtype;
     if (dtype_is_int(t) && dtype_is_int(te)) return pow_int(k, x[0], x[1]);
-    dtype in = t == DT_F32 && te != DT_F64 ? DT_F32 : DT_F64;
     const constant *c = infer_constant(n, 1);
-    expr *base = x_as(k, x[0], in);
     bool constant = c && c->count == 1 && dtype_is_float(t);
+    // f32 has exponents of 32 bits only in part, and with the last bit goes the sign.
+    bool exact = constant ? (float)constant_float(c, 0) == constant_float(c, 0)
+                          : dtype_is_float(te) || dtype_bits(te) < 32;
+    dtype in = t == DT_F32 && te != DT_F64 && exact ? DT_F32 : DT_F64;
+    expr *base = x_as(k, x[0], in);
     expr *power =
         constant ? x_power(k, base, constant_float(c, 0)) : x_bin(k, X_POW, base, x_as(k, x[1], in));
     return x_as(k, power, t);
