@@ -560,7 +560,7 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
                               : panel_layout(a->p->arena, a->t, c, n_axis, group);
     buffer *to = b->role == BUF_CONST ? packed_constant(a, b, l) : packed_before(a, r, s, b, l);
     if (!to) to = pack_at_run(a, r, s, c, group, l);
-    if (b->role == BUF_CONST && dtype_is_int(b->dtype) && c->s->states.at[0].dtype == DT_F32)
+    if (b->role == BUF_CONST && dtype_bits(b->dtype) <= 8 && c->s->states.at[0].dtype == DT_F32)
         pack_sides(a, c);
     kernel_swap_reads(k, b, to);
 }

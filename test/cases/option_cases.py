@@ -462,6 +462,16 @@ for mode, (kernel, stride, dilation, extra) in itertools.product(
          {"auto_pad": mode, "strides": [stride, 2], "dilations": [dilation, 1], "output_padding": [extra, 0]})
 
 
+# ---------------------------------------------------------------- RotaryEmbedding: angles that batches or rows share
+for shape, attributes in (((3, 2, 5, 8), {}), ((3, 5, 16), {"num_heads": 2, "interleaved": 1, "rotary_embedding_dim": 4})):
+    half = attributes.get("rotary_embedding_dim", 8) // 2
+    for batches, rows in ((1, 5), (3, 1), (1, 1)):
+        case("RotaryEmbedding", [floats(*shape), floats(batches, rows, half), floats(batches, rows, half)], attributes, opset=23,
+             by="reference")
+        case("RotaryEmbedding", [floats(*shape), floats(9, half), floats(9, half), DICE.integers(0, 9, (batches, rows))], attributes,
+             opset=23, by="reference")
+
+
 # ---------------------------------------------------------------- writing
 # ---------------------------------------------------------------- rows with NaN and infinities
 def rows_of_specials(n):

@@ -419,6 +419,12 @@ static rotary rotary_of(const node *n) {
     return r;
 }
 
+// Angles are broadcast to the input, as the operator's function body has it: exporters share those of one batch.
+static void check_rows(const node *n, const rotary *r, const type *t, const char *batches, const char *rows) {
+    infer_same_dim(n, infer_broadcast_dim(n, r->batch, t->dims[0], 0), r->batch, batches);
+    infer_same_dim(n, infer_broadcast_dim(n, r->rows, t->dims[1], 1), r->rows, rows);
+}
+
 static void rotary_embedding_infer(node *n) {
     rotary r = rotary_of(n);
     bool by_position = node_in(n, 3) != NULL;
@@ -429,13 +435,12 @@ static void rotary_embedding_infer(node *n) {
             infer_error(n, "the caches must have rank %d, not %d", by_position ? 2 : 3, rank);
         infer_same_dim(n, t->dims[rank - 1], r.half, "cache width and half of the rotated elements");
         if (by_position) continue;
-        infer_same_dim(n, t->dims[0], r.batch, "batches of cache and input");
-        infer_same_dim(n, t->dims[1], r.rows, "rows of cache and input");
+        check_rows(n, &r, t, "batches of cache and input", "rows of cache and input");
     }
     if (by_position) {
         if (infer_rank(n, 3) != 2) infer_error(n, "position_ids must have rank 2");
-        infer_same_dim(n, infer_in(n, 3)->dims[0], r.batch, "batches of position_ids and input");
-        infer_same_dim(n, infer_in(n, 3)->dims[1], r.rows, "rows of position_ids and input");
+        check_rows(n, &r, infer_in(n, 3), "batches of position_ids and input",
+                   "rows of position_ids and input");
     }
     if (dim_less(r.head, dim_mulk(r.half, 2)) == TRI_YES)
         infer_error(n, "attribute rotary_embedding_dim is larger than a head");
@@ -459,8 +464,10 @@ static void element_index(rotation *t, expr *e, expr **at) {
 
 static expr *read_angle(rotation *t, buffer *cache, buffer *positions, expr *p) {
     kernel *k = t->k;
-    expr *by_row[] = {t->b, t->row, p}, *where[] = {t->b, t->row};
-    if (!positions) return x_read(k, cache, by_row);
+    const buffer *by = positions ? positions : cache;
+    expr *where[] = {broadcast_index(k, by->dims[0], t->r.batch, t->b),
+                     broadcast_index(k, by->dims[1], t->r.rows, t->row)};
+    if (!positions) return x_read(k, cache, (expr *[]){where[0], where[1], p});
     expr *place = x_checked_index(k, x_read(k, positions, where), cache->dims[0], true,
                                   "a position id is outside the cache");
     return x_read(k, cache, (expr *[]){place, p});
