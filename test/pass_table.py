@@ -36,6 +36,9 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = Concat <axis = 1> (b, c)
   e = Conv <pads = [1, 1, 1, 1]> (d, w)   f = Concat <axis = 1> (d, e)   y = Relu (f) }""",
     "halves": """g (float16[64, 32] x, float16[32, 48] w) => (float16[64, 48] y) { a = MatMul (x, w)   b = Neg (a)   y = Exp (b) }""",
+    # Layers of one shape.
+    "layers": "g (float[4, 8] x) => (float[4, 8] y) <float[8, 8] w = ?> {\n" + "".join(
+        f"  m{j} = MatMul ({f's{j - 1}' if j else 'x'}, w)   s{j} = Softmax <axis = -1> (m{j})\n" for j in range(16)) + "  y = Neg (s15) }",
     # Heads become parts of a row.
     "heads": """g (float[3, 8, 32] x) => (float[8, 96] y, float r) <int64[2] by = {8, 96}, int64[2] both = {0, 1}> {
   t = Transpose <perm = [1, 0, 2]> (x)   f = Reshape (t, by)   y = Exp (f)   r = ReduceMax <keepdims = 0> (f, both) }""",

@@ -387,8 +387,28 @@ def check_code(folder):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_parts(folder)
+    check_rolled(folder)
     check_tasks(folder)
     check_host_code(folder)
+
+
+def chain_network(path, layers):
+    """Layers of one shape and with one matrix, which calls of the same kernels compute."""
+    node, nodes = helper.make_node, []
+    for j in range(layers):
+        nodes += [node("MatMul", [f"s{j - 1}" if j else "x", "w"], [f"m{j}"]), node("Softmax", [f"m{j}"], [f"s{j}"], axis=-1)]
+    nodes.append(node("Neg", [f"s{layers - 1}"], ["y"]))
+    save(path, nodes, [tensor("x", "N", 8)], [tensor("y", "N", 8)], [weights("w", 8, 8)])
+
+
+def check_rolled(folder):
+    """Calls that repeat are a loop: more of them take no more code, whatever they compute."""
+    sizes = []
+    for layers in (20, 200):
+        chain_network(f"{folder}/chain.onnx", layers)
+        sizes.append(code_bytes(folder, "chain.onnx", "--threads", "1"))
+    check_answers(folder, "chain.onnx", [], [(1, 8), (37, 8)])
+    check(sizes[1] <= sizes[0] + 64, "code of more layers", f"{sizes} bytes")
 
 
 def check_parts(folder):

@@ -88,6 +88,7 @@ const pass passes[] = {
     {"legalise", "loops", NULL, step_legalise, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
     {"images", "loops", NULL, step_images, GOAL_LOOPS, 0, ON_GPU_LAID, REQUIRED},
     {"numbers", NULL, NULL, step_numbers, GOAL_LOOPS, 1, ON_CPU},
+    {"roll", NULL, NULL, step_roll, GOAL_LOOPS, 1, ON_CPU},
     {"checksum", NULL, NULL, step_checksum, GOAL_LOOPS, 0, ON_CPU, REQUIRED},
 
     {"codegen", NULL, NULL, step_codegen, GOAL_FILES, 0, ON_CODE, REQUIRED},

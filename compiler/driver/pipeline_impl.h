@@ -22,6 +22,7 @@ void step_memory(pipeline *p);   // the workspace is planned
 void step_host(pipeline *p);     // the host functions
 void step_legalise(pipeline *p); // replaces what the target lacks
 void step_numbers(pipeline *p);  // makes kernels equal that differ only in numbers
+void step_roll(pipeline *p);     // host code that repeats becomes loops
 void step_checksum(pipeline *p); // NAME_check_weights is added
 void step_images(pipeline *p);   // NVRTC's part
 void step_codegen(pipeline *p);

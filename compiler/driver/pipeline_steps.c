@@ -18,6 +18,7 @@
 #include "ir/kernel/program.h"
 #include "ir/loops/legalize.h"
 #include "ir/loops/numbers.h"
+#include "ir/loops/roll.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- import
@@ -246,6 +247,9 @@ void step_host(pipeline *p) {
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
 void step_numbers(pipeline *p) {
     if (!p->target->arch.is_text) share_numbers(p->loops, p->diag);
+}
+void step_roll(pipeline *p) {
+    if (!p->target->arch.is_text) roll_repeats(p->loops, p->diag);
 }
 void step_checksum(pipeline *p) {
     if (p->options->check_weights && p->build) write_checksum(p->build, p->diag);

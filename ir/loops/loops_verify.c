@@ -208,7 +208,8 @@ static void check_for(verify *v, const ins *x) {
     need(v, x, x->body[0] && !x->body[1], "a loop has one body");
     v->made[x->id] = true;
     int loops = v->loops;
-    v->loops = 0; // a break must not leave through a for
+    // A break leaves through a for only where the form of the output can say so: C's would leave the for.
+    if (v->f->target->arch.is_text || x->role != LOOP_SERIAL) v->loops = 0;
     check_body(v, x, 0);
     v->loops = loops;
     v->made[x->id] = false;

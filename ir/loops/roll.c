@@ -1,0 +1,637 @@
+// In: a module of legal loops. Out: the module; in host code, instructions that repeat with other numbers and variables are
+// the body of a loop. Detectors have such for each class, networks of equal layers for each layer.
+//
+//     a(workspace + 64)                    for i in 0 .. 3:
+//     n0 = read(workspace + 64)              a(workspace + table[2 i])
+//     b(workspace + 192, n0)       becomes   n[i] = read(workspace + table[2 i])
+//     a(workspace + 320)                     b(workspace + table[2 i + 1], n[i])
+//     n1 = read(workspace + 320)
+//     ...
+//
+// Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
+// arrays. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
+#include "ir/loops/roll.h"
+#include "compiler/base/round.h"
+#include "ir/loops/roll_impl.h"
+#include "ir/target.h"
+#include <stdlib.h>
+#include <string.h>
+
+// A repeat is found by `WINDOW` equal instructions, and must save so many bytes. Longer periods than the most do not repeat.
+enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
+// Bounds of the search.
+enum { MOST_TRIED = 32, MOST_ROTATIONS = 256, MOST_LOOPS = 256 };
+// Bytes of code, roughly.
+enum { BYTES_OF_LOOP = 24, BYTES_OF_NUMBER = 5, BYTES_OF_ELEMENT = 8 };
+
+typedef struct rolling {
+    lmodule *m;
+    diag *diag;
+    arena *arena;      // temporary, of a search
+    arena *for_module; // temporary
+    same_functions functions;
+    text tables;
+    const char *symbol;
+    lfunc *f; // that is rolled
+    ins **pair;
+    int *place;
+    int capacity; // of the arrays
+} rolling;
+
+typedef struct repeat {
+    int first, period, length; // in statements
+    int count;                 // iterations
+    int64_t saved;             // bytes, at most
+} repeat;
+typedef VEC(repeat) repeat_list;
+typedef VEC(ins *) ins_list;
+
+// ---------------------------------------------------------------- candidates
+static int64_t code_bytes(const lblock *b);
+
+// Branches on the CPU level are calls by a table.
+static int64_t bytes_of(const ins *x) {
+    int64_t inner[] = {x->body[0] ? code_bytes(x->body[0]) : 0, x->body[1] ? code_bytes(x->body[1]) : 0};
+    int64_t more = inner[0] > inner[1] ? inner[0] : inner[1];
+    lclass c = lop_class(x->op);
+    if (c == LC_CONST) return 0;
+    if (c == LC_CALL) return 5 + 2 * x->nargs;
+    if (c == LC_CONTROL) return 6 + more;
+    return c == LC_POINTER || c == LC_MEMORY || c == LC_PLACE ? 6 : 4;
+}
+
+static int64_t code_bytes(const lblock *b) {
+    int64_t n = 0;
+    for (const ins *x = b->first; x; x = x->next) n += bytes_of(x);
+    return n;
+}
+
+typedef struct search {
+    arena *arena;
+    ins_list statements;
+    uint64_t *shape;
+    int64_t *bytes; // of the statements before
+} search;
+
+static search find_statements(arena *a, same_functions *functions, const lblock *b) {
+    search s = {.arena = a};
+    for (ins *x = b->first; x; x = x->next)
+        if (x->op != L_CONST && x->op != L_COMMENT) VEC_PUSH(a, &s.statements, x);
+    int n = s.statements.n;
+    s.shape = ARENA_ARRAY(a, uint64_t, n + 1);
+    s.bytes = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int j = 0; j < n; j++) {
+        s.shape[j] = ins_shape(functions, s.statements.at[j]);
+        s.bytes[j + 1] = s.bytes[j] + bytes_of(s.statements.at[j]);
+    }
+    return s;
+}
+
+typedef struct vote {
+    int period, votes;
+} vote;
+typedef VEC(vote) vote_list;
+
+static int by_votes(const void *x, const void *y) {
+    const vote *a = x, *b = y;
+    return a->votes != b->votes ? (a->votes < b->votes) - (a->votes > b->votes) : a->period - b->period;
+}
+
+// Distances of equal windows, the most frequent ones first.
+static vote_list find_periods(const search *s) {
+    vote_list votes = {0};
+    map last = {.arena = s->arena}, at = last;
+    for (int j = 0; j + WINDOW <= s->statements.n; j++) {
+        uint64_t window = hash_bytes(HASH_SEED, s->shape + j, WINDOW * sizeof *s->shape);
+        int before = (int)(intptr_t)map_get_number(&last, window) - 1, period = j - before;
+        map_put_number(&last, window, (void *)(intptr_t)(j + 1));
+        if (before < 0 || period > MOST_PERIOD) continue;
+        int known = (int)(intptr_t)map_get_number(&at, (uint64_t)period) - 1;
+        if (known < 0) {
+            known = votes.n;
+            map_put_number(&at, (uint64_t)period, (void *)(intptr_t)(known + 1));
+            VEC_PUSH(s->arena, &votes, (vote){period, 0});
+        }
+        votes.at[known].votes++;
+    }
+    if (votes.n) qsort(votes.at, (size_t)votes.n, sizeof *votes.at, by_votes);
+    if (votes.n > MOST_PERIODS) votes.n = MOST_PERIODS;
+    return votes;
+}
+
+static void add_repeats(const search *s, int period, repeat_list *found) {
+    int n = s->statements.n - period;
+    for (int j = 0, end; j < n; j = end + 1) {
+        for (end = j; end < n && s->shape[end] == s->shape[end + period]; end++) {
+        }
+        int count = (end - j) / period + 1;
+        int64_t saved = (s->bytes[j + period] - s->bytes[j]) * (count - 1);
+        if (count > 1 && saved >= LEAST_SAVED)
+            VEC_PUSH(s->arena, found, (repeat){j, period, end - j + period, count, saved});
+    }
+}
+
+static int by_saved(const void *x, const void *y) {
+    const repeat *a = x, *b = y;
+    if (a->saved != b->saved) return (a->saved < b->saved) - (a->saved > b->saved);
+    return a->first != b->first ? a->first - b->first : a->period - b->period;
+}
+
+static repeat_list find_repeats(const search *s) {
+    repeat_list found = {0};
+    vote_list periods = find_periods(s);
+    for (int j = 0; j < periods.n; j++) add_repeats(s, periods.at[j].period, &found);
+    if (found.n) qsort(found.at, (size_t)found.n, sizeof *found.at, by_saved);
+    return found;
+}
+
+// ---------------------------------------------------------------- what iterations leave
+// A value that other code reads: that of the first iteration, and its array.
+typedef struct left {
+    ins *value, *array;
+} left;
+typedef struct leaving {
+    const matching *m;
+    arena *arena;
+    VEC(left) values;
+    map at; // id of a value -> its position + 1
+    bool fits;
+} leaving;
+
+static left *left_of(const leaving *l, const ins *first) {
+    intptr_t at = (intptr_t)map_get_number(&l->at, (uint64_t)first->id);
+    return at ? &l->values.at[at - 1] : NULL;
+}
+
+static void add_left(leaving *l, const ins *x) {
+    ins *first = l->m->pair[x->id];
+    lkind k = first ? (lkind)first->type.kind : LK_VOID;
+    if (k == LK_VOID || k == LK_I1 || first->type.lanes != 1 || first->op == L_VAR) {
+        l->fits = false;
+        return;
+    }
+    if (left_of(l, first)) return;
+    VEC_PUSH(l->arena, &l->values, (left){first, NULL});
+    map_put_number(&l->at, (uint64_t)first->id, (void *)(intptr_t)l->values.n);
+}
+
+static void find_left(leaving *l, const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (iteration_of(l->m, x) >= 0) continue;
+        for (int j = 0; j < x->nargs; j++)
+            if (iteration_of(l->m, x->args[j]) >= 0) add_left(l, x->args[j]);
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) find_left(l, x->body[j]);
+    }
+}
+
+// ---------------------------------------------------------------- numbers
+static bool is_same(const number_slot *s, int count) {
+    for (int t = 1; t < count; t++)
+        if (s->values[t] != s->values[0]) return false;
+    return true;
+}
+
+static bool is_line(const number_slot *s, int count) {
+    int64_t most = INT32_MAX, first = s->values[0];
+    for (int t = 0; t < count; t++)
+        if (s->values[t] < -most || s->values[t] > most) return false;
+    for (int t = 2; t < count; t++)
+        if (s->values[t] - first != (s->values[1] - first) * t) return false;
+    return count > 2;
+}
+
+static bool same_value(const value_slot *s, const ins *x, const ins *y) {
+    return x == y || (s->arg == ADDRESS_OF_DATA && !strcmp(x->name, y->name));
+}
+
+static bool is_one_value(const value_slot *s, int count) {
+    for (int t = 1; t < count; t++)
+        if (!same_value(s, s->values[t], s->values[0])) return false;
+    return true;
+}
+
+static void keep_differing(matching *m, int count) {
+    int n = 0, k = 0;
+    for (int j = 0; j < m->numbers.n; j++)
+        if (!is_same(&m->numbers.at[j], count)) m->numbers.at[n++] = m->numbers.at[j];
+    for (int j = 0; j < m->values.n; j++)
+        if (!is_one_value(&m->values.at[j], count)) m->values.at[k++] = m->values.at[j];
+    m->numbers.n = n, m->values.n = k;
+}
+
+// The first slot with the values of slot j.
+static int first_value_slot(const matching *m, int j, int count) {
+    const value_slot *own = &m->values.at[j];
+    for (int i = 0; i < j; i++) {
+        const value_slot *s = &m->values.at[i];
+        bool same = (s->arg == ADDRESS_OF_DATA) == (own->arg == ADDRESS_OF_DATA);
+        for (int t = 0; t < count && same; t++) same = same_value(own, own->values[t], s->values[t]);
+        if (same) return i;
+    }
+    return j;
+}
+
+// The columns of the table: different numbers that are not computed.
+typedef struct columns {
+    VEC(const int64_t *) of;
+    lkind elem;
+    ins *table; // address of the first row
+} columns;
+
+static int column_of(const columns *c, const int64_t *values, int count) {
+    int j = 0;
+    while (j < c->of.n && memcmp(c->of.at[j], values, (size_t)count * sizeof *values)) j++;
+    return j;
+}
+
+static lkind narrowest(const int64_t *values, int count, lkind least) {
+    for (int t = 0; t < count; t++) {
+        int64_t v = values[t];
+        lkind k = v == (int8_t)v ? LK_I8 : v == (int16_t)v ? LK_I16 : v == (int32_t)v ? LK_I32 : LK_I64;
+        if (k > least) least = k;
+    }
+    return least;
+}
+
+static columns find_columns(arena *a, const matching *m, int count) {
+    columns c = {.elem = LK_I8};
+    for (int j = 0; j < m->numbers.n; j++) {
+        const number_slot *s = &m->numbers.at[j];
+        if (is_line(s, count) || column_of(&c, s->values, count) < c.of.n) continue;
+        VEC_PUSH(a, &c.of, s->values);
+        c.elem = narrowest(s->values, count, c.elem);
+    }
+    return c;
+}
+
+static int64_t add_table(rolling *r, const columns *c, int count) {
+    int size = lkind_bytes(c->elem);
+    while ((int64_t)r->tables.n % size) text_addn(&r->tables, "", 1);
+    int64_t at = (int64_t)r->tables.n;
+    for (int t = 0; t < count; t++)
+        for (int j = 0; j < c->of.n; j++)
+            for (int i = 0; i < size; i++)
+                text_addn(&r->tables, &(char){(char)((uint64_t)c->of.at[j][t] >> 8 * i)}, 1);
+    return at;
+}
+
+// ---------------------------------------------------------------- rewriting
+// Arrays by id, for the instructions that there are now.
+static void grow_arrays(rolling *r) {
+    int n = r->f->nins + 1, had = r->capacity;
+    if (n <= had) return;
+    int capacity = n + n / 2;
+    ins **pair = ARENA_ARRAY(r->for_module, ins *, capacity);
+    int *place = ARENA_ARRAY(r->for_module, int, capacity);
+    if (had) memcpy(pair, r->pair, (size_t)had * sizeof *pair);
+    if (had) memcpy(place, r->place, (size_t)had * sizeof *place);
+    r->pair = pair, r->place = place, r->capacity = capacity;
+}
+
+typedef struct rewriting {
+    rolling *r;
+    const search *search;
+    repeat of;
+    matching *m;
+    leaving left;
+    columns columns;
+    lbuild b;
+    ins *index;   // of the iteration
+    ins **array;  // by variable slot
+    ins **values; // by value slot
+    lblock head;  // of the function: arrays
+} rewriting;
+
+static void append_ins(lblock *b, ins *x) {
+    x->next = NULL;
+    if (b->last) b->last->next = x;
+    else b->first = x;
+    b->last = x;
+}
+
+static ins **insert(lblock *made, ins **link) {
+    if (!made->first) return link;
+    made->last->next = *link;
+    *link = made->first;
+    return &made->last->next;
+}
+
+static void become(lfunc *f, ins *x, lop op, ltype type, int n, ins *const *args) {
+    x->op = op;
+    x->type = type;
+    x->nargs = n;
+    x->args = ARENA_ARRAY(f->arena, ins *, n);
+    memcpy(x->args, args, (size_t)n * sizeof *args);
+    x->name = NULL;
+    x->i = 0;
+}
+
+static ins *new_array(rewriting *w, ltype t) {
+    lbuild b = lbuild_new(w->r->f, w->r->f->target, w->r->diag);
+    b.block = &w->head;
+    return lb_local(&b, (lkind)t.kind, w->of.count, 0, false);
+}
+
+// Gets and sets of a variable become loads and stores of its element; so does its definition.
+static void rewrite_variable(rewriting *w, ins *x, ins *array, ins *at) {
+    lfunc *f = w->r->f;
+    if (x->op == L_GET) become(f, x, L_LOAD, x->type, 2, (ins *[]){array, at});
+    else if (x->op == L_SET) become(f, x, L_STORE, x->type, 3, (ins *[]){array, at, x->args[1]});
+    else become(f, x, L_STORE, lt(LK_VOID, 1), 3, (ins *[]){array, at, x->args[0]});
+}
+
+typedef struct element {
+    ins *array;
+    int at; // iteration; -1: no element
+} element;
+
+static element element_of(const rewriting *w, const ins *variable) {
+    for (int j = 0; j < w->m->variables.n; j++) {
+        const variable_slot *s = w->m->variables.at[j];
+        for (int t = 0; s->differ && t < w->of.count; t++)
+            if (s->variables[t] == variable) return (element){w->array[j], t};
+    }
+    return (element){NULL, -1};
+}
+
+static void rewrite_elements(rewriting *w, lblock *block) {
+    lbuild b = lbuild_new(w->r->f, w->r->f->target, w->r->diag);
+    for (ins **link = &block->first; *link; link = &(*link)->next) {
+        ins *x = *link;
+        lblock made = {0};
+        b.block = &made;
+        bool inside = iteration_of(w->m, x) >= 0;
+        for (int j = 0; j < x->nargs && !inside; j++) {
+            const ins *arg = x->args[j];
+            int t = iteration_of(w->m, arg);
+            if (t < 0) continue;
+            const left *l = left_of(&w->left, w->m->pair[arg->id]);
+            x->args[j] = lb_load(&b, arg->type, l->array, lb_idx(&b, t), 0);
+        }
+        const ins *variable = x->op == L_VAR ? x : x->op == L_GET || x->op == L_SET ? x->args[0] : NULL;
+        element e = variable ? element_of(w, variable) : (element){NULL, -1};
+        if (e.array) rewrite_variable(w, x, e.array, inside ? w->index : lb_idx(&b, e.at));
+        link = insert(&made, link);
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) rewrite_elements(w, x->body[j]);
+    }
+    block->last = block->first;
+    while (block->last && block->last->next) block->last = block->last->next;
+}
+
+// The number of this iteration.
+static ins *number_of(rewriting *w, const number_slot *s) {
+    lbuild *b = &w->b;
+    const int64_t *v = s->values;
+    int count = w->of.count;
+    ltype to = s->user->args[s->arg]->type;
+    ins *x;
+    if (is_line(s, count)) {
+        x = lb_bin(b, L_MUL, w->index, lb_idx(b, v[1] - v[0]));
+        x = lb_bin(b, L_ADD, x, lb_idx(b, v[0]));
+    } else {
+        ins *row = lb_bin(b, L_MUL, w->index, lb_idx(b, w->columns.of.n));
+        x = lb_bin(b, L_ADD, row, lb_idx(b, column_of(&w->columns, v, count)));
+        x = lb_load(b, lt(w->columns.elem, 1), w->columns.table, x, lkind_bytes(w->columns.elem));
+    }
+    if (lkind_bits((lkind)x->type.kind) < lkind_bits((lkind)to.kind))
+        return lb_conv(b, L_SEXT, (lkind)to.kind, x);
+    if (lkind_bits((lkind)x->type.kind) > lkind_bits((lkind)to.kind))
+        return lb_conv(b, L_ITRUNC, (lkind)to.kind, x);
+    return x;
+}
+
+// Before the loop, values that differ are stored to arrays.
+static void store_values(rewriting *w) {
+    lbuild *b = &w->b;
+    w->values = ARENA_ARRAY(w->r->arena, ins *, w->m->values.n + 1);
+    for (int j = 0; j < w->m->values.n; j++) {
+        const value_slot *s = &w->m->values.at[j];
+        int first = first_value_slot(w->m, j, w->of.count);
+        w->values[j] = first < j ? w->values[first] : new_array(w, s->values[0]->type);
+        for (int t = 0; t < w->of.count && first == j; t++) {
+            ins *v = s->arg == ADDRESS_OF_DATA ? lb_symbol(b, s->values[t]->name) : s->values[t];
+            lb_store(b, w->values[j], lb_idx(b, t), v, 0);
+        }
+    }
+}
+
+static void load_value(rewriting *w, int j) {
+    const value_slot *s = &w->m->values.at[j];
+    if (s->arg == ADDRESS_OF_DATA)
+        become(w->r->f, s->user, L_LOAD, s->user->type, 2, (ins *[]){w->values[j], w->index});
+    else s->user->args[s->arg] = lb_load(&w->b, s->user->args[s->arg]->type, w->values[j], w->index, 0);
+}
+
+static void make_body(rewriting *w) {
+    lbuild *b = &w->b;
+    ins *const *statements = w->search->statements.at + w->of.first;
+    for (int j = 0, next = 0, value = 0; j < w->of.period; j++) {
+        for (; next < w->m->numbers.n && w->m->numbers.at[next].statement == statements[j]; next++) {
+            const number_slot *s = &w->m->numbers.at[next];
+            s->user->args[s->arg] = number_of(w, s);
+        }
+        for (; value < w->m->values.n && w->m->values.at[value].statement == statements[j]; value++)
+            load_value(w, value);
+        append_ins(b->block, statements[j]);
+        const left *l = left_of(&w->left, statements[j]);
+        if (l) lb_store(b, l->array, w->index, statements[j], 0);
+    }
+}
+
+// Instructions that are new in the body belong to the first iteration while code around them is rewritten.
+static void place_body(rewriting *w) {
+    for (ins *x = w->index->body[0]->first; x; x = x->next) w->m->place[x->id] = 1 + w->of.first;
+}
+
+// What stands in the block instead: the constants of all iterations, and the loop.
+static lblock *make_loop(rewriting *w, const ins *after) {
+    lbuild *b = &w->b;
+    lblock *made = b->block = ARENA_NEW(w->r->arena, lblock);
+    for (ins *x = w->search->statements.at[w->of.first], *next; x != after; x = next) {
+        next = x->next;
+        if (x->op == L_CONST) append_ins(made, x);
+    }
+    if (w->columns.of.n) {
+        int64_t at = add_table(w->r, &w->columns, w->of.count);
+        w->columns.table = lb_offset(b, lb_symbol(b, w->r->symbol), lb_idx(b, at), 1);
+    }
+    store_values(w);
+    ins *loop = w->index =
+        lb_for(b, "iteration", lb_idx(b, 0), lb_idx(b, w->of.count), lb_idx(b, 1), LOOP_SERIAL);
+    make_body(w);
+    lb_end(b, loop);
+    grow_arrays(w->r);
+    w->m->pair = w->r->pair, w->m->place = w->r->place;
+    place_body(w);
+    return made;
+}
+
+static void replace_statements(rewriting *w, lblock *block) {
+    const ins_list *all = &w->search->statements;
+    ins *first = all->at[w->of.first], **link = &block->first;
+    ins *after = all->at[w->of.first + w->of.period * w->of.count - 1]->next;
+    while (*link != first) link = &(*link)->next;
+    lblock *made = make_loop(w, after);
+    *link = after;
+    insert(made, link);
+    block->last = block->first;
+    while (block->last->next) block->last = block->last->next;
+}
+
+static void insert_head(rewriting *w) {
+    ins **link = &w->r->f->body->first;
+    while (*link && (*link)->op == L_PARAM) link = &(*link)->next;
+    insert(&w->head, link);
+}
+
+static void make_arrays(rewriting *w) {
+    w->array = ARENA_ARRAY(w->r->arena, ins *, w->m->variables.n + 1);
+    for (int j = 0; j < w->m->variables.n; j++) {
+        const variable_slot *s = w->m->variables.at[j];
+        if (s->differ) w->array[j] = new_array(w, s->variables[0]->type);
+    }
+    for (int j = 0; j < w->left.values.n; j++)
+        w->left.values.at[j].array = new_array(w, w->left.values.at[j].value->type);
+}
+
+static void count_uses(lblock *b, bool clear) {
+    for (ins *x = b->first; x; x = x->next) {
+        if (clear) x->uses = 0;
+        for (int j = 0; j < x->nargs && !clear; j++) x->args[j]->uses++;
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) count_uses(x->body[j], clear);
+    }
+}
+
+static void rewrite(rewriting *w, lblock *block) {
+    lfunc *f = w->r->f;
+    w->b = lbuild_new(f, f->target, w->r->diag);
+    make_arrays(w);
+    replace_statements(w, block);
+    rewrite_elements(w, f->body);
+    insert_head(w);
+    count_uses(f->body, true);
+    count_uses(f->body, false);
+    lfunc_verify(f, w->r->diag);
+}
+
+// ---------------------------------------------------------------- blocks
+static int64_t saved_by(const search *s, const repeat *of, const matching *m, const leaving *l,
+                        const columns *c) {
+    int64_t one = s->bytes[of->first + of->period] - s->bytes[of->first];
+    int64_t table = (int64_t)c->of.n * of->count * lkind_bytes(c->elem);
+    int64_t stores = 0;
+    for (int j = 0; j < m->values.n; j++)
+        if (first_value_slot(m, j, of->count) == j)
+            stores += of->count * (m->values.at[j].arg == ADDRESS_OF_DATA ? 15 : 8);
+    int64_t elements = (int64_t)l->values.n * (of->count + 1) * BYTES_OF_ELEMENT;
+    return one * (of->count - 1) - table - stores - elements - BYTES_OF_LOOP -
+           BYTES_OF_NUMBER * (m->numbers.n + m->values.n);
+}
+
+typedef enum rolled { ROLLED, DIFFERENT, NOT_WORTH } rolled;
+
+// Rolls what repeats from the statement on with which `of` begins, if at least so many iterations match.
+static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, int least) {
+    arena *a = r->arena;
+    matching m = {.arena = a,
+                  .functions = &r->functions,
+                  .pair = r->pair,
+                  .place = r->place,
+                  .first = of.first,
+                  .period = of.period,
+                  .count = of.count,
+                  .slot_of.arena = a};
+    match_repeats(&m, s->statements.at);
+    if (m.count < least) return DIFFERENT;
+    of.count = m.count;
+    keep_differing(&m, of.count);
+    columns c = find_columns(a, &m, of.count);
+    leaving l = {.m = &m, .arena = a, .at.arena = a, .fits = true};
+    if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED) return NOT_WORTH;
+    find_left(&l, r->f->body);
+    if (!l.fits) return DIFFERENT;
+    if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED) return NOT_WORTH;
+    rewrite(&(rewriting){.r = r, .search = s, .of = of, .m = &m, .left = l, .columns = c}, block);
+    return ROLLED;
+}
+
+// Iterations begin at the statement from which on most of them match.
+static bool roll_repeat(rolling *r, const search *s, lblock *block, const repeat *found) {
+    for (int all = 1; all >= 0; all--)
+        for (int k = 0; k < found->period && k < MOST_ROTATIONS; k++) {
+            repeat of = *found;
+            of.first += k;
+            of.length -= k;
+            of.count = of.length / of.period;
+            if (of.count < 2) break;
+            rolled result = roll_from(r, s, block, of, all ? of.count : 2);
+            if (result == ROLLED) return true;
+            if (result == NOT_WORTH) return false;
+        }
+    return false;
+}
+
+static void place_statement(rolling *r, const ins *x, int place) {
+    r->place[x->id] = place;
+    for (int j = 0; j < 2; j++)
+        for (const ins *y = x->body[j] ? x->body[j]->first : NULL; y; y = y->next)
+            place_statement(r, y, place);
+}
+
+static bool roll_one(rolling *r, lblock *block) {
+    arena *outer = r->arena;
+    bool rolled = false;
+    r->arena = arena_within(outer);
+    search s = find_statements(r->arena, &r->functions, block);
+    repeat_list found = find_repeats(&s);
+    if (found.n) {
+        grow_arrays(r);
+        memset(r->place, 0, (size_t)r->capacity * sizeof *r->place);
+        for (int j = 0; j < s.statements.n; j++) place_statement(r, s.statements.at[j], j + 1);
+    }
+    for (int j = 0; j < found.n && j < MOST_TRIED && !rolled; j++)
+        rolled = roll_repeat(r, &s, block, &found.at[j]);
+    arena_destroy(r->arena);
+    r->arena = outer;
+    return rolled;
+}
+
+static void roll_block(rolling *r, lblock *block) {
+    for (int j = 0; j < MOST_LOOPS && roll_one(r, block); j++) {
+    }
+    for (ins *x = block->first; x; x = x->next)
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) roll_block(r, x->body[j]);
+}
+
+static void add_data(rolling *r) {
+    enum { ALIGN = 8 };
+    ldata *d = ARENA_NEW(r->m->arena, ldata);
+    *d = (ldata){.name = r->symbol,
+                 .bytes = (int64_t)r->tables.n,
+                 .align = ALIGN,
+                 .bytes_or_null = r->tables.s,
+                 .dtype = DT_U8};
+    VEC_PUSH(r->m->arena, &r->m->data, d);
+}
+
+void roll_repeats(lmodule *m, diag *d) {
+    arena *scratch = arena_within(m->arena);
+    rolling r = {.m = m,
+                 .diag = d,
+                 .arena = scratch,
+                 .for_module = scratch,
+                 .symbol = arena_printf(m->arena, "%s_steps", m->name)};
+    r.tables.arena = m->arena;
+    same_functions_init(&r.functions, m, scratch);
+    for (int i = 0; i < m->funcs.n; i++) {
+        r.f = m->funcs.at[i];
+        if (r.f->kernel || !r.f->body || r.f->original) continue;
+        roll_block(&r, r.f->body);
+    }
+    if (r.tables.n) add_data(&r);
+    arena_destroy(scratch);
+}

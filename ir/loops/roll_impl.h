@@ -1,0 +1,63 @@
+// Shared by the files that roll repeats.
+#ifndef ONNXC_IR_LOOPS_ROLL_IMPL_H
+#define ONNXC_IR_LOOPS_ROLL_IMPL_H
+#include "ir/loops/loops.h"
+
+// Functions of the module by content.
+typedef struct same_functions {
+    arena *arena;    // temporary
+    map by_name;     // name -> function
+    map first;       // name -> the first function of its content
+    map by_hash;     // of a content -> the first function
+    bool keep_names; // of functions that are no kernels: debuggers show them
+} same_functions;
+
+// A number that may differ between iterations, where the first one has it.
+typedef struct number_slot {
+    ins *statement, *user; // the user is in the statement
+    int arg;
+    int64_t *values; // by iteration
+} number_slot;
+
+// A value from before the repeat, or the address of data, that may differ between iterations.
+typedef struct value_slot {
+    ins *statement, *user;
+    int arg;      // ADDRESS_OF_DATA: the user itself
+    ins **values; // by iteration
+} value_slot;
+enum { ADDRESS_OF_DATA = -1 };
+
+// A variable of the function that differs between iterations.
+typedef struct variable_slot {
+    ins **variables; // by iteration
+    bool differ;
+} variable_slot;
+
+// Iterations of a repeat, compared with the first one.
+typedef struct matching {
+    arena *arena; // temporary
+    same_functions *functions;
+    ins **pair;               // by id of an instruction: that of the first iteration
+    int *place;               // by id: in which statement of the block it is, from 1; 0: in none
+    int first, period, count; // statements of an iteration, iterations
+    VEC(number_slot) numbers;
+    VEC(value_slot) values;
+    VEC(variable_slot *) variables;
+    map slot_of; // id of a variable -> its slot
+    // While one iteration is compared:
+    int now, number, value;
+    ins *statement;
+} matching;
+
+void same_functions_init(same_functions *s, const lmodule *m, arena *a);
+// Whether the functions of these names do the same. A name may be that of something else.
+bool same_function_names(same_functions *s, const char *x, const char *y);
+// A hash of what matching instructions have in common.
+uint64_t ins_shape(same_functions *s, const ins *x);
+// In which iteration an instruction is, from 0; NO_ITERATION: in none.
+int iteration_of(const matching *m, const ins *x);
+enum { NO_ITERATION = -1 };
+// Compares the iterations with the first one, and leaves in m->count how many match. Statements: instructions of the block
+// without constants and comments.
+void match_repeats(matching *m, ins *const *statements);
+#endif
