@@ -23,6 +23,8 @@ enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 256, MOST_LOOPS = 256 };
 // Bytes of code, roughly.
 enum { BYTES_OF_LOOP = 24, BYTES_OF_NUMBER = 5, BYTES_OF_ELEMENT = 8 };
+// Bytes of a function's stack for arrays, where memory is scarce and elsewhere.
+enum { MOST_STACK_FREESTANDING = 64, MOST_STACK = 16384 };
 
 typedef struct rolling {
     lmodule *m;
@@ -32,10 +34,11 @@ typedef struct rolling {
     same_functions functions;
     text tables;
     const char *symbol;
-    lfunc *f; // that is rolled
+    lfunc *f;      // that is rolled
+    int64_t stack; // bytes of its arrays
     ins **pair;
     int *place;
-    int capacity; // of the arrays
+    int capacity; // of the arrays by id
 } rolling;
 
 typedef struct repeat {
@@ -531,7 +534,19 @@ static int64_t saved_by(const search *s, const repeat *of, const matching *m, co
            BYTES_OF_NUMBER * (m->numbers.n + m->values.n);
 }
 
+// Of the stack, for the arrays of a loop.
+static int64_t bytes_of_arrays(const repeat *of, const matching *m, const leaving *l) {
+    int64_t arrays = l->values.n;
+    for (int j = 0; j < m->variables.n; j++) arrays += m->variables.at[j]->differ;
+    for (int j = 0; j < m->values.n; j++) arrays += first_value_slot(m, j, of->count) == j;
+    return arrays * of->count * BYTES_OF_ELEMENT;
+}
+
 typedef enum rolled { ROLLED, DIFFERENT, NOT_WORTH } rolled;
+
+static int64_t most_stack(const rolling *r) {
+    return r->f->target->freestanding ? MOST_STACK_FREESTANDING : MOST_STACK;
+}
 
 // Rolls what repeats from the statement on with which `of` begins, if at least so many iterations match.
 static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, int least) {
@@ -553,7 +568,9 @@ static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, i
     if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED) return NOT_WORTH;
     find_left(&l, r->f->body);
     if (!l.fits) return DIFFERENT;
-    if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED) return NOT_WORTH;
+    int64_t stack = r->stack + bytes_of_arrays(&of, &m, &l);
+    if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED || stack > most_stack(r)) return NOT_WORTH;
+    r->stack = stack;
     rewrite(&(rewriting){.r = r, .search = s, .of = of, .m = &m, .left = l, .columns = c}, block);
     return ROLLED;
 }
@@ -629,6 +646,7 @@ void roll_repeats(lmodule *m, diag *d) {
     same_functions_init(&r.functions, m, scratch);
     for (int i = 0; i < m->funcs.n; i++) {
         r.f = m->funcs.at[i];
+        r.stack = 0;
         if (r.f->kernel || !r.f->body || r.f->original) continue;
         roll_block(&r, r.f->body);
     }

@@ -50,8 +50,6 @@ typedef struct matching {
 } matching;
 
 void same_functions_init(same_functions *s, const lmodule *m, arena *a);
-// Whether the functions of these names do the same. A name may be that of something else.
-bool same_function_names(same_functions *s, const char *x, const char *y);
 // A hash of what matching instructions have in common.
 uint64_t ins_shape(same_functions *s, const ins *x);
 // In which iteration an instruction is, from 0; NO_ITERATION: in none.

@@ -139,6 +139,13 @@ static bool is_data(const matching *m, const ins *x) {
     return x->op == L_SYMBOL && !map_get(&m->functions->by_name, x->name);
 }
 
+// Whether the functions of these names do the same. A name may be that of something else.
+static bool same_function_names(same_functions *s, const char *x, const char *y) {
+    if (!strcmp(x, y)) return true;
+    const lfunc *f = first_of(s, x);
+    return f && f == first_of(s, y);
+}
+
 static bool match_names(matching *m, ins *x, ins *y) {
     if (m->count && is_data(m, x)) return is_data(m, y) && add_value(m, x, ADDRESS_OF_DATA, x, y);
     if (x->op == L_CALL || x->op == L_SYMBOL) return same_function_names(m->functions, x->name, y->name);
@@ -233,10 +240,4 @@ static const lfunc *first_of(same_functions *s, const char *name) {
     if (!known || !same_contents(s, f, known)) known = f;
     map_put(&s->first, name, (void *)(uintptr_t)known);
     return known;
-}
-
-bool same_function_names(same_functions *s, const char *x, const char *y) {
-    if (!strcmp(x, y)) return true;
-    const lfunc *f = first_of(s, x);
-    return f && f == first_of(s, y);
 }
