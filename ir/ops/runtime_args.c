@@ -139,7 +139,9 @@ void infer_one_element(const node *n, int i, const char *what) {
 void infer_shape(const node *n, int i, const char *name, int rank, dim *const *want, const char *what) {
     if (!node_in(n, i)) return;
     if (infer_rank(n, i) != rank) infer_error(n, "%s has rank %d, not %d", name, infer_rank(n, i), rank);
-    for (int j = 0; j < rank; j++) infer_same_dim(n, infer_in(n, i)->dims[j], want[j], what);
+    for (int j = 0; j < rank; j++)
+        infer_same_dim(n, infer_in(n, i)->dims[j], want[j],
+                       what ? what : arena_printf(infer_arena(n), "dim %d of %s", j, name));
 }
 
 int infer_supported_rank(const node *n, int rank) {

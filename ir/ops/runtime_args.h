@@ -30,7 +30,7 @@ bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count);
 void infer_set_like(node *n, int out, dtype elem, int in);
 // Input i, if given, has one element; `what` says what there may be one of.
 void infer_one_element(const node *n, int i, const char *what);
-// Input i, if given, has these sizes; `what` describes a pair of them that differs.
+// Input i, if given, has these sizes; `what` describes a pair of them that differs, NULL: by the input's name and the axis.
 void infer_shape(const node *n, int i, const char *name, int rank, dim *const *want, const char *what);
 int infer_supported_rank(const node *n, int rank); // the rank of an output; error above MAX_RANK
 // The symbolic value of output 0 by permuting or repeating that of input 0: source maps each element of

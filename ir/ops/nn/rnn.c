@@ -52,26 +52,18 @@ static shape shape_of(const node *n) {
     return s;
 }
 
-static void check_shape(const node *n, int i, const char *what, int rank, dim *const *want) {
-    if (!node_in(n, i)) return;
-    const type *t = infer_in(n, i);
-    if (infer_rank(n, i) != rank) infer_error(n, "%s has rank %d, not %d", what, t->rank, rank);
-    for (int j = 0; j < rank; j++)
-        infer_same_dim(n, t->dims[j], want[j], arena_printf(infer_arena(n), "dim %d of %s", j, what));
-}
-
 static void check_inputs(const node *n, const shape *s) {
     dim *directions = infer_k(n, s->directions), *rows = dim_mulk(s->hidden, s->gates);
     dim *state[] = {s->batch_first ? s->batch : directions, s->batch_first ? directions : s->batch,
                     s->hidden};
-    check_shape(n, IN_W, "W", 3, (dim *[]){directions, rows, s->input});
-    check_shape(n, IN_R, "R", 3, (dim *[]){directions, rows, s->hidden});
-    check_shape(n, IN_B, "B", 2, (dim *[]){directions, dim_mulk(rows, 2)});
-    check_shape(n, IN_LENGTHS, "sequence_lens", 1, &s->batch);
-    check_shape(n, IN_H, "initial_h", 3, state);
+    infer_shape(n, IN_W, "W", 3, (dim *[]){directions, rows, s->input}, NULL);
+    infer_shape(n, IN_R, "R", 3, (dim *[]){directions, rows, s->hidden}, NULL);
+    infer_shape(n, IN_B, "B", 2, (dim *[]){directions, dim_mulk(rows, 2)}, NULL);
+    infer_shape(n, IN_LENGTHS, "sequence_lens", 1, &s->batch, NULL);
+    infer_shape(n, IN_H, "initial_h", 3, state, NULL);
     if (s->gates != 4) return;
-    check_shape(n, IN_C, "initial_c", 3, state);
-    check_shape(n, IN_P, "P", 2, (dim *[]){directions, dim_mulk(s->hidden, 3)});
+    infer_shape(n, IN_C, "initial_c", 3, state, NULL);
+    infer_shape(n, IN_P, "P", 2, (dim *[]){directions, dim_mulk(s->hidden, 3)}, NULL);
 }
 
 // ---------------------------------------------------------------- activations

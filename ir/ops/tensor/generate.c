@@ -3,7 +3,6 @@
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
-#include <string.h>
 
 // ---------------------------------------------------------------- Constant
 static constant *string_constant(arena *a, const attr *v) {
