@@ -114,12 +114,17 @@ static value *filled(node *n, value *v, value *is_valid, value *missing, dtype t
     return NODE(n, "Pad", v, pads);
 }
 
-static void check_ranks(const node *n) {
+static void check_inputs(const node *n) {
     int boxes = infer_rank(n, 0), scores = infer_rank(n, 1);
     bool anchors = node_in(n, 2) != NULL;
     if ((boxes != 3 && boxes != 4) || scores != 3 || (anchors && infer_rank(n, 2) != 3))
         infer_error(n, "boxes have rank %d, scores %d; they must have 3 or 4, and 3, as anchors", boxes,
                     scores);
+    const type *b = infer_in(n, 0), *s = infer_in(n, 1);
+    infer_same_dim(n, b->dims[0], s->dims[0], "images of boxes and scores");
+    infer_same_dim(n, b->dims[1], s->dims[1], "boxes and their scores");
+    if (boxes == 4 && dim_is_const(b->dims[2]) && dim_value(b->dims[2]) != 1)
+        infer_same_dim(n, b->dims[2], s->dims[2], "classes of boxes and scores");
     int64_t most = node_int(n, "max_output_boxes", 100), coding = node_int(n, "box_coding", 0);
     if (most < 0 || most > INT32_MAX || (coding != 0 && coding != 1))
         infer_error(n, "max_output_boxes is %lld, box_coding %lld; they must be 0 to 2147483647, and 0 or 1",
@@ -127,7 +132,7 @@ static void check_ranks(const node *n) {
 }
 
 static void efficient_nms_decompose(node *n) {
-    check_ranks(n);
+    check_inputs(n);
     dtype t = infer_in(n, 0)->elem, wide = wide_type(t);
     value *none = insert_scalar(n, DT_F32, -INFINITY),
           *most = one_int(n, node_int(n, "max_output_boxes", 100));

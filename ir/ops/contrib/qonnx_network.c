@@ -24,10 +24,13 @@ static int bits_of(uint64_t v) {
 // The sum of a window, shifted right so that it has `obits`.
 static void quant_avg_pool_decompose(node *n) {
     int64_t k = node_int(n, "kernel", 1), stride = node_int(n, "stride", 1), in = node_int(n, "ibits", 1);
-    if (k < 1 || k > 1 << 16 || in < 1 || in > 31)
-        infer_error(n, "kernel is %lld, ibits is %lld; they must be 1 to 65536, and 1 to 31", (long long)k,
-                    (long long)in);
-    int64_t shift = bits_of(((UINT64_C(1) << in) - 1) * (uint64_t)(k * k)) - node_int(n, "obits", 1);
+    int64_t out = node_int(n, "obits", 1);
+    if (infer_rank(n, 0) != 4) infer_error(n, "the image has rank %d, not 4", infer_rank(n, 0));
+    if (k < 1 || k > 1 << 16 || in < 1 || in > 31 || out < 1 || out > 64)
+        infer_error(n,
+                    "kernel is %lld, ibits %lld, obits %lld; they must be 1 to 65536, 1 to 31, and 1 to 64",
+                    (long long)k, (long long)in, (long long)out);
+    int64_t shift = bits_of(((UINT64_C(1) << in) - 1) * (uint64_t)(k * k)) - out;
     bool last = strcmp(node_string(n, "data_layout", "NCHW"), "NHWC") == 0;
     value *x = last ? channels_moved(n, n->in[0], 4, true) : n->in[0];
     value *y = with_ints(with_ints(NODE(n, "AveragePool", x), "kernel_shape", INTS(k, k)), "strides",
@@ -43,6 +46,10 @@ static void on_channels_last(node *n, const char *op, bool also_weights) {
     int rank = infer_rank(n, 0);
     value *in[8] = {NULL};
     if (rank < 2) infer_error(n, "the input has rank %d; it must be at least 2", rank);
+    if (also_weights && infer_rank(n, 1) != rank)
+        infer_error(n, "the input has rank %d, the weights %d", rank, infer_rank(n, 1));
+    for (int i = 1; i < n->nout; i++)
+        if (n->out[i]) infer_error(n, "with channels last the operator has one output only");
     for (int i = 0; i < n->nin && i < 8; i++) in[i] = n->in[i];
     in[0] = channels_moved(n, in[0], rank, true);
     if (also_weights) in[1] = channels_moved(n, in[1], rank, true);
@@ -82,9 +89,10 @@ static value *padded_image(node *n) {
 static void im2col_decompose(node *n) {
     const int64_t *k = two_sizes(n, "kernel_size", PATCH_MOST), *stride = two_sizes(n, "stride", INT32_MAX);
     const int64_t *dilation = two_sizes(n, "dilations", INT32_MAX);
-    if (infer_rank(n, 0) != 4 || k[0] * k[1] > PATCH_MOST)
-        infer_error(n, "the image has rank %d, not 4, or the kernel %lld elements, more than %d",
-                    infer_rank(n, 0), (long long)(k[0] * k[1]), PATCH_MOST);
+    if (infer_rank(n, 0) != 4) infer_error(n, "the image has rank %d, not 4", infer_rank(n, 0));
+    if (k[0] * k[1] > PATCH_MOST)
+        infer_error(n, "the kernel has %lld elements; at most %d are supported", (long long)(k[0] * k[1]),
+                    PATCH_MOST);
     value *x = padded_image(n), *axes = insert_ints(n, (const int64_t[]){1, 2}, 2);
     value *steps = insert_ints(n, stride, 2), **patches = ARENA_ARRAY(infer_arena(n), value *, k[0] * k[1]);
     for (int64_t i = 0; i < k[0] * k[1]; i++) {
