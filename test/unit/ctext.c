@@ -634,9 +634,8 @@ static void data_is_exact(void **state) {
     add_data(x, "half", halves, sizeof halves, DT_F16);
     add_data(x, "squares", NULL, 160000, DT_I32);
     const char *s = text_of(x, NULL);
-    assert_non_null(strstr(s,
-                           "static const float plain[8] = {\n    0.1f, -0.0f, 1e-45f, 3.4028235e+38f, "
-                           "0.33333334f, 123456.79f, 16777216.0f, 1.1754944e-38f\n};"));
+    assert_non_null(strstr(s, "static const float plain[8] = {\n    0.1f, -0.0f, 1e-45f, 3.4028235e+38f, "
+                              "0.33333334f, 123456.79f, 16777216.0f, 1.1754944e-38f\n};"));
     for (const char *p = s, *e; (e = strchr(p, '\n')); p = e + 1) assert_true(e - p <= 110);
     with_compilers(x, "", check_data);
 }

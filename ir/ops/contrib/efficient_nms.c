@@ -66,6 +66,12 @@ static value *boxes_at(node *n, value *boxes_of, value *classes) {
     return centers ? corners_of(n, b) : b;
 }
 
+// What is no candidate stays none.
+static value *activated(node *n, value *scores) {
+    value *none = insert_scalar(n, DT_F32, -INFINITY);
+    return NODE(n, "Where", NODE(n, "Equal", scores, none), none, NODE(n, "Sigmoid", scores));
+}
+
 static candidates candidates_of(node *n) {
     candidates c;
     value *classes = shape_part(n, n->in[1], 2, 3), *scores = without_background(n, widened(n, 1), classes);
@@ -76,7 +82,7 @@ static candidates candidates_of(node *n) {
     value *places = output_of(c.scores, 1), *boxes_of = NODE(n, "Div", places, classes);
     c.classes = NODE(n, "Sub", places, NODE(n, "Mul", boxes_of, classes));
     c.boxes = boxes_at(n, boxes_of, c.classes);
-    if (node_int(n, "score_activation", 0)) c.scores = NODE(n, "Sigmoid", c.scores);
+    if (node_int(n, "score_activation", 0)) c.scores = activated(n, c.scores);
     return c;
 }
 
