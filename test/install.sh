@@ -110,7 +110,7 @@ fi
 cat >complete.bash <<EOF
 . $p/share/bash-completion/completions/onnxc
 try() { COMP_WORDS=("\$@"); COMP_CWORD=\$((\${#COMP_WORDS[@]} - 1)); COMPREPLY=(); _onnxc; echo "\${COMPREPLY[*]}"; }
-try onnxc --fp ""; try onnxc m.onnx --target = riscv; try onnxc --mcpu cortex-m5; try onnxc --disable-pass fus; try onnxc -O; try onnxc --emit sh
+try onnxc --fp ""; try onnxc m.onnx --target = riscv; try onnxc --mcpu cortex-m5; try onnxc --disable-pass fus; try onnxc -O; try onnxc --emit sh; try onnxc --target h; try onnxc --target wasm
 try onnxc run m --interpret = ""; try onnxc inspect --format j; try onnxc run --input-d; try onnxc benc
 EOF
 cat >complete.want <<'EOF'
@@ -120,6 +120,8 @@ cortex-m52 cortex-m55
 fuse
 -O0 -O1 -O2 -O3 -Os -Oz
 shared
+
+wasm32 wasm32-wasi
 program gpu
 json
 --input-dir
