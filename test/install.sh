@@ -44,6 +44,8 @@ check "make" sh -c 'make && ./main'
 check "make links again after a change, though the include comes first" sh -c 'touch main.c && make | grep -q -e "-o main\$"'
 check "models in folders" sh -c "mkdir -p models/deep && cp mlp.onnx models/deep && make models/deep/mlp.o && make -n models/deep/mlp.o | grep -q 'up to date' &&
  echo 'models/deep/mlp.o: data.bin' >>models/deep/mlp.onnx.d && touch data.bin && make -n models/deep/mlp.o | grep -q onnxc"
+check "the makefile of docs/cli.md" sh -c "mkdir manual && cp mlp.onnx manual && cp main.c manual && cd manual &&
+    sed -n '/^# Makefile/,/^\$/p' '$here/docs/cli.md' | sed 's|/opt/onnxc|$p|; s/mnist/mlp/g' >Makefile && make CFLAGS=-I. && ./app"
 check "make has nothing left to do" sh -c 'make -q'
 check "make sees a changed model" sh -c 'touch mlp.onnx && ! make -q'
 check "shared library" sh -c "$p/bin/onnxc mlp.onnx -o mlp.so && $p/bin/onnxc run mlp.so --dim N=1 --input x=random"
