@@ -38,7 +38,7 @@ ROOMS = {
     "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib", "runtime-lite/system"],
     "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core", "runtime-lite/system"],
     "runtime-lite/image": ["runtime-lite/system"],
-    "compiler/base": [],
+    "compiler/base": ["runtime-lite/core/numbers.h"],
     "ir": ["compiler/base", "ir/graph"],
     "ir/graph": ["compiler/base", "runtime-lite/lib/dtypes.h", "runtime-lite/lib/small_float.h"],
     "ir/kernel": ["compiler/base", "ir/graph", "runtime-lite/lib/lib.h"],

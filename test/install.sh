@@ -44,6 +44,8 @@ check "make" sh -c 'make && ./main'
 check "make links again after a change, though the include comes first" sh -c 'touch main.c && make | grep -q -e "-o main\$"'
 check "models in folders" sh -c "mkdir -p models/deep && cp mlp.onnx models/deep && make models/deep/mlp.o && make -n models/deep/mlp.o | grep -q 'up to date' &&
  echo 'models/deep/mlp.o: data.bin' >>models/deep/mlp.onnx.d && touch data.bin && make -n models/deep/mlp.o | grep -q onnxc"
+check "the makefile of docs/cli.md" sh -c "mkdir manual && cp mlp.onnx manual && cp main.c manual && cd manual &&
+    sed -n '/^# Makefile/,/^\$/p' '$here/docs/cli.md' | sed 's|/opt/onnxc|$p|; s/mnist/mlp/g' >Makefile && make CFLAGS=-I. && ./app"
 check "make has nothing left to do" sh -c 'make -q'
 check "make sees a changed model" sh -c 'touch mlp.onnx && ! make -q'
 check "shared library" sh -c "$p/bin/onnxc mlp.onnx -o mlp.so && $p/bin/onnxc run mlp.so --dim N=1 --input x=random"
@@ -110,7 +112,7 @@ fi
 cat >complete.bash <<EOF
 . $p/share/bash-completion/completions/onnxc
 try() { COMP_WORDS=("\$@"); COMP_CWORD=\$((\${#COMP_WORDS[@]} - 1)); COMPREPLY=(); _onnxc; echo "\${COMPREPLY[*]}"; }
-try onnxc --fp ""; try onnxc m.onnx --target = riscv; try onnxc --mcpu cortex-m5; try onnxc --disable-pass fus; try onnxc -O; try onnxc --emit sh
+try onnxc --fp ""; try onnxc m.onnx --target = riscv; try onnxc --mcpu cortex-m5; try onnxc --disable-pass fus; try onnxc -O; try onnxc --emit sh; try onnxc --target h; try onnxc --target wasm
 try onnxc run m --interpret = ""; try onnxc inspect --format j; try onnxc run --input-d; try onnxc benc
 EOF
 cat >complete.want <<'EOF'
@@ -120,6 +122,8 @@ cortex-m52 cortex-m55
 fuse
 -O0 -O1 -O2 -O3 -Os -Oz
 shared
+
+wasm32 wasm32-wasi
 program gpu
 json
 --input-dir

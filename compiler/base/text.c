@@ -1,8 +1,7 @@
 // Growable text, and untrusted names made safe: quoted without loss for files that are read back, or escaped
 // and clipped for messages.
 #include "compiler/base/arena.h"
-#include <float.h>
-#include <math.h>
+#include "runtime-lite/core/numbers.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,19 +38,7 @@ void text_printf(text *t, const char *format, ...) {
 
 const char *text_str(const text *t) { return t->s ? t->s : ""; }
 
-// A float is read directly, or as a double first.
-static bool reads_back(const char *s, double v, bool single) {
-    double d = strtod(s, NULL);
-    return single ? strtof(s, NULL) == (float)v && (float)d == (float)v : d == v;
-}
-
-// Numbers of up to FLT_DIG or DBL_DIG digits are the result of rounding to as many, except where floats are denormal.
-void real_text(char s[REAL_SIZE], double v, bool single) {
-    bool normal = fabs(v) >= (single ? (double)FLT_MIN : DBL_MIN);
-    int digits = !normal ? 1 : single ? FLT_DIG : DBL_DIG, most = single ? FLT_DECIMAL_DIG : DBL_DECIMAL_DIG;
-    do snprintf(s, REAL_SIZE, "%.*g", digits, v);
-    while (digits++ < most && !reads_back(s, v, single));
-}
+void real_text(char s[REAL_SIZE], double v, bool single) { number_shortest(s, REAL_SIZE, v, single); }
 
 int utf8_decode(const char *s, size_t n, uint32_t *code) {
     const unsigned char *p = (const unsigned char *)s;

@@ -3,6 +3,7 @@
 #include "compiler/base/outfile.h"
 #include "compiler/base/protobuf.h"
 #include "compiler/values/values.h"
+#include "runtime-lite/core/numbers.h"
 #include <string.h>
 #include <zlib.h>
 
@@ -131,13 +132,10 @@ static void csv_write(text *out, const tensor *t) {
 }
 
 void value_check_path(diag *d, const char *path) {
-    static const char *const known[] = {".npy", ".npz", ".pb", ".csv", ".bin", ".raw"};
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    if (!dot || strchr(dot, '=')) return; // of NAME=FILE, where '.' is in the name
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(dot, known[i]) == 0) return;
+    const char *unknown = number_unknown_extension(path);
+    if (!unknown) return;
     diag_hint(d, "the extension is .npy, .npz, .pb, .csv, or .bin for raw bytes");
-    diag_fatal(d, NULL, "'%s': values have no format '%s'", path, dot);
+    diag_fatal(d, NULL, "'%s': values have no format '%s'", path, unknown);
 }
 
 void value_write(arena *a, diag *d, const import_value *v, const char *path) {

@@ -1,11 +1,13 @@
-/* Numbers from text and from a generator, and their comparison, as onnxc run and programs from --emit exe have them in
- * common. */
+/* Numbers from text and from a generator, their text and comparison, and the formats of their files, as onnxc run and programs
+ * from --emit exe have them in common. */
 #ifndef ONNXC_NUMBERS_H
 #define ONNXC_NUMBERS_H
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +78,29 @@ static inline int number_int(const char *s, int64_t lo, int64_t hi, int large, u
     if (end != s + number_word_size(s) || !(fabs(x) <= 0x1p53) || x != trunc(x)) return 0;
     *v = (uint64_t)(int64_t)x;
     return (int64_t)x >= lo && (int64_t)x <= hi;
+}
+
+/* The fewest digits that read back as v, a float if `single`, which is read directly or as a double first. Numbers of up to
+ * FLT_DIG or DBL_DIG digits are the result of rounding to as many, except where floats are denormal. */
+static inline int number_reads_back(const char *s, double v, int single) {
+    double d = strtod(s, NULL);
+    return single ? strtof(s, NULL) == (float)v && (float)d == (float)v : d == v;
+}
+static inline void number_shortest(char *s, size_t size, double v, int single) {
+    int normal = fabs(v) >= (single ? (double)FLT_MIN : DBL_MIN);
+    int digits = !normal ? 1 : single ? FLT_DIG : DBL_DIG, most = single ? FLT_DECIMAL_DIG : DBL_DECIMAL_DIG;
+    do snprintf(s, size, "%.*g", digits, v);
+    while (digits++ < most && !number_reads_back(s, v, single));
+}
+
+/* ---- Files: the extension of a path that names no format of tensors; NULL: it has another, or none, as devices. */
+static inline const char *number_unknown_extension(const char *path) {
+    static const char *const known[] = {".npy", ".npz", ".pb", ".csv", ".bin", ".raw"};
+    const char *dot = strrchr(path, '.');
+    if (!dot || strpbrk(dot, "/\\=")) return NULL; /* '.' in a folder, or in the name of NAME=FILE */
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(dot, known[i]) == 0) return NULL;
+    return dot;
 }
 
 /* ---- Comparison: |got - want| <= atol + rtol * |want|; NaN equals NaN, infinities must be equal. */

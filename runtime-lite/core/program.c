@@ -133,7 +133,7 @@ static int set_file(program *p, int output, const char *value) {
     int64_t i = find_tensor(p, output, value, &file);
     if (i < 0) return program_complain(value, output ? "there is no such output" : "there is no such input");
     p->file[i] = file;
-    return 1;
+    return !output || program_check_path(file);
 }
 
 static int number(const char *option, const char *value, double *v) {

@@ -57,6 +57,7 @@ void program_store_int(const element *e, void *data, int64_t i, uint64_t v);
 int program_read(program *p, uint32_t i, const char *path);
 /* range: LO..HI; "": the usual one. */
 int program_random(program *p, uint32_t i, const char *range);
+int program_check_path(const char *path); /* that program_write knows the format */
 int program_write(const program *p, uint32_t i, const char *path);
 void program_print(const program *p, uint32_t i);
 /* Prints how output i differs from a file. 1: same; 0: it differs; -1: the file cannot be read. */

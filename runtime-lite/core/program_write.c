@@ -40,18 +40,25 @@ static void write_pb_header(const program *p, uint32_t i, FILE *f) {
     write_varint(f, (uint64_t)program_count(p, t) * program_element_size(t));
 }
 
+static void print_real(double v, int single, FILE *f) {
+    char text[32];
+    number_shortest(text, sizeof text, v, single);
+    fputs(text, f);
+}
+
 static void print_element(const onnxc_tensor_info *t, const void *data, int64_t i, FILE *f) {
     const element *e = program_element(t);
-    const unsigned char *bytes = data;
     int size = e->bits / 8;
-    if (e->class == DC_FLOAT && size == 8) fprintf(f, "%.17g", program_load(e, data, i));
-    else if (e->class == DC_FLOAT) fprintf(f, "%.9g", program_load(e, data, i));
-    else if (e->class == DC_INT && size == 8) fprintf(f, "%" PRId64, ((const int64_t *)data)[i]);
+    if (e->class == DC_FLOAT) print_real(program_load(e, data, i), size < 8, f);
+    else if (e->class == DC_COMPLEX) {
+        double imaginary = program_load(e, data, 2 * i + 1);
+        print_real(program_load(e, data, 2 * i), size < 16, f);
+        if (!signbit(imaginary)) fputc('+', f);
+        print_real(imaginary, size < 16, f);
+        fputc('j', f);
+    } else if (e->class == DC_INT && size == 8) fprintf(f, "%" PRId64, ((const int64_t *)data)[i]);
     else if (e->class == DC_UINT && size == 8) fprintf(f, "%" PRIu64, ((const uint64_t *)data)[i]);
-    else if (e->class != DC_COMPLEX) fprintf(f, "%.0f", program_load(e, data, i));
-    else
-        fprintf(f, "%.*g%+.*gj", size == 16 ? 17 : 9, program_load(e, bytes, 2 * i), size == 16 ? 17 : 9,
-                program_load(e, bytes, 2 * i + 1));
+    else fprintf(f, "%.0f", program_load(e, data, i));
 }
 
 /* A line for each row. */
@@ -64,8 +71,14 @@ static void write_csv(const program *p, uint32_t i, FILE *f) {
     }
 }
 
-int program_write(const program *p, uint32_t i, const char *path) {
+int program_check_path(const char *path) {
     if (program_ends_with(path, ".npz")) return program_complain(path, "programs write .npy files, not .npz");
+    if (!number_unknown_extension(path)) return 1;
+    return program_complain(
+        path, "values have no such format; the extension is .npy, .pb, .csv, or .bin for raw bytes");
+}
+
+int program_write(const program *p, uint32_t i, const char *path) {
     const onnxc_tensor_info *t = program_tensor(p, i);
     int packed = t->dtype == DT_F6E2M3 || t->dtype == DT_F6E3M2;
     if (packed && program_ends_with(path, ".pb"))

@@ -7,7 +7,7 @@ onnxc=$1
 list() { "$onnxc" --list-targets; }
 case $2 in
 verbs) "$onnxc" --help | tr '\n' ' ' | sed -n "s/.*Other commands: onnxc \([a-z, ]*\); see.*/\1/p" | tr -d , | tr -s ' ' ;;
-targets) list | sed '1d; /^CPU/,$d' | awk '{ for (i = 1; i < NF; i++) printf "%s ", $i }' ;;
+targets) list | awk -F '   *' '/^CPU/ { exit } NR > 1 { printf "%s ", $2 }' ;;
 cpus) list | awk '/ CPUs \(--mcpu\)/ { on = 1; next } !NF { on = 0 } on { for (i = 1; i <= NF; i++) print $i } END { print "native" }' | sort -u | tr '\n' ' ' ;;
 archs) echo "sm_75 sm_80 sm_86 sm_87 sm_89 sm_90 sm_90a sm_100 sm_120" ;; # those that are installed depend on the machine
 passes) { "$onnxc" --stop-after=no-pass no-model -o /dev/null 2>&1 || :; } | sed -n 's/^hint: passes: //p' | tr -d ,\; | sed 's/groups://' ;;

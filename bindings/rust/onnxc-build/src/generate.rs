@@ -154,7 +154,7 @@ pub fn module(name: &str, header: &str) -> Result<String, String> {
         "// Generated from {name}.h by onnxc-build.
 use onnxc::sys;
 
-extern \"C\" {{
+onnxc::extern_c! {{
     static {name}_descriptor: [i64; 1];
     fn {name}_run_generic(
         data: *const *mut std::os::raw::c_void, dims: *mut i64, capacity: *const i64, workspace: *mut std::os::raw::c_void, size: usize,

@@ -124,6 +124,16 @@ macro_rules! include_model {
     };
 }
 
+/// `extern "C" { ... }` of generated code. The keyword is of this crate's edition: from 2024 on it is `unsafe extern`, which
+/// Rust before 1.82 refuses.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! extern_c {
+    ($($declarations:tt)*) => {
+        extern "C" { $($declarations)* }
+    };
+}
+
 /// The number of CPUs that this process may use, by its affinity and the quota of its cgroup.
 pub fn default_threads() -> usize {
     unsafe { sys::onnxc_default_threads() as usize }
