@@ -4,17 +4,33 @@
 //   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]      w = exp(-2 pi i / (L p))
 //
 // where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, so that the first
-// `before` is the signal itself. A length known only at run time is a single factor.
+// `before` is the signal itself. A length known only at run time is a single factor. Lengths with large prime
+// factors are transformed otherwise (fourier_chirp.c).
 #include "ir/ops/signal/fourier.h"
 #include <math.h>
 #include <string.h>
 
-enum { UNROLLED_FACTOR = 5, MOST_FACTORS = 64, LARGEST_FACTOR = 1 << 20, LARGEST_TABLE = 1 << 20 };
+enum { UNROLLED_FACTOR = 5, LARGEST_FACTOR = 1 << 20 };
 
-static complex_expr multiply(kernel *k, complex_expr a, complex_expr b) {
+complex_expr complex_multiply(kernel *k, complex_expr a, complex_expr b) {
     if (!a.im) return (complex_expr){x_mul(k, a.re, b.re), x_mul(k, a.re, b.im)};
     return (complex_expr){x_sub(k, x_mul(k, a.re, b.re), x_mul(k, a.im, b.im)),
                           x_add(k, x_mul(k, a.re, b.im), x_mul(k, a.im, b.re))};
+}
+
+complex_expr complex_read(kernel *k, buffer *const *parts, expr *const *index, expr *guard) {
+    return (complex_expr){x_read_guarded(k, parts[0], index, guard, NULL),
+                          x_read_guarded(k, parts[1], index, guard, NULL)};
+}
+
+void exact_turn(int64_t turn, int64_t n, double *re, double *im) {
+    // From the nearest multiple of a quarter turn, so that the angle is at most pi / 4.
+    int64_t octant = 8 * turn / n, rest = 8 * turn - octant * n;
+    double angle = 0.78539816339744830962 * (double)(octant % 2 ? n - rest : rest) / (double)n;
+    bool swapped = (octant + 1) & 2;
+    double x = swapped ? sin(angle) : cos(angle), y = swapped ? cos(angle) : sin(angle);
+    *re = (octant + 2) & 4 ? -x : x;
+    *im = octant & 4 ? -y : y;
 }
 
 // The table of cos and -sin (of the inverse: sin) of 2 pi i / N for i < N: a constant, or computed at run
@@ -28,8 +44,9 @@ static buffer *turn_table(const transform *f, bool sine) {
         int64_t n = dim_value(f->length);
         constant *c = constant_new(l->program->arena, f->t, 1, &n);
         for (int64_t i = 0; i < n; i++) {
-            double angle = turn * (double)i / (double)n;
-            dtype_store_float(f->t, (uint8_t *)c->data, i, sine ? sign * sin(angle) : cos(angle), false);
+            double re, im;
+            exact_turn(i, n, &re, &im);
+            dtype_store_float(f->t, (uint8_t *)c->data, i, sine ? sign * im : re, false);
         }
         return program_constant(l->program, name, c);
     }
@@ -49,7 +66,7 @@ typedef struct pass {
     kernel *k;
     stage *s;
     dim *factor, *before, *after; // p, L, M
-    const buffer *re, *im;        // operands; NULL: the signal
+    buffer *const *from;          // operands; NULL: the signal
     expr *index[MAX_RANK];        // positions on the other axes
     expr *k1, *k0, *j;
 } pass;
@@ -66,18 +83,18 @@ static complex_expr pass_term(pass *p, expr *q) {
     expr *at =
         x_add(k, x_mul(k, x_add(k, x_mul(k, p->k0, x_dim(k, p->factor)), q), x_dim(k, p->after)), p->j);
     p->index[f->axis] = at;
-    complex_expr v = {NULL, NULL};
-    if (p->re) {
-        v.re = x_read(k, (buffer *)p->re, p->index);
-        v.im = x_read(k, (buffer *)p->im, p->index);
-    } else {
-        f->read(f, k, p->index, &v.re, &v.im);
-    }
+    complex_expr v = p->from ? complex_read(k, p->from, p->index, NULL) : f->read(f, k, p->index, NULL);
     if (q->op == X_CONST && q->i == 0) return v;
     expr *frequency = x_add(k, x_mul(k, p->k1, x_dim(k, p->before)), p->k0);
     expr *turn = x_mul(k, x_bin(k, X_MOD, x_mul(k, frequency, q), x_dim(k, span)), x_dim(k, p->after));
     complex_expr w = {x_read(k, f->cosine, &turn), x_read(k, f->sine, &turn)};
-    return multiply(k, v, w);
+    return complex_multiply(k, v, w);
+}
+
+// Whether term q is padding: all of its elements lie behind the given ones.
+static bool term_is_zero(const pass *p, int64_t q) {
+    const dim *given = p->f->given;
+    return !p->from && given && dim_is_const(given) && dim_value(given) <= q * dim_value(p->after);
 }
 
 static complex_expr pass_sum(pass *p) {
@@ -89,86 +106,102 @@ static complex_expr pass_sum(pass *p) {
     }
     complex_expr sum = pass_term(p, x_i64(k, 0));
     if (!sum.im) sum.im = x_zero(k, p->f->t);
-    for (int64_t q = 1; q < dim_value(p->factor); q++) {
+    for (int64_t q = 1; q < dim_value(p->factor) && !term_is_zero(p, q); q++) {
         complex_expr term = pass_term(p, x_i64(k, q));
         sum = (complex_expr){x_add(k, sum.re, term.re), x_add(k, sum.im, term.im)};
     }
     return sum;
 }
 
-// Writes frequency `at` into the output, divided by N for the inverse.
-static void write_spectrum(pass *p, expr *at, complex_expr v) {
-    const transform *f = p->f;
-    kernel *k = p->k;
+void write_spectrum(const transform *f, kernel *k, stage *s, expr *const *index, complex_expr v) {
     expr *to[MAX_RANK], *guard = NULL;
-    memcpy(to, p->index, (size_t)f->rank * sizeof *to);
-    to[f->axis] = at;
-    if (dim_equal(f->kept, f->length) != TRI_YES) guard = x_lt(k, at, x_dim(k, f->kept));
+    memcpy(to, index, (size_t)f->rank * sizeof *to);
+    if (dim_equal(f->kept, f->length) != TRI_YES) guard = x_lt(k, index[f->axis], x_dim(k, f->kept));
     expr *length = x_cast(k, x_dim(k, f->length), f->t, false);
     for (int c = 0; c < (f->real ? 1 : 2); c++) {
         expr *part = c ? v.im : v.re;
         to[f->rank] = x_i64(k, c);
-        if (f->inverse) part = x_div(k, part, length);
-        stage_write(k, p->s, f->out, to, x_cast(k, part, f->out->dtype, true))->guard = guard;
+        if (f->inverse && !f->whole) part = x_div(k, part, length);
+        stage_write(k, s, f->out, to, x_cast(k, part, f->out->dtype, true))->guard = guard;
     }
+}
+
+// The last pass leaves out the values of k1 of which no frequency is kept.
+static dim *last_extent(const transform *f, dim *factor, dim *before) {
+    if (!dim_is_const(f->kept) || !dim_is_const(before)) return factor;
+    return dim_min(factor, dim_ceildiv(f->kept, before));
 }
 
 static void run_pass(const transform *f, int number, dim *factor, dim *before, dim *after,
                      buffer *const *from, buffer *const *to) {
-    pass p = {.f = f, .factor = factor, .before = before, .after = after, .re = from[0], .im = from[1]};
-    p.k = lower_kernel(f->l, f->n, arena_printf(f->l->program->arena, "pass%d", number));
+    pass p = {.f = f, .factor = factor, .before = before, .after = after, .from = from};
+    p.k = lower_kernel(f->l, f->n, arena_printf(f->l->program->arena, "%spass%d", f->prefix, number));
     p.s = kernel_stage(p.k);
     for (int j = 0; j < f->axis; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
-    p.k1 = pass_axis(&p, AXIS_PARALLEL, "u", factor);
+    p.k1 = pass_axis(&p, AXIS_PARALLEL, "u", to ? factor : last_extent(f, factor, before));
     p.k0 = pass_axis(&p, AXIS_PARALLEL, "k", before);
     p.j = pass_axis(&p, AXIS_PARALLEL, "j", after);
     for (int j = f->axis + 1; j < f->rank; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
     complex_expr v = pass_sum(&p);
     expr *frequency = x_add(p.k, x_mul(p.k, p.k1, x_dim(p.k, before)), p.k0);
-    expr *at = x_add(p.k, x_mul(p.k, frequency, x_dim(p.k, after)), p.j);
-    if (!to[0]) {
-        write_spectrum(&p, at, v);
+    p.index[f->axis] = x_add(p.k, x_mul(p.k, frequency, x_dim(p.k, after)), p.j);
+    if (!to) {
+        f->write(f, p.k, p.s, p.index, v);
         return;
     }
-    p.index[f->axis] = at;
     stage_write(p.k, p.s, to[0], p.index, v.re);
     stage_write(p.k, p.s, to[1], p.index, v.im);
 }
 
-static int factors_of(dim *length, dim **factors) {
+int length_factors(int64_t length, int64_t *factors) {
     int count = 0;
-    if (!dim_is_const(length)) {
-        factors[0] = length;
-        return 1;
-    }
-    int64_t rest = dim_value(length);
+    int64_t rest = length;
     for (int64_t p = 4; rest > 1; p = p == 4 ? 2 : p == 2 ? 3 : p + 2) {
         if (p > LARGEST_FACTOR || (p > 4 && p * p > rest))
             p = rest; // the remaining factor, prime unless too large
-        for (; rest % p == 0; rest /= p) factors[count++] = dim_const(length->table, p);
+        for (; rest % p == 0; rest /= p) factors[count++] = p;
     }
-    if (!count) factors[count++] = dim_const(length->table, 1);
+    if (!count) factors[count++] = 1;
     return count;
 }
 
-void run_transform(transform *f) {
-    dim *factors[MOST_FACTORS], *dims[MAX_RANK], *before = dim_const(f->length->table, 1), *after = f->length;
-    int count = factors_of(f->length, factors);
-    lower_check(f->l, f->n, dim_lt(dim_const(f->length->table, 0), f->length), "the length is not positive");
+void transform_by_factors(transform *f) {
+    dims *table = f->length->table;
+    dim *size[MAX_RANK], *before = dim_const(table, 1), *after = f->length;
+    int64_t factors[MOST_FACTORS];
+    bool known = dim_is_const(f->length);
+    int count = known ? length_factors(dim_value(f->length), factors) : 1;
     f->cosine = turn_table(f, false);
     f->sine = turn_table(f, true);
-    memcpy(dims, f->dims, (size_t)f->rank * sizeof *dims);
-    dims[f->axis] = f->length;
-    buffer *from[2] = {NULL, NULL};
+    memcpy(size, f->dims, (size_t)f->rank * sizeof *size);
+    size[f->axis] = f->length;
+    buffer *pairs[MOST_FACTORS][2], **from = NULL;
     for (int j = 0; j < count; j++) {
-        buffer *to[2] = {NULL, NULL};
-        after = dim_is_const(f->length) ? dim_floordiv(after, factors[j]) : dim_const(after->table, 1);
+        dim *factor = known ? dim_const(table, factors[j]) : f->length;
+        after = known ? dim_floordiv(after, factor) : before;
         for (int c = 0; c < 2 && j < count - 1; c++) {
-            const char *name = arena_printf(f->l->program->arena, "%s%d", c ? "imaginary" : "real", j);
-            to[c] = lower_temp(f->l, f->n, name, f->t, f->rank, dims);
+            const char *name =
+                arena_printf(f->l->program->arena, "%s%s%d", f->prefix, c ? "imaginary" : "real", j);
+            pairs[j][c] = lower_temp(f->l, f->n, name, f->t, f->rank, size);
         }
-        run_pass(f, j, factors[j], before, after, from, to);
-        before = dim_mul(before, factors[j]);
-        memcpy(from, to, sizeof from);
+        buffer **to = j < count - 1 ? pairs[j] : NULL;
+        run_pass(f, j, factor, before, after, from, to);
+        before = dim_mul(before, factor);
+        from = to;
     }
+}
+
+void run_transform(transform *f) {
+    dim *zero = dim_const(f->length->table, 0);
+    lower_check(f->l, f->n, dim_lt(zero, f->length), "the length is not positive");
+    f->prefix = "", f->write = write_spectrum;
+    if (!transform_by_chirp(f)) transform_by_factors(f);
+}
+
+int64_t factors_cost(int64_t length) {
+    int64_t factors[MOST_FACTORS], sum = 0;
+    int count = length_factors(length, factors);
+    // A loop over the terms of a sum computes where each twiddle factor is.
+    for (int j = 0; j < count; j++) sum += factors[j] > UNROLLED_FACTOR ? 3 * factors[j] : factors[j];
+    return length * sum;
 }

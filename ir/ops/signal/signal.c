@@ -94,24 +94,25 @@ static void dft_infer(node *n) {
 }
 
 // x at index, zero-padded.
-static void read_signal(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
-    expr *at[MAX_RANK], *guard = NULL;
+static complex_expr read_signal(const transform *f, kernel *k, expr *const *index, expr *guard) {
+    expr *at[MAX_RANK];
     memcpy(at, index, (size_t)f->rank * sizeof *at);
     dim *size = f->x->dims[f->axis];
-    if (dim_less_equal(f->length, size) != TRI_YES) guard = x_lt(k, at[f->axis], x_dim(k, size));
-    complex_expr v = read_parts(f, k, at, guard);
-    *re = v.re, *im = v.im;
+    if (dim_less_equal(f->length, size) != TRI_YES)
+        guard = x_both(k, guard, x_lt(k, at[f->axis], x_dim(k, size)));
+    return read_parts(f, k, at, guard);
 }
 
 // A one-sided spectrum: frequency k past the middle is the conjugate of N - k.
-static void read_half(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+static complex_expr read_half(const transform *f, kernel *k, expr *const *index, expr *guard) {
     expr *at[MAX_RANK], *length = x_dim(k, f->length), *i = index[f->axis];
     memcpy(at, index, (size_t)f->rank * sizeof *at);
     expr *past = x_lt(k, x_dim(k, dim_floordiv(f->length, dim_const(f->length->table, 2))), i);
     at[f->axis] = x_select(k, past, x_sub(k, length, i), i);
-    complex_expr v = read_parts(f, k, at, x_lt(k, at[f->axis], x_dim(k, f->x->dims[f->axis])));
-    *re = v.re;
-    *im = v.im ? x_select(k, past, x_un(k, X_NEG, v.im), v.im) : NULL;
+    guard = x_both(k, guard, x_lt(k, at[f->axis], x_dim(k, f->x->dims[f->axis])));
+    complex_expr v = read_parts(f, k, at, guard);
+    if (v.im) v.im = x_select(k, past, x_un(k, X_NEG, v.im), v.im);
+    return v;
 }
 
 // b viewed as [before, axis, after, parts] around an axis known only at run time.
@@ -204,13 +205,14 @@ static expr *weighted(const transform *f, kernel *k, expr *v, expr *weight) {
     return weight ? x_cast(k, x_mul(k, v, weight), f->x->dtype, true) : v;
 }
 
-static void read_frame(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+static complex_expr read_frame(const transform *f, kernel *k, expr *const *index, expr *guard) {
     expr *place = x_add(k, x_mul(k, index[1], x_dim(k, f->step)), index[2]);
     expr *at[] = {index[0], place, NULL}, *weight = NULL;
-    if (f->window) weight = x_cast(k, x_read(k, f->window, &index[2]), f->t, false);
-    complex_expr v = read_parts(f, k, at, NULL);
-    *re = weighted(f, k, v.re, weight);
-    *im = v.im ? weighted(f, k, v.im, weight) : NULL;
+    if (f->window) weight = x_cast(k, x_read_guarded(k, f->window, &index[2], guard, NULL), f->t, false);
+    complex_expr v = read_parts(f, k, at, guard);
+    v.re = weighted(f, k, v.re, weight);
+    if (v.im) v.im = weighted(f, k, v.im, weight);
+    return v;
 }
 
 static void stft_lower(lowering *l, node *n) {
