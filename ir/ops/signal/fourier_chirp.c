@@ -104,11 +104,12 @@ static void write_chirped(const transform *f, kernel *k, stage *s, expr *const *
 
 // The cheapest length of at least `least` with few odd factors, so that most passes have whole vectors.
 static int64_t smooth_length(int64_t least) {
-    int64_t best = INT64_MAX;
-    for (int64_t odd = 1; odd < 10; odd = odd == 5 ? 9 : odd + 2) {
-        int64_t length = odd;
+    static const int64_t odd[] = {1, 3, 5, 9};
+    int64_t best = 0;
+    for (int j = 0; j < 4; j++) {
+        int64_t length = odd[j];
         while (length < least) length *= 2;
-        if (best == INT64_MAX || factors_cost(length) < factors_cost(best)) best = length;
+        if (!best || factors_cost(length) < factors_cost(best)) best = length;
     }
     return best;
 }
