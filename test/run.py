@@ -529,9 +529,9 @@ def types(results):
 
 
 def options(results):
-    """Options of operators that ONNX's own cases leave out, functions, maps, and gradients."""
+    """Options of operators that ONNX's own cases leave out, functions, maps, spectra, and gradients."""
     for script, folder in (("cases/option_cases.py", "cases-options"), ("cases/function_cases.py", "cases-functions"),
-                           ("cases/map_cases.py", "cases-maps"),
+                           ("cases/map_cases.py", "cases-maps"), ("cases/spectrum_cases.py", "cases-spectra"),
                            ("cases/gradient_cases.py", "cases-gradients")):
         cases = os.path.join(BUILD, folder)
         if generate(results, script, cases):

@@ -146,6 +146,7 @@ CASES |= {
     "MaxPool 64x56x56, 3x3, sizes open": ("float[1,64,P,P] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "MaxPool 64x56x56, 3x3, stride 2, sizes open": ("float[1,64,P,P] x", "float", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
     "DFT 16x257": ("float[16,257,1] x", "float", "e = Constant <value = int64 {1}> ()  n = Constant <value = int64 {257}> ()  y = DFT (x, n, e)"),
+    "DFT 16x1009": ("float[16,1009,1] x", "float", "e = Constant <value = int64 {1}> ()  n = Constant <value = int64 {1009}> ()  y = DFT (x, n, e)"),
     "DFT 16x256": ("float[16,256,1] x", "float", "e = Constant <value = int64 {1}> ()  n = Constant <value = int64 {256}> ()  y = DFT (x, n, e)"),
     "DFT 16x400, one side": ("float[16,400,1] x", "float", "e = Constant <value = int64 {1}> ()  n = Constant <value = int64 {400}> ()  y = DFT <onesided = 1> (x, n, e)"),
     "MatMulInteger 1x1024x1024, B an input": ("uint8[1,1024] x, uint8[1024,1024] w", "int32", "y = MatMulInteger (x, w)"),

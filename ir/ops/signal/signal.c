@@ -1,202 +1,8 @@
-// DFT, STFT and MelWeightMatrix. Signals have any length on one axis, and are real or complex. A transform is
-// one kernel per prime factor of the length N (4 counts as one factor). With the factor p, the product L of
-// the factors before it, and M = N / (L p):
-//
-//   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]      w = exp(-2 pi i / (L p))
-//
-// where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, so that the first
-// `before` is the signal itself. A length known only at run time is a single factor. If the axis is known
-// only at run time, tensors are viewed with three axes: the product of the dims before the axis, the axis,
-// and the product of the dims after it.
-#include "ir/ops/runtime_args.h"
-#include <math.h>
+// DFT, STFT and MelWeightMatrix. Signals have any length on one axis, and are real or complex. If the axis is
+// known only at run time, tensors are viewed with three axes: the product of the dims before the axis, the
+// axis, and the product of the dims after it.
+#include "ir/ops/signal/fourier.h"
 #include <string.h>
-
-enum { UNROLLED_FACTOR = 5, MOST_FACTORS = 64, LARGEST_FACTOR = 1 << 20, LARGEST_TABLE = 1 << 20 };
-
-// ---------------------------------------------------------------- the transform
-typedef struct transform transform;
-struct transform {
-    lowering *l;
-    node *n;
-    dtype t;
-    int rank, axis; // of the signal, without the axis of real and imaginary parts
-    dim *dims[MAX_RANK], *length;
-    bool inverse;
-    dim *kept; // frequencies in the output
-    bool real; // the output has only the real part
-    buffer *out, *cosine, *sine;
-    // The signal at index; *im is NULL if it is real.
-    void (*read)(const transform *f, kernel *k, expr *const *index, expr **re, expr **im);
-    buffer *x, *window; // for read
-    dim *step;
-};
-
-typedef struct complex_expr {
-    expr *re, *im; // im NULL: real
-} complex_expr;
-
-static complex_expr multiply(kernel *k, complex_expr a, complex_expr b) {
-    if (!a.im) return (complex_expr){x_mul(k, a.re, b.re), x_mul(k, a.re, b.im)};
-    return (complex_expr){x_sub(k, x_mul(k, a.re, b.re), x_mul(k, a.im, b.im)),
-                          x_add(k, x_mul(k, a.re, b.im), x_mul(k, a.im, b.re))};
-}
-
-// The table of cos and -sin (of the inverse: sin) of 2 pi i / N for i < N: a constant, or computed at run
-// time if N is large or unknown.
-static buffer *turn_table(const transform *f, bool sine) {
-    lowering *l = f->l;
-    const double turn = 6.28318530717958647692;
-    double sign = sine && !f->inverse ? -1 : 1;
-    const char *name = sine ? "sine" : "cosine";
-    if (dim_is_const(f->length) && dim_value(f->length) <= LARGEST_TABLE) {
-        int64_t n = dim_value(f->length);
-        constant *c = constant_new(l->program->arena, f->t, 1, &n);
-        for (int64_t i = 0; i < n; i++) {
-            double angle = turn * (double)i / (double)n;
-            dtype_store_float(f->t, (uint8_t *)c->data, i, sine ? sign * sin(angle) : cos(angle), false);
-        }
-        return program_constant(l->program, name, c);
-    }
-    buffer *table = lower_temp(l, f->n, name, f->t, 1, &f->length);
-    kernel *k;
-    expr *i;
-    stage *s = suffixed_stage(l, f->n, name, table, &k, &i);
-    expr *part = x_div(k, x_cast(k, i, DT_F64, false), x_cast(k, x_dim(k, f->length), DT_F64, false));
-    expr *v = x_un(k, sine ? X_SIN : X_COS, x_mul(k, part, x_float(k, DT_F64, turn)));
-    stage_write(k, s, table, &i, x_cast(k, x_mul(k, v, x_float(k, DT_F64, sign)), f->t, false));
-    return table;
-}
-
-// The pass of one factor: from a pair of buffers (or the signal) to another pair (or the output).
-typedef struct pass {
-    const transform *f;
-    kernel *k;
-    stage *s;
-    dim *factor, *before, *after; // p, L, M
-    const buffer *re, *im;        // operands; NULL: the signal
-    expr *index[MAX_RANK];        // positions on the other axes
-    expr *k1, *k0, *j;
-} pass;
-
-static expr *pass_axis(pass *p, axis_kind kind, const char *name, dim *extent) {
-    return stage_own_axis(p->k, p->s, kind, name, extent);
-}
-
-// Term q: the twiddle factor times the element.
-static complex_expr pass_term(pass *p, expr *q) {
-    kernel *k = p->k;
-    const transform *f = p->f;
-    dim *span = dim_mul(p->before, p->factor);
-    expr *at =
-        x_add(k, x_mul(k, x_add(k, x_mul(k, p->k0, x_dim(k, p->factor)), q), x_dim(k, p->after)), p->j);
-    p->index[f->axis] = at;
-    complex_expr v = {NULL, NULL};
-    if (p->re) {
-        v.re = x_read(k, (buffer *)p->re, p->index);
-        v.im = x_read(k, (buffer *)p->im, p->index);
-    } else {
-        f->read(f, k, p->index, &v.re, &v.im);
-    }
-    if (q->op == X_CONST && q->i == 0) return v;
-    expr *frequency = x_add(k, x_mul(k, p->k1, x_dim(k, p->before)), p->k0);
-    expr *turn = x_mul(k, x_bin(k, X_MOD, x_mul(k, frequency, q), x_dim(k, span)), x_dim(k, p->after));
-    complex_expr w = {x_read(k, f->cosine, &turn), x_read(k, f->sine, &turn)};
-    return multiply(k, v, w);
-}
-
-static complex_expr pass_sum(pass *p) {
-    kernel *k = p->k;
-    if (!dim_is_const(p->factor) || dim_value(p->factor) > UNROLLED_FACTOR) {
-        complex_expr term = pass_term(p, pass_axis(p, AXIS_REDUCE, "q", p->factor));
-        expr *re = stage_reduce(k, p->s, RED_SUM, term.re);
-        return (complex_expr){re, stage_reduce(k, p->s, RED_SUM, term.im)};
-    }
-    complex_expr sum = pass_term(p, x_i64(k, 0));
-    if (!sum.im) sum.im = x_zero(k, p->f->t);
-    for (int64_t q = 1; q < dim_value(p->factor); q++) {
-        complex_expr term = pass_term(p, x_i64(k, q));
-        sum = (complex_expr){x_add(k, sum.re, term.re), x_add(k, sum.im, term.im)};
-    }
-    return sum;
-}
-
-// Writes frequency `at` into the output, divided by N for the inverse.
-static void write_spectrum(pass *p, expr *at, complex_expr v) {
-    const transform *f = p->f;
-    kernel *k = p->k;
-    expr *to[MAX_RANK], *guard = NULL;
-    memcpy(to, p->index, (size_t)f->rank * sizeof *to);
-    to[f->axis] = at;
-    if (dim_equal(f->kept, f->length) != TRI_YES) guard = x_lt(k, at, x_dim(k, f->kept));
-    expr *length = x_cast(k, x_dim(k, f->length), f->t, false);
-    for (int c = 0; c < (f->real ? 1 : 2); c++) {
-        expr *part = c ? v.im : v.re;
-        to[f->rank] = x_i64(k, c);
-        if (f->inverse) part = x_div(k, part, length);
-        stage_write(k, p->s, f->out, to, x_cast(k, part, f->out->dtype, true))->guard = guard;
-    }
-}
-
-static void run_pass(const transform *f, int number, dim *factor, dim *before, dim *after,
-                     buffer *const *from, buffer *const *to) {
-    pass p = {.f = f, .factor = factor, .before = before, .after = after, .re = from[0], .im = from[1]};
-    p.k = lower_kernel(f->l, f->n, arena_printf(f->l->program->arena, "pass%d", number));
-    p.s = kernel_stage(p.k);
-    for (int j = 0; j < f->axis; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
-    p.k1 = pass_axis(&p, AXIS_PARALLEL, "u", factor);
-    p.k0 = pass_axis(&p, AXIS_PARALLEL, "k", before);
-    p.j = pass_axis(&p, AXIS_PARALLEL, "j", after);
-    for (int j = f->axis + 1; j < f->rank; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
-    complex_expr v = pass_sum(&p);
-    expr *frequency = x_add(p.k, x_mul(p.k, p.k1, x_dim(p.k, before)), p.k0);
-    expr *at = x_add(p.k, x_mul(p.k, frequency, x_dim(p.k, after)), p.j);
-    if (!to[0]) {
-        write_spectrum(&p, at, v);
-        return;
-    }
-    p.index[f->axis] = at;
-    stage_write(p.k, p.s, to[0], p.index, v.re);
-    stage_write(p.k, p.s, to[1], p.index, v.im);
-}
-
-static int factors_of(dim *length, dim **factors) {
-    int count = 0;
-    if (!dim_is_const(length)) {
-        factors[0] = length;
-        return 1;
-    }
-    int64_t rest = dim_value(length);
-    for (int64_t p = 4; rest > 1; p = p == 4 ? 2 : p == 2 ? 3 : p + 2) {
-        if (p > LARGEST_FACTOR || (p > 4 && p * p > rest))
-            p = rest; // the remaining factor, prime unless too large
-        for (; rest % p == 0; rest /= p) factors[count++] = dim_const(length->table, p);
-    }
-    if (!count) factors[count++] = dim_const(length->table, 1);
-    return count;
-}
-
-static void run_transform(transform *f) {
-    dim *factors[MOST_FACTORS], *dims[MAX_RANK], *before = dim_const(f->length->table, 1), *after = f->length;
-    int count = factors_of(f->length, factors);
-    lower_check(f->l, f->n, dim_lt(dim_const(f->length->table, 0), f->length), "the length is not positive");
-    f->cosine = turn_table(f, false);
-    f->sine = turn_table(f, true);
-    memcpy(dims, f->dims, (size_t)f->rank * sizeof *dims);
-    dims[f->axis] = f->length;
-    buffer *from[2] = {NULL, NULL};
-    for (int j = 0; j < count; j++) {
-        buffer *to[2] = {NULL, NULL};
-        after = dim_is_const(f->length) ? dim_floordiv(after, factors[j]) : dim_const(after->table, 1);
-        for (int c = 0; c < 2 && j < count - 1; c++) {
-            const char *name = arena_printf(f->l->program->arena, "%s%d", c ? "imaginary" : "real", j);
-            to[c] = lower_temp(f->l, f->n, name, f->t, f->rank, dims);
-        }
-        run_pass(f, j, factors[j], before, after, from, to);
-        before = dim_mul(before, factors[j]);
-        memcpy(from, to, sizeof from);
-    }
-}
 
 static dim *spectrum_size(dim *length, bool onesided) {
     return onesided ? dim_addk(dim_floordiv(length, dim_const(length->table, 2)), 1) : length;
@@ -288,24 +94,25 @@ static void dft_infer(node *n) {
 }
 
 // x at index, zero-padded.
-static void read_signal(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
-    expr *at[MAX_RANK], *guard = NULL;
+static complex_expr read_signal(const transform *f, kernel *k, expr *const *index, expr *guard) {
+    expr *at[MAX_RANK];
     memcpy(at, index, (size_t)f->rank * sizeof *at);
     dim *size = f->x->dims[f->axis];
-    if (dim_less_equal(f->length, size) != TRI_YES) guard = x_lt(k, at[f->axis], x_dim(k, size));
-    complex_expr v = read_parts(f, k, at, guard);
-    *re = v.re, *im = v.im;
+    if (dim_less_equal(f->length, size) != TRI_YES)
+        guard = x_both(k, guard, x_lt(k, at[f->axis], x_dim(k, size)));
+    return read_parts(f, k, at, guard);
 }
 
 // A one-sided spectrum: frequency k past the middle is the conjugate of N - k.
-static void read_half(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+static complex_expr read_half(const transform *f, kernel *k, expr *const *index, expr *guard) {
     expr *at[MAX_RANK], *length = x_dim(k, f->length), *i = index[f->axis];
     memcpy(at, index, (size_t)f->rank * sizeof *at);
     expr *past = x_lt(k, x_dim(k, dim_floordiv(f->length, dim_const(f->length->table, 2))), i);
     at[f->axis] = x_select(k, past, x_sub(k, length, i), i);
-    complex_expr v = read_parts(f, k, at, x_lt(k, at[f->axis], x_dim(k, f->x->dims[f->axis])));
-    *re = v.re;
-    *im = v.im ? x_select(k, past, x_un(k, X_NEG, v.im), v.im) : NULL;
+    guard = x_both(k, guard, x_lt(k, at[f->axis], x_dim(k, f->x->dims[f->axis])));
+    complex_expr v = read_parts(f, k, at, guard);
+    if (v.im) v.im = x_select(k, past, x_un(k, X_NEG, v.im), v.im);
+    return v;
 }
 
 // b viewed as [before, axis, after, parts] around an axis known only at run time.
@@ -398,13 +205,14 @@ static expr *weighted(const transform *f, kernel *k, expr *v, expr *weight) {
     return weight ? x_cast(k, x_mul(k, v, weight), f->x->dtype, true) : v;
 }
 
-static void read_frame(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+static complex_expr read_frame(const transform *f, kernel *k, expr *const *index, expr *guard) {
     expr *place = x_add(k, x_mul(k, index[1], x_dim(k, f->step)), index[2]);
     expr *at[] = {index[0], place, NULL}, *weight = NULL;
-    if (f->window) weight = x_cast(k, x_read(k, f->window, &index[2]), f->t, false);
-    complex_expr v = read_parts(f, k, at, NULL);
-    *re = weighted(f, k, v.re, weight);
-    *im = v.im ? weighted(f, k, v.im, weight) : NULL;
+    if (f->window) weight = x_cast(k, x_read_guarded(k, f->window, &index[2], guard, NULL), f->t, false);
+    complex_expr v = read_parts(f, k, at, guard);
+    v.re = weighted(f, k, v.re, weight);
+    if (v.im) v.im = weighted(f, k, v.im, weight);
+    return v;
 }
 
 static void stft_lower(lowering *l, node *n) {
