@@ -11,8 +11,6 @@
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 
-#define NO_KEY_HEADS "there are no key heads"
-
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID, IN_SINK, IN_START };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
 
@@ -87,6 +85,7 @@ static void check_cache(const node *n, int i, const sizes *s, dim *width) {
 }
 
 static const char too_many_columns[] = "attn_mask has more columns than there are keys";
+static const char no_key_heads[] = "there are no key heads";
 
 static void check_mask(const node *n, const sizes *s) {
     if (!node_in(n, IN_MASK)) return;
@@ -107,7 +106,7 @@ static void check_heads(const node *n, const sizes *s) {
     infer_same_dim(n, k->dims[0], s->batch, "batches of Q and K");
     infer_same_dim(n, v->dims[0], s->batch, "batches of Q and V");
     infer_same_dim(n, v->dims[v->rank - 2], s->fresh, "lengths of K and V");
-    if (dim_less_equal(s->kv_heads, infer_k(n, 0)) == TRI_YES) infer_error(n, NO_KEY_HEADS);
+    if (dim_less_equal(s->kv_heads, infer_k(n, 0)) == TRI_YES) infer_error(n, "%s", no_key_heads);
     infer_same_dim(n, dim_mod(s->q_heads, s->kv_heads), infer_k(n, 0), "query heads modulo key heads");
 }
 
@@ -375,7 +374,7 @@ static void check_columns(lowering *l, node *n, const sizes *s) {
 static void attention_lower(lowering *l, node *n) {
     attention a = {.l = l, .n = n, .s = sizes_of(n), .mode = node_int(n, "qk_matmul_output_mode", 0)};
     check_columns(l, n, &a.s);
-    lower_check(l, n, dim_lt(infer_k(n, 0), a.s.kv_heads), NO_KEY_HEADS);
+    lower_check(l, n, dim_lt(infer_k(n, 0), a.s.kv_heads), no_key_heads);
     source keys = lower_source(l, n, IN_K, IN_PAST_KEY, OUT_PRESENT_KEY, &a.s, a.s.head);
     source values = lower_source(l, n, IN_V, IN_PAST_VALUE, OUT_PRESENT_VALUE, &a.s, a.s.v_head);
     buffer *q = lower_in(l, n, IN_Q), *out = lower_out(l, n, OUT_Y);
