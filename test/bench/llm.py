@@ -2,13 +2,13 @@
 
 usage: llm.py ONNXC [--weights int4,int8,dynamic,f16,f32] [--threads N] [--seconds S] [--small] [--engines onnxc,ort,openvino,llama]
                     [--cached 16,1024] [--rows 1,2,4,8,16] [--prompts 128,512] [--capacity N] [--spelling nbits|qdq] [--cache group|scatter|concat]
-                    [--precision bf16|int8] [--accuracy-level 4]
+                    [--precision bf16|int8] [--accuracy-level 4] [--llama LIBRARY]
 
 With --precision onnxc may round operands of products; with --accuracy-level MatMulNBits allows ONNX Runtime to round
 activations, 4: to bytes.
 
 A step is one token with so many cached before it; a prompt has nothing cached. onnxc, ONNX Runtime and OpenVINO read the same
-file, llama.cpp (package xllamacpp, if installed) the same numbers as GGUF. With --rows a step is so many tokens, as those
+file, llama.cpp (a libllama.so, or the package xllamacpp, with the package gguf) the same numbers as GGUF. With --rows a step is so many tokens, as those
 that a smaller model proposes. Also printed: how many bytes a second of packed weights and caches a step of onnxc reads, and
 its share of the bandwidth that as many threads measure beside it which only read memory.
 """
@@ -148,11 +148,15 @@ class Batch(ctypes.Structure):
 
 
 class Llama:
-    """llama.cpp, whose functions the package's extension module exports. Its caches have 16 bits, as they do by default."""
+    """llama.cpp: the functions that the package's extension module exports, or a library's. Its caches have 16 bits, as they do by default."""
 
     def __init__(self, arguments, shape, path, folder):
-        import xllamacpp.xllamacpp as module
-        self.a, self.shape, self.c = arguments, shape, ctypes.CDLL(module.__file__)
+        if arguments.llama:
+            library = arguments.llama
+        else:
+            import xllamacpp.xllamacpp as module
+            library = module.__file__
+        self.a, self.shape, self.c = arguments, shape, ctypes.CDLL(library)
         file = os.path.join(folder, "model.gguf")
         llm_model.write_gguf(file, shape, "int8" if arguments.weights == "dynamic" else arguments.weights)
         c = self.c
@@ -292,6 +296,7 @@ def main():
     parser.add_argument("--cache", choices=["group", "scatter", "concat"], default="group")
     parser.add_argument("--precision", choices=["bf16", "int8"])
     parser.add_argument("--accuracy-level", type=int, default=0)
+    parser.add_argument("--llama", help="libllama.so, for example one compiled for this CPU")
     parser.add_argument("--options", default="")
     arguments = parser.parse_args()
     for weights in arguments.weights.split(","):
