@@ -116,6 +116,13 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
+static bool is_local_read(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_LOCAL; }
+
+// Locals are computed for each position of the outer axes.
+static bool varies_along(const kernel *k, expr *index, int axis) {
+    return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, is_local_read));
+}
+
 // Whether the kernel reads so many elements of b that a copy of all of them pays: the window of a ring has few of its samples.
 static bool reads_many(const kernel *k, const buffer *b) {
     const expr *read = NULL;
@@ -125,7 +132,7 @@ static bool reads_many(const kernel *k, const buffer *b) {
     for (int d = 0; read && d < b->rank; d++) {
         double places = 1;
         for (int a = 0; a < k->axes.n; a++)
-            if (expr_uses_axis(read->index[d], a)) places *= (double)k->axes.at[a].extent->max;
+            if (varies_along(k, read->index[d], a)) places *= (double)k->axes.at[a].extent->max;
         if (dim_is_const(b->dims[d]) && places < (double)dim_value(b->dims[d]))
             part *= places / (double)dim_value(b->dims[d]);
     }

@@ -49,6 +49,7 @@ CASES = {
     "AveragePool 64x56x56, 3x3": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "AveragePool 256x14x14, 3x3": ("float[1,256,14,14] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "AveragePool 64x56x56, 2x2, stride 2": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
+    "RoiAlign 64x50x50, 50 boxes": ("float[1,64,50,50] x, float[50,4] r, int64[50] b", "float", "z = Sub (b, b)  q = Constant <value = float[1,4] {5, 5, 25, 30}> ()  k = Add (r, q)  y = RoiAlign <output_height = 7, output_width = 7, sampling_ratio = 2> (x, k, z)"),
     "Conv 64x56x56, 3x3, weights an input": ("float[1,64,56,56] x, float[64,64,3,3] w", "float", "y = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, w)"),
     "Conv 64x56x56, 1x1, weights an input": ("float[1,64,56,56] x, float[64,64,1,1] w", "float", "y = Conv <kernel_shape = [1, 1]> (x, w)"),
     "Compress 256x4096, axis 1": ("float[256,4096] x, bool[4096] c", "float", "y = Compress <axis = 1> (x, c)"),
