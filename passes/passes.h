@@ -80,6 +80,7 @@ void pass_halos(pass_context *c);         // padding in memory instead of guards
 void pass_spread_rows(pass_context *c);   // rows of products' operands in different sets of the L1 cache
 void pass_panels(pass_context *c);        // packed operands of products
 void pass_split_stages(pass_context *c);
+void pass_unswitch(pass_context *c);    // conditions on sizes become branches of the host code
 void pass_split_axes(pass_context *c);  // of which indices take quotients
 void pass_row_values(pass_context *c);  // functions that several stages of a row need are computed once
 void pass_row_windows(pass_context *c); // windows of a row are reduced to columns, then along the row

@@ -72,6 +72,7 @@ const pass passes[] = {
     {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"spread-rows", "layout", pass_spread_rows, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"panels", "layout", pass_panels, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"unswitch", "layout", pass_unswitch, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"split-axes", "layout", pass_split_axes, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"row-values", "layout", pass_row_values, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"row-windows", "layout", pass_row_windows, NULL, GOAL_PROGRAM, 1, ON_CPU},

@@ -74,6 +74,7 @@ dim *dim_floordiv(dim *a, dim *b);
 dim *dim_ceildiv(dim *a, dim *b);
 dim *dim_truncdiv(dim *a, dim *b); // C's division
 dim *dim_mod(dim *a, dim *b);      // floor mod
+dim *dim_quotient(dim *a, dim *b); // q of a = q * b, whether or not b is 0; NULL: none is known
 dim *dim_min(dim *a, dim *b);
 dim *dim_max(dim *a, dim *b);
 dim *dim_lt(dim *a, dim *b);

@@ -290,6 +290,13 @@ dim *dim_floordiv(dim *a, dim *b) {
     return dim_is(q, 0) ? binary(DIM_FLOORDIV, a, b) : dim_add(q, binary(DIM_FLOORDIV, r, b));
 }
 
+dim *dim_quotient(dim *a, dim *b) {
+    if (overflows(a, b) || dim_is(b, 0)) return NULL;
+    dim *q, *r;
+    divide_poly(a, b, &q, &r);
+    return dim_is(r, 0) ? q : NULL;
+}
+
 dim *dim_ceildiv(dim *a, dim *b) {
     // floor((a + b - 1) / b) has the better range; it needs b > 0 (b = 0 has no value either way).
     if (b->min >= 0 && b->kind != DIM_OVERFLOW) {

@@ -6,7 +6,7 @@
 //
 //   for j < 128: for q < 12: for r < 32: y[j, 32 * q + r] = f(x[q, j, r])
 //
-// The remainders must fill whole vectors. Contractions choose their axes themselves.
+// The remainders must fill whole vectors, or be as many as an open size. Contractions choose their axes themselves.
 #include "ir/kernel/edit.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
@@ -14,23 +14,25 @@
 
 typedef struct splitting {
     int axis;
-    int64_t by;
+    dim *by, *count; // extent = count * by
     expr *whole, *quotient, *remainder;
 } splitting;
 
 static bool takes_part(const expr *e, expr_op op, int axis) {
-    return e->op == op && e->arg[0]->op == X_AXIS && e->arg[0]->axis == axis && e->arg[1]->op == X_CONST;
+    bool known = e->op == op && (e->arg[1]->op == X_CONST || e->arg[1]->op == X_DIM);
+    return known && e->arg[0]->op == X_AXIS && e->arg[0]->axis == axis;
 }
 
-// The number by which indices divide the axis; 0: they do not, or by several numbers.
-static int64_t divisor_of(const kernel *k, int axis) {
+// The number by which indices divide the axis; NULL: they do not, or by several numbers.
+static dim *divisor_of(const kernel *k, int axis) {
     expr_list all = kernel_nodes(k->arena, k, PART_ALL);
-    int64_t by = 0;
+    dim *by = NULL;
     for (int j = 0; j < all.n; j++) {
         const expr *e = all.at[j];
         if (!takes_part(e, X_FLOORDIV, axis) && !takes_part(e, X_MOD, axis)) continue;
-        if (by && e->arg[1]->i != by) return 0;
-        by = e->arg[1]->i;
+        dim *d = e->arg[1]->op == X_DIM ? e->arg[1]->dim : dim_const(k->program->dims, e->arg[1]->i);
+        if (by && d != by) return NULL;
+        by = d;
     }
     return by;
 }
@@ -40,12 +42,14 @@ static bool is_splittable(const kernel *k, const target *t, splitting *x) {
     if (k->stages.n != 1 || !k->stages.at[0]->axes.n || contraction_find(k, &c)) return false;
     const stage *s = k->stages.at[0];
     x->axis = s->axes.at[s->axes.n - 1];
-    const dim *extent = k->axes.at[x->axis].extent;
-    if (!dim_is_const(extent) || k->axes.at[x->axis].kind == AXIS_SCAN || k->axes.n >= MAX_AXES - 1)
-        return false;
+    dim *extent = k->axes.at[x->axis].extent;
+    if (k->axes.at[x->axis].kind == AXIS_SCAN || k->axes.n >= MAX_AXES - 1) return false;
     x->by = divisor_of(k, x->axis);
+    if (!x->by || x->by == extent || (dim_is_const(x->by) && dim_value(x->by) < 2)) return false;
+    x->count = dim_quotient(extent, x->by);
+    if (!x->count) return false;
     int64_t lanes = t->vector_bits / dtype_bits(DT_F32);
-    return x->by > 1 && x->by < dim_value(extent) && dim_value(extent) % x->by == 0 && x->by % lanes == 0;
+    return !dim_is_const(x->by) || (dim_is_const(extent) && dim_value(x->by) % lanes == 0);
 }
 
 static expr *part(void *user, expr *e) {
@@ -61,14 +65,12 @@ static void rewrite(kernel *k, expr **e, splitting *x) {
 
 static void split_axis(kernel *k, splitting *x) {
     stage *s = k->stages.at[0];
-    dims *table = k->program->dims;
-    int64_t count = dim_value(k->axes.at[x->axis].extent) / x->by;
-    int outer = kernel_axis(k, k->axes.at[x->axis].kind, k->axes.at[x->axis].name, dim_const(table, count));
-    k->axes.at[x->axis].extent = dim_const(table, x->by);
+    int outer = kernel_axis(k, k->axes.at[x->axis].kind, k->axes.at[x->axis].name, x->count);
+    k->axes.at[x->axis].extent = x->by;
     s->axes.at[s->axes.n - 1] = outer;
     VEC_PUSH(k->arena, &s->axes, x->axis);
     x->quotient = x_axis(k, outer), x->remainder = x_axis(k, x->axis);
-    x->whole = x_add(k, x_mul(k, x->quotient, x_i64(k, x->by)), x->remainder);
+    x->whole = x_add(k, x_mul(k, x->quotient, x_dim(k, x->by)), x->remainder);
     for (int j = 0; j < s->states.n; j++) {
         state *st = &s->states.at[j];
         rewrite(k, &st->init, x), rewrite(k, &st->step, x), rewrite(k, &st->merge, x);

@@ -440,7 +440,7 @@ static void pad_infer(node *n) {
 typedef struct pad_axis {
     dim *start, *size, *before;
     bool outside; // positions outside of the rest may be read
-    bool near;    // they are less than its size away
+    dim *near;    // whether they are less than its size away
 } pad_axis;
 
 static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
@@ -448,23 +448,37 @@ static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
     pad_axis a = {dim_max(dim_neg(lo), zero), NULL, dim_max(lo, zero),
                   !dim_is(dim_max(lo, zero), 0) || !dim_is(dim_max(hi, zero), 0)};
     a.size = dim_sub(size, dim_add(a.start, dim_max(dim_neg(hi), zero)));
-    a.near = dim_less(a.before, a.size) == TRI_YES && dim_less(dim_max(hi, zero), a.size) == TRI_YES;
+    a.near = dim_lt(dim_max(a.before, hi), a.size);
     return a;
+}
+
+static expr *where_near(kernel *k, const pad_axis *a, expr *near, expr *far) {
+    return x_select(k, x_bin(k, X_LT, x_i64(k, 0), x_dim(k, a->near)), near, far);
+}
+
+// i modulo the size, without a division where i is near.
+static expr *wrapped(kernel *k, expr *i, const pad_axis *a) {
+    expr *n = x_dim(k, a->size), *before = x_bin(k, X_LT, i, x_i64(k, 0)), *after = x_bin(k, X_LE, n, i);
+    expr *near = x_select(k, before, x_add(k, i, n), x_select(k, after, x_sub(k, i, n), i));
+    return where_near(k, a, near, x_bin(k, X_MOD, i, n));
+}
+
+// The same for the distance from position 0 of what is repeated backwards; a single element has period 0, and remainder 0.
+static expr *reflected(kernel *k, expr *i, const pad_axis *a) {
+    expr *period = x_dim(k, dim_mulk(dim_addk(a->size, -1), 2));
+    expr *near = x_bin(k, X_MAX, i, x_sub(k, x_i64(k, 0), i));
+    expr *m = where_near(k, a, near, x_bin(k, X_MOD, i, period));
+    return x_bin(k, X_MIN, m, x_sub(k, period, m));
 }
 
 // The position in the rest for position i, which may be outside of [0, size).
 static expr *pad_position(kernel *k, pad_mode mode, expr *i, const pad_axis *a) {
-    dim *size = a->size;
-    expr *n = x_dim(k, size), *zero = x_i64(k, 0), *last = x_dim(k, dim_addk(size, -1));
-    expr *period, *m;
+    expr *last = x_dim(k, dim_addk(a->size, -1));
     switch (mode) {
     case PAD_CONSTANT: return i;
-    case PAD_EDGE: return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), zero);
-    case PAD_WRAP: return x_bin(k, X_MOD, i, n);
-    case PAD_REFLECT:
-        period = x_dim(k, dim_mulk(dim_addk(size, -1), 2)); // 0 for a single element, and so is the remainder
-        m = a->near ? x_bin(k, X_MAX, i, x_sub(k, zero, i)) : x_bin(k, X_MOD, i, period);
-        return x_bin(k, X_MIN, m, x_sub(k, period, m));
+    case PAD_EDGE: return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
+    case PAD_WRAP: return wrapped(k, i, a);
+    case PAD_REFLECT: return reflected(k, i, a);
     }
     return i;
 }
