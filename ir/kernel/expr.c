@@ -175,6 +175,12 @@ static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
     return NULL;
 }
 
+// Whether a is an axis whose extent does not exceed the size b.
+static bool axis_is_below(kernel *k, const expr *a, expr *b) {
+    return a->op == X_AXIS && dim_of(k, b) &&
+           dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES;
+}
+
 static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     expr *e;
     if (expr_op_class(op) == XC_INTEGER && (e = split_digits(k, op, a, b))) return e;
@@ -195,10 +201,8 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     if ((op == X_LT && x.min >= y.max) || (op == X_LE && x.min > y.max)) return x_int(k, DT_BOOL, 0);
     if ((op == X_MIN && x.max <= y.min) || (op == X_MAX && x.min >= y.max)) return a;
     if ((op == X_MIN && y.max <= x.min) || (op == X_MAX && y.min >= x.max)) return b;
-    // axis < its own extent
-    if (op == X_LT && a->op == X_AXIS && dim_of(k, b) &&
-        dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)
-        return x_int(k, DT_BOOL, 1);
+    if ((op == X_LT || op == X_MOD || op == X_FLOORDIV) && axis_is_below(k, a, b))
+        return op == X_LT ? x_int(k, DT_BOOL, 1) : op == X_MOD ? a : x_i64(k, 0);
     if (op == X_MIN && a->op == X_AXIS && dim_of(k, b) &&
         dim_less_equal(dim_addk(k->axes.at[a->axis].extent, -1), dim_of(k, b)) == TRI_YES)
         return a;

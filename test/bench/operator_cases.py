@@ -50,7 +50,6 @@ CASES = {
     "AveragePool 256x14x14, 3x3": ("float[1,256,14,14] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "AveragePool 64x56x56, 2x2, stride 2": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
     "Tile P x P to 4P x 8P": ("float[P,P] x", "float", "s = Constant <value = int64[2] {4, 8}> ()  y = Tile (x, s)"),
-    "Expand P to 64xP": ("float[P] x", "float", "s = Constant <value = int64[2] {64, 1}> ()  y = Expand (x, s)"),
     "Pad 64xPxP, reflected": ("float[64,P,P] x", "float", "s = Constant <value = int64[6] {0, 3, 3, 0, 3, 3}> ()  y = Pad <mode = \"reflect\"> (x, s)"),
     "Pad 64xPxP, wrapped": ("float[64,P,P] x", "float", "s = Constant <value = int64[6] {0, 3, 3, 0, 3, 3}> ()  y = Pad <mode = \"wrap\"> (x, s)"),
     "Add, Sigmoid, Mul of sizes with names of their own": ("float[64,D] x, float[64,E] z, float[F] w", "float", "a = Add (x, z)  b = Sigmoid (a)  y = Mul (b, w)"),

@@ -28,8 +28,6 @@ static bool find_axes(interleave *i, const access *to) {
     return i->x >= 0;
 }
 
-static bool guard_uses(const expr *x, int axis) { return x->guard && expr_uses_axis(x->guard, axis); }
-
 // Reads are contiguous along x, at least one of them and not along the planes, or invariant.
 static bool reads_planes(const interleave *i, expr *value) {
     emitter *e = i->n->e;
@@ -40,7 +38,7 @@ static bool reads_planes(const interleave *i, expr *value) {
         if (x->op == X_CHECK) return false;
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
-        if (!a || !a->affine || guard_uses(x, i->x) || steps_by_one(a, i->channel)) return false;
+        if (!a || !a->affine || steps_by_one(a, i->channel)) return false;
         if (!steps_by_one(a, i->x) && !expr_is_int(a->coef[i->x], 0)) return false;
         any |= steps_by_one(a, i->x);
     }
