@@ -5,8 +5,8 @@
 
 typedef struct search {
     module *module;
-    map runs; // places of nodes that run in any case
-    map found;
+    map runs;  // places of nodes, which run in any case
+    map found; // symbols
 } search;
 
 static bool has_versions(const pass_context *c, const dim *symbol) {
@@ -25,8 +25,8 @@ static void see_check(const pass_context *c, search *s, dim *symbol, const dim *
 static search search_new(module *m, arena *scratch) {
     search s = {.module = m, .runs = {.arena = scratch}, .found = {.arena = scratch}};
     for (int j = 0; j < m->main->nodes.n; j++) {
-        const node *n = m->main->nodes.at[j];
-        map_put_number(&s.runs, (uint64_t)(uintptr_t)n->loc, m->main->nodes.at[j]);
+        node *n = m->main->nodes.at[j];
+        map_put_number(&s.runs, (uint64_t)(uintptr_t)n->loc, n);
     }
     return s;
 }
