@@ -15,7 +15,8 @@ typedef struct pass_context {
     int64_t fold_work, fold_bytes; // limits of constant folding
     algorithm_options algorithms;
     int64_t max_workspace; // bytes; 0: any
-    bool versions;         // the program is one of several for different sizes
+    string_list versions;  // symbols for whose sizes there are several versions of the program
+    bool derived;          // the module has the interface of another one
     bool changed;          // set by passes that are repeated until nothing changes
 } pass_context;
 
@@ -25,6 +26,7 @@ void pass_expand(pass_context *c);       // function operators become other node
 void pass_fold(pass_context *c);         // constant folding
 void pass_cse(pass_context *c);          // common subexpression elimination
 void pass_dce(pass_context *c);          // dead code elimination
+void pass_sizes(pass_context *c);        // symbols that can have one size only
 void pass_stream_sizes(pass_context *c); // --stream: infers, without sizes that are those of the export
 void pass_stream(pass_context *c);       // --stream: the graph of one step over a few samples
 // The outputs of a node whose inputs are constants, by index; NULL: not within the limits of constant folding.
@@ -93,4 +95,5 @@ void pass_place(pass_context *c);   // memory spaces: device, host or caller's c
 // Replaces runtime symbols before[i], whose values became known, by now[i] in the whole module; returns
 // whether there were any.
 bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count);
+void replace_required_sizes(module *m);
 #endif

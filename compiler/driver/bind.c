@@ -295,14 +295,6 @@ static void bind_growth(program *p, diag *d, const options *o, const char *s, in
     dim *size = p->inputs.at[p->state[out] - 1]->dims[axis], *now = p->outputs.at[out]->dims[axis];
     const char *grows = arena_printf(p->arena, "--state %s: axis %d grows from %s to %s", s, axis,
                                      dim_text(p->arena, size), dim_text(p->arena, now));
-    if (dims_are_opaque(&now, 1)) {
-        diag_missing(
-            d, NULL,
-            "--state %s: the size of axis %d of '%s' is known only in the run, and how a state grows must "
-            "follow from the sizes of the inputs",
-            s, axis, p->outputs.at[out]->name);
-        return;
-    }
     if (size->max == INT64_MAX || has_versions(o, size->name)) {
         diag_hint(d, "--dim %s=0:2048 gives it room for 2048 elements", size->name);
         diag_error(d, NULL, "%s, and '%s' needs one bound", grows, size->name);
@@ -349,6 +341,14 @@ static void bind_state(program *p, diag *d, const options *o, const char *s) {
                        b->holds ? type_text(p->arena, b->holds) : buffer_text(p->arena, b));
     }
     int differ = differing_axes(x, y, &axis);
+    if (differ == 1 && dims_are_opaque(&y->dims[axis], 1)) {
+        diag_missing(
+            d, NULL,
+            "--state %s: the size of axis %d of '%s' is known only in the run, and how a state grows must "
+            "follow from the sizes of the inputs",
+            s, axis, y->name);
+        return;
+    }
     bool grows = differ == 1 && x->dims[axis]->kind == DIM_SYMBOL;
     if (differ && !grows) {
         diag_hint(d, "--dim and --shape bind sizes");

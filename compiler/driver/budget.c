@@ -26,7 +26,7 @@ void choose_patches(pipeline *p, goal g) {
     int64_t most = memory_limit(p), target = most, best = INT64_MAX;
     if (most < 0) return;
     p->patched_to = most ? most : 1;
-    if (several_sizes(p) || source_is_program(p->source) || g < GOAL_LOOPS) return;
+    if (sizes_with_versions(p).n || source_is_program(p->source) || g < GOAL_LOOPS) return;
     arena *a = arena_new();
     p->patched_to = 0;
     int64_t needs = pipeline_workspace(p, a, 0);

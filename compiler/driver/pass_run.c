@@ -94,7 +94,8 @@ static pass_context context_of(const pipeline *p) {
                       .fold_work = FOLD_WORK,
                       .fold_bytes = FOLD_BYTES,
                       .algorithms = options_algorithms(p->options)};
-    c.versions = several_sizes(p);
+    c.versions = sizes_with_versions(p);
+    c.derived = has_interface_of_another(p);
     c.max_workspace = p->patched_to;
     // Winograd's convolutions compute several rows at a time, in kernels that patches do not take apart.
     if (p->patched_to && !p->options->algorithms.n) c.algorithms.winograd = CHOICE_NEVER;

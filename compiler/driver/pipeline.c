@@ -19,6 +19,7 @@ const pass passes[] = {
     {"fold", NULL, pass_fold, NULL, GOAL_GRAPH, 0, ON_ANY},
     {"cse", NULL, pass_cse, NULL, GOAL_GRAPH, 1, ON_ANY},
     {"dce", NULL, pass_dce, NULL, GOAL_GRAPH, 0, ON_ANY},
+    {"sizes", NULL, pass_sizes, NULL, GOAL_GRAPH, 0, ON_ANY, 0, "infer"},
     {"stream", NULL, pass_stream, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
 
     {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},

@@ -38,9 +38,10 @@ void drop_variants_for_units(pipeline *p);
 
 // pipeline_ways.c
 void parse_sizes(pipeline *p); // --dim
-bool several_sizes(const pipeline *p);
-void run_versions(pipeline *p); // a pipeline for each choice of sizes, up to its program
-void run_for_gpu(pipeline *p);  // for --device=cuda,cpu
+string_list sizes_with_versions(const pipeline *p);
+bool has_interface_of_another(const pipeline *p); // whose graph is known
+void run_versions(pipeline *p);                   // a pipeline for each choice of sizes, up to its program
+void run_for_gpu(pipeline *p);                    // for --device=cuda,cpu
 // Sizes allowed by --dim, checked by host code at entry and, for the interpreter, by steps of the program.
 struct size_rule *size_rules(pipeline *p, int *n);
 void add_size_checks(pipeline *p);

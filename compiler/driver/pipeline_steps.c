@@ -107,6 +107,10 @@ void step_import(pipeline *p) {
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
     bind_streams(p->arena, p->diag, p->module, p->options);
+    if (has_interface_of_another(p)) {
+        p->module->required = p->of->module->required;
+        replace_required_sizes(p->module);
+    }
     // The operators of rings are onnxc's own, which a graph that is written for other tools cannot have.
     p->module->rings = p->goal != GOAL_GRAPH && !options_small(p->options);
 }

@@ -51,11 +51,14 @@ void parse_sizes(pipeline *p) {
                 diag_fatal(p->diag, NULL, "--dim: '%s' is given twice", p->lists[i].name);
 }
 
-bool several_sizes(const pipeline *p) {
+string_list sizes_with_versions(const pipeline *p) {
+    string_list names = {0};
     for (int j = 0; j < p->options->dims.n; j++)
-        if (p->lists[j].at.n > 1) return true;
-    return false;
+        if (p->lists[j].at.n > 1) VEC_PUSH(p->arena, &names, p->lists[j].name);
+    return names;
 }
+
+bool has_interface_of_another(const pipeline *p) { return p->of && p->of->module; }
 
 size_rule *size_rules(pipeline *p, int *n) {
     size_rule *rules = ARENA_ARRAY(p->arena, size_rule, p->options->dims.n + 1);
@@ -82,7 +85,9 @@ void add_size_checks(pipeline *p) {
 // ---------------------------------------------------------------- versions
 int pipeline_choices(pipeline *p, int **choices) {
     *choices = NULL;
-    return several_sizes(p) ? version_choices(p->arena, p->diag, p->lists, p->options->dims.n, choices) : 1;
+    return sizes_with_versions(p).n
+               ? version_choices(p->arena, p->diag, p->lists, p->options->dims.n, choices)
+               : 1;
 }
 
 static const char *unique_suffix(pipeline *p, const char *suffix) {
@@ -116,7 +121,7 @@ static pipeline *run_version(pipeline *p, const int *choice) {
 
 void run_versions(pipeline *p) {
     int *choices, ndims = p->options->dims.n, first_kernel = 0;
-    if (!several_sizes(p)) return;
+    if (!sizes_with_versions(p).n) return;
     if (options_for_both(p->options))
         diag_fatal_missing(
             p->diag, NULL,

@@ -147,6 +147,12 @@ typedef struct dim_check {
     const char *what;
 } dim_check;
 
+// A symbol for which the checks of the model allow one size only.
+typedef struct required_size {
+    const char *symbol;
+    int64_t size;
+} required_size;
+
 // An input or output that callers pass in its quantised form.
 typedef struct io_scale {
     bool output;
@@ -197,6 +203,7 @@ struct module {
     map suffixes;               // of names, to make them unique
     int ngraphs;
     VEC(dim_check) checks;
+    VEC(required_size) required; // set by a pass
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;

@@ -1,4 +1,4 @@
-// Substitution of runtime symbols that a pass has resolved, in all types, contents and checks of a module.
+// Substitution of symbols that a pass has resolved, in all types, contents and checks of a module.
 #include "passes/passes.h"
 
 typedef struct replacement {
@@ -25,6 +25,12 @@ static void replace_in_value(module *m, value *v, replacement *r) {
     if (v->contents) replace_in(v->contents, v->ncontents, r);
 }
 
+static void replace_everywhere(module *m, replacement *r) {
+    for (int j = 0; j < m->values.n; j++) replace_in_value(m, m->values.at[j], r);
+    for (int j = 0; j < m->checks.n; j++)
+        replace_in(&m->checks.at[j].a, 1, r), replace_in(&m->checks.at[j].b, 1, r);
+}
+
 bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count) {
     // copied: `before` may point into what changes
     replacement r = {.before = ARENA_ARRAY(m->arena, dim *, count + 1),
@@ -34,9 +40,16 @@ bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int co
         r.before[r.count] = before[i];
         r.now[r.count++] = now[i];
     }
-    if (!r.count) return false;
-    for (int j = 0; j < m->values.n; j++) replace_in_value(m, m->values.at[j], &r);
-    for (int j = 0; j < m->checks.n; j++)
-        replace_in(&m->checks.at[j].a, 1, &r), replace_in(&m->checks.at[j].b, 1, &r);
-    return true;
+    if (r.count) replace_everywhere(m, &r);
+    return r.count > 0;
+}
+
+void replace_required_sizes(module *m) {
+    int n = m->required.n;
+    replacement r = {ARENA_ARRAY(m->arena, dim *, n + 1), ARENA_ARRAY(m->arena, dim *, n + 1), n};
+    for (int i = 0; i < n; i++) {
+        r.before[i] = dim_symbol(m->dims, m->required.at[i].symbol);
+        r.now[i] = dim_const(m->dims, m->required.at[i].size);
+    }
+    if (n) replace_everywhere(m, &r);
 }

@@ -156,7 +156,7 @@ void pass_precision(pass_context *context) {
     program *p = context->program;
     precision to = context->target->precision;
     if (to != PRECISION_BF16 && to != PRECISION_F16) return;
-    if (!context->target->half_units && context->versions) return; // which share constants
+    if (!context->target->half_units && context->versions.n) return; // which share constants
     arena *scratch = arena_new();
     int n = p->buffers.n;
     reduction r = {p,

@@ -119,6 +119,8 @@ def nhwc_case(dice, with_sum):
     wide = [v if v is None else v.astype(np.float32) for v in case.inputs]
     y = answer("com.microsoft", "FusedConv", Case(wide, case.attributes))[0]
     case.inputs[0] = channels_last(case.inputs[0])
+    if not with_sum:
+        case.inputs[1] = channels_last(case.inputs[1])
     if with_sum and case.inputs[3] is not None:
         case.inputs[3] = channels_last(case.inputs[3])
     case.expected = [channels_last(y).astype(dtype)]

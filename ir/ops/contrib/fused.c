@@ -165,16 +165,21 @@ static void fused_conv(node *n) {
     give_output(n, 0, conv_activated(n, y));
 }
 
-// Weights are (M, C / group, kH, kW) here, too.
-static void nhwc_conv(node *n) {
+static void channels_last_conv(node *n, bool of_weights) {
     int rank = infer_rank(n, 0);
     if (rank < 3) infer_error(n, "X has rank %d, but needs a batch, spatial axes and channels", rank);
-    value *x = channels_moved(n, widened(n, 0), rank, true);
-    value *y = with_conv_attrs(NODE(n, "Conv", x, widened(n, 1), widened(n, 2)), n);
+    value *x = channels_moved(n, widened(n, 0), rank, true), *w = widened(n, 1);
+    if (of_weights) w = channels_moved(n, w, rank, true);
+    value *y = with_conv_attrs(NODE(n, "Conv", x, w, widened(n, 2)), n);
     y = channels_moved(n, y, rank, false);
     if (node_in(n, 3)) y = NODE(n, "Add", y, widened(n, 3));
     give_output(n, 0, narrowed(n, conv_activated(n, y), elem_of(n)));
 }
+
+// Weights are (M, kH, kW, C / group), as the optimiser of transformers writes them, and (M, C / group, kH, kW) with a sum or
+// an activation.
+static void nhwc_conv(node *n) { channels_last_conv(n, true); }
+static void nhwc_fused_conv(node *n) { channels_last_conv(n, false); }
 
 static void nhwc_max_pool(node *n) {
     static const char *const kept[] = {"auto_pad",     "ceil_mode", "dilations",
@@ -186,5 +191,5 @@ static void nhwc_max_pool(node *n) {
 }
 MICROSOFT_OP(FusedConv, fused_conv);
 MICROSOFT_OP(NhwcConv, nhwc_conv);
-MICROSOFT_OP(NhwcFusedConv, nhwc_conv);
+MICROSOFT_OP(NhwcFusedConv, nhwc_fused_conv);
 MICROSOFT_OP(NhwcMaxPool, nhwc_max_pool);
