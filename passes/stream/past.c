@@ -138,6 +138,12 @@ static constant *size_before(streaming *s, const value *v, int64_t length) {
     return sizes_at(s, z ? z : sizes_of(s, v), length);
 }
 
+// How many frames its first input has before the first step, with `more` samples behind them.
+static int64_t frames_before(const streaming *s, const plan *p, int64_t more) {
+    int64_t lead = signal_of(s, p->in[0])->lead;
+    return frames_in(p, (lead > 0 ? lead : 0) + more);
+}
+
 // The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
 // False: they are not known.
 static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
@@ -149,6 +155,7 @@ static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t ope
         bool known = in && !in->still && (in->head || !head);
         constant *c = known ? shaped(s, &in->now->type, in->axis, head + more, open) : NULL;
         if (!in) c = size_before(s, p->in[i], length);
+        if (p->indices && i == 1) c = indices_of(s, p, frames_before(s, p, more));
         if (!c) return false;
         if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
         map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));

@@ -126,7 +126,7 @@ static bool same_fill(const constant *a, const constant *b) {
 }
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
-    const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
+    const constant *fill = in->lead < 0 && w->head ? w->head : w->padded && at->from < 0 ? w->fill : NULL;
     int64_t length = in->lead - at->from;
     if (length <= 0 && !(fill && in->lead < 0)) return;
     for (int j = 0; j < in->pasts.n; j++) {
@@ -165,7 +165,7 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
         const signal *in = w ? signal_of(s, p->in[i]) : NULL;
         if (!in || in->still) continue;
         if (w->up > p->every) p->every = w->up;
-        if (in->lead < 0 && w->lo < 0 && !w->padded)
+        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->head)
             refuse(s, p->node,
                    "puts samples before a signal whose first ones come later, since an earlier node reads "
                    "ahead");
@@ -188,12 +188,12 @@ static bool only_moves(const streaming *s, const plan *p) {
         const window *w = window_of(p, i, &of);
         if (!w) continue;
         inputs++;
-        moves &= of->moves && !(w->padded && signal_of(s, p->in[i])->lead < 0);
+        moves &= of->moves && !((w->padded || w->head) && signal_of(s, p->in[i])->lead < 0);
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
 
-static void plan_windows(streaming *s, plan *p) {
+void plan_windows(streaming *s, plan *p) {
     enum { START_MOST = 1 << 24 };
     check_outputs(s, p);
     signal out = {0};
@@ -473,7 +473,8 @@ static void plan_node(streaming *s, node *n) {
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
-    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p)) {
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
+               !plan_frames(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         const char *no_scan = !p.reach && strcmp(n->op->name, "Loop") == 0 ? loop_to_scan(s, n) : NULL;
         if (!p.reach) refuse(s, n, no_scan ? no_scan : why);

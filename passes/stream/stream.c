@@ -25,9 +25,19 @@ static value *mask_now(streaming *s, const signal *in, int64_t lead) {
                       numbers(s, in->elem, -1, in->outside, 0));
 }
 
+// Those of the step, among the samples that the node gets.
+static value *frame_indices(streaming *s, const plan *p) {
+    constant *c = indices_of(s, p, p->start + signal_of(s, p->node->out[0])->rate);
+    if (!c)
+        diag_fatal(s->module->diag, p->node->loc,
+                   "--stream: this node takes more samples in a step than a constant has indices");
+    return value_constant(s->graph, NULL, c);
+}
+
 static value *input_now(streaming *s, const plan *p, int i) {
     const signal *in = signal_of(s, p->in[i]), *out = signal_of(s, p->node->out[0]);
     if (!in) return p->in[i];
+    if (p->indices && i == 1) return frame_indices(s, p);
     bool meets_data = in->pair && out && of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]);
     if (in->pair) return meets_data ? mask_now(s, in, out->lead) : in->now;
     return p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;

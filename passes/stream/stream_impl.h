@@ -5,6 +5,7 @@
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
+//   frames.c   frames that indices take of a signal
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -77,8 +78,10 @@ typedef struct plan {
     bool constant;  // its outputs are constants of all steps
     bool positions; // it counts samples
     double first, step;
-    bool pairs;       // it has two axes of time
-    pair_role *roles; // of inputs with one
+    const constant *indices; // of frames, for a signal of some length; NULL: it takes none
+    int indices_axis;        // along which they grow
+    bool pairs;              // it has two axes of time
+    pair_role *roles;        // of inputs with one
     bool sums_keys;
     op_sequence sequence;
     value **joined; // by output: its samples of the step, where they are not those of the node itself
@@ -123,10 +126,18 @@ sizes *sizes_of(const streaming *s, const value *v);
 // The sizes for a signal of `length` samples; NULL: they depend on more.
 constant *sizes_at(const streaming *s, const sizes *z, int64_t length);
 
+// From p->reach and the signals that the node reads: its rate, lead and samples.
+void plan_windows(streaming *s, plan *p);
+
 // The past that has the samples of an input before a step.
 void add_past(streaming *s, signal *in, span *at, const window *w);
 // Refuses an output that comes later than callers accept, of which `late` is the reason.
 void accept_delay(streaming *s, int output, int64_t lead, const node *late);
+
+// frames.c
+bool plan_frames(streaming *s, plan *p);           // false: it takes none by indices of positions
+int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
+constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
 
 // ends.c
 // The last states of a sequence over these samples.
@@ -136,6 +147,7 @@ bool plan_last(streaming *s, plan *p);         // false: it takes more than the 
 void plan_ending_output(streaming *s, int i);
 
 // pairs.c
+int64_t stride_of(const constant *c, int axis); // elements between two neighbours along the axis
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);

@@ -1,0 +1,44 @@
+"""Layers of test/streams.py that take frames, differences and first samples of the signal, as exporters write them. Each maps n.x, of
+[1, channels, T], to a causal function of it."""
+import numpy as np
+
+LONG = np.iinfo(np.int64).max
+
+
+def frames(n, length=3, stride=1, before=2):
+    """Indices of frames from those of their first samples, as unfold is exported; then a dense layer of each frame."""
+    x = n.add("Pad", n.x, n.ints(0, 0, before, 0, 0, 0))
+    count = n.add("Sub", n.add("Gather", n.add("Shape", x), n.constant(np.int64(2))), n.constant(np.int64(length - 1)))
+    firsts = n.add("Range", n.constant(np.int64(0)), count, n.constant(np.int64(stride)))
+    places = n.add("Add", n.add("Unsqueeze", firsts, n.ints(1)), n.constant(np.arange(length).reshape(1, length)))
+    x = n.add("Transpose", n.add("Gather", x, places, axis=2), perm=[0, 2, 1, 3])
+    x = n.add("MatMul", n.add("Reshape", x, n.ints(1, -1, n.channels * length)), n.weight(n.channels * length, n.channels))
+    n.x = n.add("Transpose", x, perm=[0, 2, 1])
+    n.rate *= stride
+
+
+def frames_behind(n):
+    """With zeros of its own before the first samples."""
+    frames(n, length=3, before=5)
+    n.x = n.add("Tanh", n.x)
+
+
+def frames_apart(n):
+    frames(n, length=4, stride=2, before=3)
+
+
+def cut(n, x, first, last):
+    return n.add("Slice", x, n.ints(first), n.ints(last), n.ints(2))
+
+
+def differences(n, order=1, before=0.0):
+    """Of each sample and an earlier one; what stands before them is constant."""
+    d = n.add("Sub", cut(n, n.x, order, LONG), cut(n, n.x, 0, -order))
+    n.x = n.add("Concat", n.constant(np.full((1, n.channels, order), before, np.float32)), d, axis=2)
+
+
+def far_differences(n):
+    differences(n, 3, 0.5)
+
+
+FRAMES = [frames, frames_apart, differences, far_differences]
