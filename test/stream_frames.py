@@ -41,4 +41,30 @@ def far_differences(n):
     differences(n, 3, 0.5)
 
 
-FRAMES = [frames, frames_apart, differences, far_differences]
+def emphasis(n):
+    """x[0], then x[t] - 0.97 x[t - 1]."""
+    d = n.add("Sub", cut(n, n.x, 1, LONG), n.add("Mul", cut(n, n.x, 0, -1), n.constant(np.float32(0.97))))
+    n.x = n.add("Concat", n.add("Unsqueeze", n.add("Gather", n.x, n.constant(np.int64(0)), axis=2), n.ints(2)), d, axis=2)
+
+
+def repeated_first(n):
+    """x[t] - x[t - 1], where x[0] stands before the first sample."""
+    n.x = n.add("Sub", n.x, cut(n, n.add("Concat", cut(n, n.x, 0, 1), n.x, axis=2), 0, -1))
+
+
+def from_first(n):
+    """The difference from the first sample, a mean of its channels; and a cell that begins with it."""
+    first = cut(n, n.x, 0, 1)
+    x = n.add("Sub", n.x, n.add("ReduceMean", first, n.ints(1)))
+    w = lambda: n.weight(1, n.channels, n.channels)  # noqa: E731
+    y = n.add("RNN", n.add("Transpose", x, perm=[2, 0, 1]), w(), w(), "", "", n.add("Transpose", first, perm=[2, 0, 1]), hidden_size=n.channels)
+    n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
+
+
+def late_first(n):
+    """The first sample of a signal of which a step of four knows none at first."""
+    x = cut(n, n.x, 5, LONG)
+    n.x = n.add("Sub", x, cut(n, x, 0, 1))
+
+
+FRAMES = [emphasis, repeated_first, from_first, frames, frames_apart, differences, far_differences]

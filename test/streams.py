@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc  # noqa: E402
-from stream_frames import FRAMES, differences, far_differences, frames_apart, frames_behind  # noqa: E402
+from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -675,7 +675,7 @@ def delays(checks):
                           ([gathered_ahead], 1), ([look_ahead, listed], 2), ([look_ahead, sliced_in_body], 2), ([gathered_ahead, gathered_ahead, residual], 2),
                           ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0),
                           ([look_ahead, concatenate_ones], 2), ([look_ahead, differences], 2), ([look_ahead, far_differences, lstm], 2), ([look_ahead, frames_behind], 0),
-                          ([differences, look_ahead, frames_apart], 1)):
+                          ([differences, look_ahead, frames_apart], 1), ([emphasis, look_ahead], 2), ([from_first, residual_ahead], 1)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:
             layer(n)
@@ -687,7 +687,8 @@ def delays(checks):
     n = Network(4, np.random.default_rng(3))
     scanned_backwards(n)
     checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
-    for layer, words in (scattered, ["ScatterElements", "at fixed positions"]), (scattered_at_end, ["ScatterND", "at computed positions"]):
+    for layer, words in (scattered, ["ScatterElements", "at fixed positions"]), (scattered_at_end, ["ScatterND", "at computed positions"]), \
+            (late_first, ["Slice", "sample 0 of its input, which is not known after the first step"]):
         n = Network(4, np.random.default_rng(3))
         layer(n)
         checks.refused(layer.__name__, n.model(), words, options=["--stream=x:2=4"])

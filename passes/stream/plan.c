@@ -126,12 +126,18 @@ static bool same_fill(const constant *a, const constant *b) {
 }
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
+    if (w->first) {
+        int64_t length = in->lead > at->from ? in->lead - at->from : 0;
+        VEC_PUSH(s->arena, &in->pasts, ((past){.first = w->first, .length = length}));
+        at->past = in->pasts.n - 1;
+        return;
+    }
     const constant *fill = in->lead < 0 && w->head ? w->head : w->padded && at->from < 0 ? w->fill : NULL;
     int64_t length = in->lead - at->from;
     if (length <= 0 && !(fill && in->lead < 0)) return;
     for (int j = 0; j < in->pasts.n; j++) {
         past *known = &in->pasts.at[j];
-        if (fill && known->fill && !same_fill(fill, known->fill)) continue;
+        if (known->first || (fill && known->fill && !same_fill(fill, known->fill))) continue;
         if (fill) known->fill = fill;
         if (known->length < length) known->length = length;
         at->past = j;
@@ -165,11 +171,13 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
         const signal *in = w ? signal_of(s, p->in[i]) : NULL;
         if (!in || in->still) continue;
         if (w->up > p->every) p->every = w->up;
-        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->head)
+        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->head && !w->first)
             refuse(s, p->node,
                    "puts samples before a signal whose first ones come later, since an earlier node reads "
                    "ahead");
         int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
+        if (w->first && lead > 0)
+            lead = 0; // what comes before the first sample is not known before the first step
         if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
         if (!any || lead < out->lead)
             out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
@@ -188,7 +196,8 @@ static bool only_moves(const streaming *s, const plan *p) {
         const window *w = window_of(p, i, &of);
         if (!w) continue;
         inputs++;
-        moves &= of->moves && !((w->padded || w->head) && signal_of(s, p->in[i])->lead < 0);
+        bool hides = (w->padded || w->head) && signal_of(s, p->in[i])->lead < 0;
+        moves &= of->moves && !w->first && !hides;
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
@@ -218,6 +227,12 @@ static bool is_sequence_input(const op_sequence *q, int i) {
     return false;
 }
 
+static bool is_first_state(const op_sequence *q, int i, const signal *in) {
+    for (int j = 0; j < q->nstates; j++)
+        if (q->first[j] == i && in->still) return true;
+    return false;
+}
+
 typedef struct captured {
     const streaming *s;
     const node *n;
@@ -236,7 +251,8 @@ static void check_sequence(const streaming *s, const plan *p, const signal *in) 
     const node *n = p->node;
     const op_sequence *q = &p->sequence;
     for (int i = 0; i < n->nin; i++)
-        if (!is_sequence_input(q, i) && signal_of(s, n->in[i]))
+        if (!is_sequence_input(q, i) && signal_of(s, n->in[i]) &&
+            !is_first_state(q, i, signal_of(s, n->in[i])))
             refuse(s, n, "has weights or states that are signals");
     for (int j = 0; j < q->nin; j++) {
         const signal *x = signal_of(s, n->in[q->in[j]]);
@@ -474,7 +490,7 @@ static void plan_node(streaming *s, node *n) {
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
-               !plan_frames(s, &p)) {
+               !plan_firsts(s, &p) && !plan_frames(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         const char *no_scan = !p.reach && strcmp(n->op->name, "Loop") == 0 ? loop_to_scan(s, n) : NULL;
         if (!p.reach) refuse(s, n, no_scan ? no_scan : why);

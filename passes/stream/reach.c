@@ -21,6 +21,7 @@ typedef struct places {
     int64_t head_last;    // the last sample of the head
     int64_t tail_first;   // the first one of the tail, from the length of the signal on
     const constant *fill; // all elements of the head; NULL: they differ, or are not known
+    const value *one;     // of which the head is a copy; NULL: it is something else
 } places;
 
 typedef struct reader {
@@ -323,8 +324,18 @@ static bool place_signal(reader *r, const write *w) {
     return are_apart(r, p);
 }
 
-static void note_fill(reader *r, places *p, const write *w) {
+// The value that the write copies, at the same places on other axes than time.
+static const value *copied(const write *w, int axis) {
+    const expr *e = w->value;
+    if (e->op != X_READ || e->guard || !e->buffer->value || e->buffer->rank != w->to->rank) return NULL;
+    for (int j = 0; j < w->to->rank; j++)
+        if (j != axis && (e->index[j] != w->index[j] || e->buffer->dims[j] != w->to->dims[j])) return NULL;
+    return e->buffer->value;
+}
+
+static void note_fill(reader *r, places *p, const write *w, int axis) {
     const constant *fill = fill_of(r, w->value, w->to->dtype);
+    p->one = p->head || fill ? NULL : copied(w, axis);
     if (p->head && fill && (!p->fill || !same_fill(fill, p->fill))) fill = NULL;
     p->fill = fill;
 }
@@ -346,7 +357,7 @@ static bool place_end(reader *r, const write *w, int axis) {
             return refuse(r, "writes samples at computed positions");
         if (c) last += c * (dim_value(k->axes.at[j].extent) - 1);
     }
-    if (!tail) note_fill(r, p, w);
+    if (!tail) note_fill(r, p, w, axis);
     if (tail && (!p->tail || first < p->tail_first)) p->tail_first = first;
     if (!tail && (!p->head || last > p->head_last)) p->head_last = last;
     p->tail |= tail, p->head |= !tail;
@@ -512,8 +523,11 @@ static void add_inputs(reader *r, const program *p) {
 // What a concatenation puts before the signal that it only moves.
 static void note_head(reader *r, const buffer *b, signal *as) {
     const places *at = map_get_number(&r->placed, (uint64_t)b->id);
-    for (int j = 0; at && at->head && as->moves && j < r->node->nin; j++)
-        if (as->inputs[j].used && as->inputs[j].lo == -at->first) as->inputs[j].head = at->fill;
+    for (int j = 0; at && at->head && as->moves && j < r->node->nin; j++) {
+        if (!as->inputs[j].used || as->inputs[j].lo != -at->first) continue;
+        as->inputs[j].head = at->fill;
+        if (at->first == 1) as->inputs[j].first = at->one;
+    }
 }
 
 static reach reach_of(reader *r, program *p, int out) {

@@ -13,6 +13,7 @@ typedef struct window {
     const constant *fill; // of one element; padded only
     // Of one element: what a concatenation puts before the signal, -lo samples of it; NULL: nothing, or something else.
     const constant *head;
+    const value *first; // the same, where it puts one sample of another input
 } window;
 
 // What one output depends on along the time axis.

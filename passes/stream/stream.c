@@ -22,7 +22,7 @@ static void forget_types(streaming *s) {
 static value *mask_now(streaming *s, const signal *in, int64_t lead) {
     if (!in->outside_known) return in->now;
     return hide_early(s, in->now, in->keys, in->rate, lead - s->before,
-                      numbers(s, in->elem, -1, in->outside, 0));
+                      value_constant(s->graph, NULL, numbers(s, in->elem, -1, in->outside, 0)));
 }
 
 // Those of the step, among the samples that the node gets.
@@ -124,6 +124,7 @@ static void set_joined(streaming *s, plan *p, int out, value *v) {
 static value *first_state(streaming *s, const plan *p, int j) {
     int in = p->sequence.first[j];
     value *own = in < p->node->nin ? p->in[in] : NULL;
+    if (signal_of(s, own)) own = signal_of(s, own)->now;
     if (lead_of(p) > 0) {
         const constant *c = head_of(s, p, p->sequence.last[j], 0);
         if (!c)
@@ -273,6 +274,10 @@ static void step_node(streaming *s, plan *p) {
     take_inputs(s, p);
     if (p->moves) {
         take_moved(s, p);
+        return;
+    }
+    if (p->firsts) {
+        take_firsts(s, p);
         return;
     }
     if (p->carries && p->sequence.is_running) carry_running(s, p);

@@ -6,6 +6,7 @@
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
+//   firsts.c   values of the first samples
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -18,6 +19,7 @@
 // computed; NULL: none is read.
 typedef struct past {
     const constant *fill;
+    const value *first; // what stands before the first sample, computed by the steps; NULL: nothing that is
     int64_t length;
     value *all; // the past, then the samples of the step
 } past;
@@ -79,6 +81,7 @@ typedef struct plan {
     bool positions; // it counts samples
     double first, step;
     const constant *indices; // of frames, for a signal of some length; NULL: it takes none
+    bool firsts;             // it takes the first samples alone
     int indices_axis;        // along which they grow
     bool pairs;              // it has two axes of time
     pair_role *roles;        // of inputs with one
@@ -139,6 +142,10 @@ bool plan_frames(streaming *s, plan *p);           // false: it takes none by in
 int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
 constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
 
+// firsts.c
+bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
+void take_firsts(streaming *s, plan *p); // once the node has its samples
+
 // ends.c
 // The last states of a sequence over these samples.
 void add_last_states(streaming *s, const plan *p, const value *samples);
@@ -174,7 +181,7 @@ void state_next(streaming *s, value *state, value *v);
 value *state_or_first(streaming *s, value *state, value *first, int64_t until);
 value *step_number(streaming *s);
 // v with samples before the first of the signal replaced by the fill; v begins with sample number `from` of its step.
-value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill);
+value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, value *fill);
 value *samples_of(streaming *s, const value *of, const span *at); // the samples of an input that a node gets
 // Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
 // NULL: not known at compile time.
