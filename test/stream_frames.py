@@ -61,10 +61,16 @@ def from_first(n):
     n.x = n.add("Transpose", n.add("Squeeze", y, n.ints(1)), perm=[1, 2, 0])
 
 
+def first_of_its_own(n):
+    """A constant sample before the signal, then a convolution without padding."""
+    x = n.add("Concat", n.weight(1, n.channels, 1), n.x, axis=2)
+    n.x = n.add("Conv", x, n.weight(n.channels, n.channels, 2))
+
+
 def late_first(n):
     """The first sample of a signal of which a step of four knows none at first."""
     x = cut(n, n.x, 5, LONG)
     n.x = n.add("Sub", x, cut(n, x, 0, 1))
 
 
-FRAMES = [emphasis, repeated_first, from_first, frames, frames_apart, differences, far_differences]
+FRAMES = [first_of_its_own, emphasis, repeated_first, from_first, frames, frames_apart, differences, far_differences]

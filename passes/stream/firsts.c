@@ -2,10 +2,6 @@
 #include "passes/stream/stream_impl.h"
 #include <string.h>
 
-static bool is_axis(const node *n, int64_t axis, int time) {
-    return (axis < 0 ? axis + n->in[0]->type.rank : axis) == time;
-}
-
 // The samples [from, to) in which all are that a Gather takes. False: it takes others, or counts from the end.
 static bool firsts_of_gather(const node *n, int time, span *at) {
     const constant *index = infer_constant(n, 1);
@@ -19,20 +15,9 @@ static bool firsts_of_gather(const node *n, int time, span *at) {
     return at->from >= 0;
 }
 
-// The place of the axis of time among those of a Slice with constant places; -1: it has none.
-static int64_t place_in_slice(const node *n, int time) {
-    const constant *starts = infer_constant(n, 1), *ends = infer_constant(n, 2), *axes = infer_constant(n, 3),
-                   *steps = infer_constant(n, 4);
-    if (!starts || !ends || (node_in(n, 3) && !axes) || (node_in(n, 4) && !steps)) return -1;
-    for (int64_t i = 0; i < starts->count; i++)
-        if (is_axis(n, axes ? constant_int(axes, i) : i, time))
-            return steps && constant_int(steps, i) != 1 ? -1 : i;
-    return -1;
-}
-
 static bool firsts_of_slice(const node *n, int time, span *at) {
-    int64_t i = place_in_slice(n, time);
-    if (i < 0) return false;
+    int64_t step, i = place_in_slice(n, time, &step);
+    if (i < 0 || step != 1) return false;
     *at = (span){.used = true,
                  .from = constant_int(infer_constant(n, 1), i),
                  .to = constant_int(infer_constant(n, 2), i),
@@ -73,7 +58,7 @@ static value *shifted(streaming *s, const constant *c, int64_t only, int64_t by)
 void take_firsts(streaming *s, plan *p) {
     node *n = p->node;
     bool slice = strcmp(n->op->name, "Slice") == 0;
-    int64_t only = slice ? place_in_slice(n, signal_of(s, p->in[0])->axis) : -1;
+    int64_t step, only = slice ? place_in_slice(n, signal_of(s, p->in[0])->axis, &step) : -1;
     for (int i = 1; i <= 1 + slice; i++)
         node_set_in(n, i, shifted(s, infer_constant(n, i), only, p->inputs[0].from));
     infer_node(n);

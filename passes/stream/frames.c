@@ -25,10 +25,8 @@ bool plan_frames(streaming *s, plan *p) {
     const constant *c = map_get_number(&s->probes, (uint64_t)n->in[1]->id);
     bool several, later = map_get_number(&s->doubtful, (uint64_t)n->in[1]->id);
     if (!in || in->pair || in->still || !c || later) return false;
-    int64_t axis = node_int(n, "axis", 0);
     int along = time_axis(&n->in[1]->type, s->length, &several);
-    if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != in->axis || along == NO_TIME || several)
-        return false;
+    if (!is_axis(n, node_int(n, "axis", 0), in->axis) || along == NO_TIME || several) return false;
     p->reach = ARENA_ARRAY(s->arena, reach, 1);
     *p->reach = (reach){.axis = in->axis + along, .inputs = ARENA_ARRAY(s->arena, window, n->nin)};
     if (!window_of_indices(c, along, p->reach->inputs)) return false;

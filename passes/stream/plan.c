@@ -121,12 +121,17 @@ static bool place_all(streaming *s, plan *p, int64_t lead, int64_t rate) {
     return true;
 }
 
+// What a concatenation puts before the samples of `in`, unless it is known at compile time where it needs to be: NULL.
+static const value *first_before(const signal *in, const window *w) {
+    return w->first && (in->lead < 0 || !w->first->constant) ? w->first : NULL;
+}
+
 static bool same_fill(const constant *a, const constant *b) {
     return a == b || (a && b && memcmp(a->splat, b->splat, sizeof a->splat) == 0);
 }
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
-    if (w->first) {
+    if (first_before(in, w)) {
         int64_t length = in->lead > at->from ? in->lead - at->from : 0;
         VEC_PUSH(s->arena, &in->pasts, ((past){.first = w->first, .length = length}));
         at->past = in->pasts.n - 1;
@@ -176,7 +181,7 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
                    "puts samples before a signal whose first ones come later, since an earlier node reads "
                    "ahead");
         int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
-        if (w->first && lead > 0)
+        if (first_before(in, w) && lead > 0)
             lead = 0; // what comes before the first sample is not known before the first step
         if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
         if (!any || lead < out->lead)
@@ -196,8 +201,8 @@ static bool only_moves(const streaming *s, const plan *p) {
         const window *w = window_of(p, i, &of);
         if (!w) continue;
         inputs++;
-        bool hides = (w->padded || w->head) && signal_of(s, p->in[i])->lead < 0;
-        moves &= of->moves && !w->first && !hides;
+        const signal *in = signal_of(s, p->in[i]);
+        moves &= of->moves && !first_before(in, w) && !((w->padded || w->head) && in->lead < 0);
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }

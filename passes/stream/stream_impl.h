@@ -81,8 +81,8 @@ typedef struct plan {
     bool positions; // it counts samples
     double first, step;
     const constant *indices; // of frames, for a signal of some length; NULL: it takes none
-    bool firsts;             // it takes the first samples alone
     int indices_axis;        // along which they grow
+    bool firsts;             // it takes the first samples alone
     bool pairs;              // it has two axes of time
     pair_role *roles;        // of inputs with one
     bool sums_keys;
@@ -147,6 +147,9 @@ bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
 void take_firsts(streaming *s, plan *p); // once the node has its samples
 
 // ends.c
+bool is_axis(const node *n, int64_t axis, int time); // of the first input, negative ones from the end
+// The place of the axis of time among those of a Slice with constant places, and its step; -1: it has none.
+int64_t place_in_slice(const node *n, int time, int64_t *step);
 // The last states of a sequence over these samples.
 void add_last_states(streaming *s, const plan *p, const value *samples);
 bool plan_ending(streaming *s, const plan *p); // false: it reads no value at the end
