@@ -564,6 +564,20 @@ def check_soft_floats(results, onnxc, path):
         results.check(good, f"attention in f32 on a {cpu}", f"{count} thousand instructions, {foreseen:.0f} estimated, for 6,400 products and 400 exponentials, off by up to {most}")
 
 
+def check_fractions(results, onnxc, path):
+    """Conversions from and to integers beside products with powers of two, which are one instruction of Helium, in functions that have these
+    powers as numbers, too."""
+    n = Network((1, 8, 5, 11), (3, 45))
+    n.kinds["r"] = "float32"
+    n.output(n.node("Softmax", [n.dequantised("x", 1 / 256, 0)]), TensorProto.FLOAT)
+    n.output(n.node("Cast", [n.node("Mul", ["r", n.constant(np.float32(256))])], to=TensorProto.INT32), TensorProto.INT32)
+    n.output(n.node("Cast", [n.node("Add", ["r", "r"])], to=TensorProto.INT32), TensorProto.INT32)
+    n.save(path)
+    for level in LEVELS:
+        _, _, most = measured(Arguments(onnxc, level), path, "cortex-m55")
+        results.check(most < 1e-6, f"fractions of powers of two on a Cortex-M55 {level}", f"off by up to {most}")
+
+
 def measured(arguments, path, cpu, arrays=()):
     """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
@@ -631,6 +645,7 @@ def main():
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
+        check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))
         check_soft_floats(results, onnxc, os.path.join(folder, "attention.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")

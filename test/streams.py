@@ -18,6 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc  # noqa: E402
+from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -510,7 +511,7 @@ LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_o
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
            recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels, best_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
-          first_positions, *LOOPS]
+          first_positions, *FRAMES, *LOOPS]
 
 
 class Checks:
@@ -585,7 +586,7 @@ def networks(checks, seeds):
         n = Network(4, random)
         chosen = random.choice(LAYERS, random.integers(3, 8))
         for layer in chosen:
-            if n.rate > 4 and layer in (average, subsample, stack_samples, shrink_to_nearest, shrink_to_middle, shrink_linearly):
+            if n.rate > 4 and layer in (average, frames_apart, subsample, stack_samples, shrink_to_nearest, shrink_to_middle, shrink_linearly):
                 continue
             layer(n)
         agree(checks, f"seed {seed}: " + " ".join(layer.__name__ for layer in chosen), n.model(), [n.rate, 2 * n.rate, 24 // n.rate * n.rate],
@@ -672,7 +673,9 @@ def delays(checks):
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
                           ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, recurrent_over_channels], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
                           ([gathered_ahead], 1), ([look_ahead, listed], 2), ([look_ahead, sliced_in_body], 2), ([gathered_ahead, gathered_ahead, residual], 2),
-                          ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0)):
+                          ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0),
+                          ([look_ahead, concatenate_ones], 2), ([look_ahead, differences], 2), ([look_ahead, far_differences, lstm], 2), ([look_ahead, frames_behind], 0),
+                          ([differences, look_ahead, frames_apart], 1), ([emphasis, look_ahead], 2), ([from_first, residual_ahead], 1)):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:
             layer(n)
@@ -684,7 +687,8 @@ def delays(checks):
     n = Network(4, np.random.default_rng(3))
     scanned_backwards(n)
     checks.refused("scan backwards", n.model(), ["Scan", "reads the signal backwards"], options=["--stream=x:2=4"])
-    for layer, words in (scattered, ["ScatterElements", "at fixed positions"]), (scattered_at_end, ["ScatterND", "at computed positions"]):
+    for layer, words in (scattered, ["ScatterElements", "at fixed positions"]), (scattered_at_end, ["ScatterND", "at computed positions"]), \
+            (late_first, ["Slice", "sample 0 of its input, which is not known after the first step"]):
         n = Network(4, np.random.default_rng(3))
         layer(n)
         checks.refused(layer.__name__, n.model(), words, options=["--stream=x:2=4"])
@@ -693,7 +697,8 @@ def delays(checks):
         layer(n)
         checks.refused(f"loop {layer.__name__}", n.model(), ["Loop", words], options=["--stream=x:2=4"])
     n = Network(4, np.random.default_rng(3))
-    look_ahead(n), concatenate_ones(n)
+    look_ahead(n)
+    n.x = n.add("Concat", n.weight(1, n.channels, 2), n.x, axis=2)
     checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
                    options=["--stream=x:2=4", "--stream-delay=9"])
 

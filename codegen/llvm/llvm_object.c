@@ -209,6 +209,7 @@ static void run(void *user) {
     if (e->labels) keep_labels(e);
     run_passes(e);
     keep_addresses(e);
+    keep_fraction_bits(e);
     write_output(e);
     keep_frames(e);
     check_diagnostics(e);

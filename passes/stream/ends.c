@@ -84,11 +84,15 @@ static int64_t from_end(const constant *c, int64_t i) {
     return at < 0 && at > INT32_MIN ? -at : 0;
 }
 
+bool is_axis(const node *n, int64_t axis, int time) {
+    return (axis < 0 ? axis + n->in[0]->type.rank : axis) == time;
+}
+
 // The number of last samples in which all are that a Gather takes. 0: it takes others.
 static int64_t last_of_gather(const node *n, int time) {
     const constant *index = infer_constant(n, 1);
-    int64_t axis = node_int(n, "axis", 0), most = 0;
-    if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != time || !index) return 0;
+    int64_t most = 0;
+    if (!is_axis(n, node_int(n, "axis", 0), time) || !index) return 0;
     for (int64_t i = 0; i < index->count; i++) {
         int64_t at = from_end(index, i);
         if (!at) return 0;
@@ -97,17 +101,22 @@ static int64_t last_of_gather(const node *n, int time) {
     return most;
 }
 
-static int64_t last_of_slice(const node *n, int time) {
+int64_t place_in_slice(const node *n, int time, int64_t *step) {
     const constant *starts = infer_constant(n, 1), *ends = infer_constant(n, 2), *axes = infer_constant(n, 3),
                    *steps = infer_constant(n, 4);
-    if (!starts || !ends || (node_in(n, 3) && !axes) || (node_in(n, 4) && !steps)) return 0;
+    if (!starts || !ends || (node_in(n, 3) && !axes) || (node_in(n, 4) && !steps)) return -1;
     for (int64_t i = 0; i < starts->count; i++) {
-        int64_t axis = axes ? constant_int(axes, i) : i;
-        if ((axis < 0 ? axis + n->in[0]->type.rank : axis) != time) continue;
-        bool ends_with = from_end(ends, i) || constant_int(ends, i) >= INT32_MAX;
-        return ends_with && (!steps || constant_int(steps, i) > 0) ? from_end(starts, i) : 0;
+        *step = steps ? constant_int(steps, i) : 1;
+        if (is_axis(n, axes ? constant_int(axes, i) : i, time)) return i;
     }
-    return 0;
+    return -1;
+}
+
+static int64_t last_of_slice(const node *n, int time) {
+    const constant *ends = infer_constant(n, 2);
+    int64_t step, i = place_in_slice(n, time, &step);
+    bool ends_with = i >= 0 && (from_end(ends, i) || constant_int(ends, i) >= INT32_MAX);
+    return ends_with && step > 0 ? from_end(infer_constant(n, 1), i) : 0;
 }
 
 bool plan_last(streaming *s, plan *p) {

@@ -91,8 +91,7 @@ bool is_pair(const streaming *s, const type *t, int *query, int *keys) {
     return n == 2;
 }
 
-// Elements of a probe between its two axes, and before, between and behind them.
-static int64_t stride_of(const constant *c, int axis) {
+int64_t stride_of(const constant *c, int axis) {
     int64_t n = 1;
     for (int j = axis + 1; j < c->rank; j++) n *= c->dims[j];
     return n;

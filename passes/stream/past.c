@@ -138,6 +138,12 @@ static constant *size_before(streaming *s, const value *v, int64_t length) {
     return sizes_at(s, z ? z : sizes_of(s, v), length);
 }
 
+// How many frames its first input has before the first step, with `more` samples behind them.
+static int64_t frames_before(const streaming *s, const plan *p, int64_t more) {
+    int64_t lead = signal_of(s, p->in[0])->lead;
+    return frames_in(p, (lead > 0 ? lead : 0) + more);
+}
+
 // The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
 // False: they are not known.
 static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
@@ -149,6 +155,7 @@ static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t ope
         bool known = in && !in->still && (in->head || !head);
         constant *c = known ? shaped(s, &in->now->type, in->axis, head + more, open) : NULL;
         if (!in) c = size_before(s, p->in[i], length);
+        if (p->indices && i == 1) c = indices_of(s, p, frames_before(s, p, more));
         if (!c) return false;
         if (head) copy_samples(in->head, 0, c, in->axis, 0, head);
         map_put_number(as, (uint64_t)p->in[i]->id, value_constant(s->graph, NULL, c));
@@ -244,7 +251,7 @@ static value *modulo(streaming *s, value *v, int64_t by) {
     return make(s, "Mod", 2, (value *[]){v, ints(s, &by, 1)}, NULL);
 }
 
-value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill) {
+value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, value *fill) {
     int64_t n = length_of(v, axis), dims[MAX_RANK];
     for (int j = 0; j < v->type.rank; j++) dims[j] = j == axis ? n : 1;
     constant *places = constant_new(s->arena, DT_I64, v->type.rank, dims);
@@ -252,8 +259,7 @@ value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, 
     value *begins = make(s, "Mul", 2, (value *[]){step_number(s), ints(s, &rate, 1)}, NULL);
     value *place = make(s, "Add", 2, (value *[]){begins, value_constant(s->graph, NULL, places)}, NULL);
     value *early = make(s, "Less", 2, (value *[]){place, value_int64(s->graph, 0)}, NULL);
-    value *put = value_constant(s->graph, NULL, (constant *)fill);
-    return make(s, "Where", 3, (value *[]){early, put, v}, NULL);
+    return make(s, "Where", 3, (value *[]){early, fill, v}, NULL);
 }
 
 // A ring instead of a past that moves by the samples of each step.
@@ -390,13 +396,20 @@ static value *zero_past(streaming *s, const value *v, const signal *of, value *n
     return narrow ? run_on_all(s, &x, all) : all;
 }
 
+// What stands before the first sample, in the step.
+static value *first_now(const streaming *s, const past *p) {
+    const signal *of = signal_of(s, p->first);
+    return of ? of->now : (value *)p->first;
+}
+
 static void make_past(streaming *s, const value *v, signal *of, past *p) {
-    bool hides = p->fill && of->lead < 0;
-    value *now = hides ? hide_early(s, of->now, of->axis, of->rate, of->lead, p->fill) : of->now;
+    value *now = of->now, *fill = p->fill ? value_constant(s->graph, NULL, (constant *)p->fill) : NULL;
+    if (fill && of->lead < 0) now = hide_early(s, now, of->axis, of->rate, of->lead, fill);
     p->all = now;
-    if (!p->length) return;
-    constant *first = first_past(s, of, p);
-    p->all = first ? with_past(s, v, of, now, p, first) : zero_past(s, v, of, now, p);
+    const constant *first = p->length ? first_past(s, of, p) : NULL;
+    if (first || (p->length && p->first)) p->all = with_past(s, v, of, now, p, first);
+    else if (p->length) p->all = zero_past(s, v, of, now, p);
+    if (p->first) p->all = hide_early(s, p->all, of->axis, of->rate, of->lead - p->length, first_now(s, p));
 }
 
 value *samples_of(streaming *s, const value *of, const span *at) {

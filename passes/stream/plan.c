@@ -121,17 +121,28 @@ static bool place_all(streaming *s, plan *p, int64_t lead, int64_t rate) {
     return true;
 }
 
+// What a concatenation puts before the samples of `in`, unless it is known at compile time where it needs to be: NULL.
+static const value *first_before(const signal *in, const window *w) {
+    return w->first && (in->lead < 0 || !w->first->constant) ? w->first : NULL;
+}
+
 static bool same_fill(const constant *a, const constant *b) {
     return a == b || (a && b && memcmp(a->splat, b->splat, sizeof a->splat) == 0);
 }
 
 void add_past(streaming *s, signal *in, span *at, const window *w) {
-    const constant *fill = w->padded && at->from < 0 ? w->fill : NULL;
+    if (first_before(in, w)) {
+        int64_t length = in->lead > at->from ? in->lead - at->from : 0;
+        VEC_PUSH(s->arena, &in->pasts, ((past){.first = w->first, .length = length}));
+        at->past = in->pasts.n - 1;
+        return;
+    }
+    const constant *fill = in->lead < 0 && w->head ? w->head : w->padded && at->from < 0 ? w->fill : NULL;
     int64_t length = in->lead - at->from;
     if (length <= 0 && !(fill && in->lead < 0)) return;
     for (int j = 0; j < in->pasts.n; j++) {
         past *known = &in->pasts.at[j];
-        if (fill && known->fill && !same_fill(fill, known->fill)) continue;
+        if (known->first || (fill && known->fill && !same_fill(fill, known->fill))) continue;
         if (fill) known->fill = fill;
         if (known->length < length) known->length = length;
         at->past = j;
@@ -165,11 +176,13 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
         const signal *in = w ? signal_of(s, p->in[i]) : NULL;
         if (!in || in->still) continue;
         if (w->up > p->every) p->every = w->up;
-        if (in->lead < 0 && w->lo < 0 && !w->padded)
+        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->head && !w->first)
             refuse(s, p->node,
                    "puts samples before a signal whose first ones come later, since an earlier node reads "
                    "ahead");
         int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
+        if (first_before(in, w) && lead > 0)
+            lead = 0; // what comes before the first sample is not known before the first step
         if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
         if (!any || lead < out->lead)
             out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
@@ -188,12 +201,13 @@ static bool only_moves(const streaming *s, const plan *p) {
         const window *w = window_of(p, i, &of);
         if (!w) continue;
         inputs++;
-        moves &= of->moves && !(w->padded && signal_of(s, p->in[i])->lead < 0);
+        const signal *in = signal_of(s, p->in[i]);
+        moves &= of->moves && !first_before(in, w) && !((w->padded || w->head) && in->lead < 0);
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
 
-static void plan_windows(streaming *s, plan *p) {
+void plan_windows(streaming *s, plan *p) {
     enum { START_MOST = 1 << 24 };
     check_outputs(s, p);
     signal out = {0};
@@ -218,6 +232,12 @@ static bool is_sequence_input(const op_sequence *q, int i) {
     return false;
 }
 
+static bool is_first_state(const op_sequence *q, int i, const signal *in) {
+    for (int j = 0; j < q->nstates; j++)
+        if (q->first[j] == i && in->still) return true;
+    return false;
+}
+
 typedef struct captured {
     const streaming *s;
     const node *n;
@@ -236,7 +256,8 @@ static void check_sequence(const streaming *s, const plan *p, const signal *in) 
     const node *n = p->node;
     const op_sequence *q = &p->sequence;
     for (int i = 0; i < n->nin; i++)
-        if (!is_sequence_input(q, i) && signal_of(s, n->in[i]))
+        if (!is_sequence_input(q, i) && signal_of(s, n->in[i]) &&
+            !is_first_state(q, i, signal_of(s, n->in[i])))
             refuse(s, n, "has weights or states that are signals");
     for (int j = 0; j < q->nin; j++) {
         const signal *x = signal_of(s, n->in[q->in[j]]);
@@ -473,7 +494,8 @@ static void plan_node(streaming *s, node *n) {
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
-    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p)) {
+    } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
+               !plan_firsts(s, &p) && !plan_frames(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         const char *no_scan = !p.reach && strcmp(n->op->name, "Loop") == 0 ? loop_to_scan(s, n) : NULL;
         if (!p.reach) refuse(s, n, no_scan ? no_scan : why);

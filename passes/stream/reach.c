@@ -17,9 +17,11 @@ typedef struct signal {
 // Of a result: where its signal begins, and the samples at fixed places before and behind it.
 typedef struct places {
     bool signal, head, tail;
-    int64_t first;      // of the signal
-    int64_t head_last;  // the last sample of the head
-    int64_t tail_first; // the first one of the tail, from the length of the signal on
+    int64_t first;        // of the signal
+    int64_t head_last;    // the last sample of the head
+    int64_t tail_first;   // the first one of the tail, from the length of the signal on
+    const constant *fill; // all elements of the head; NULL: they differ, or are not known
+    const value *one;     // of which the head is a copy; NULL: it is something else
 } places;
 
 typedef struct reader {
@@ -180,9 +182,21 @@ static bool time_index(reader *r, expr *index, index_window *w) {
     return true;
 }
 
+// Whether all elements have the same bits.
+static bool is_even(const constant *c) {
+    if (c->kind == CONST_STRINGS || !c->count) return false;
+    uint8_t first[16] = {0}, element[16] = {0};
+    constant_copy(c, 0, c->elem, first, 0);
+    for (int64_t i = 1; i < c->count; i++) {
+        constant_copy(c, i, c->elem, element, 0);
+        if (memcmp(element, first, sizeof first) != 0) return false;
+    }
+    return true;
+}
+
 static const constant *fill_of(reader *r, const expr *e, dtype elem) {
     uint8_t element[16] = {0};
-    if (e->op == X_READ && e->buffer->role == BUF_CONST && e->buffer->data->count == 1) {
+    if (e->op == X_READ && e->buffer->role == BUF_CONST && is_even(e->buffer->data)) {
         constant_copy(e->buffer->data, 0, elem, element, 0);
     } else if (e->op == X_CONST) {
         int64_t one = 1;
@@ -310,6 +324,22 @@ static bool place_signal(reader *r, const write *w) {
     return are_apart(r, p);
 }
 
+// The value that the write copies, at the same places on other axes than time.
+static const value *copied(const write *w, int axis) {
+    const expr *e = w->value;
+    if (e->op != X_READ || e->guard || !e->buffer->value || e->buffer->rank != w->to->rank) return NULL;
+    for (int j = 0; j < w->to->rank; j++)
+        if (j != axis && (e->index[j] != w->index[j] || e->buffer->dims[j] != w->to->dims[j])) return NULL;
+    return e->buffer->value;
+}
+
+static void note_fill(reader *r, places *p, const write *w, int axis) {
+    const constant *fill = fill_of(r, w->value, w->to->dtype);
+    p->one = p->head || fill ? NULL : copied(w, axis);
+    if (p->head && fill && (!p->fill || !same_fill(fill, p->fill))) fill = NULL;
+    p->fill = fill;
+}
+
 static bool place_end(reader *r, const write *w, int axis) {
     kernel *k = r->kernel;
     places *p = places_of(r, w->to);
@@ -327,6 +357,7 @@ static bool place_end(reader *r, const write *w, int axis) {
             return refuse(r, "writes samples at computed positions");
         if (c) last += c * (dim_value(k->axes.at[j].extent) - 1);
     }
+    if (!tail) note_fill(r, p, w, axis);
     if (tail && (!p->tail || first < p->tail_first)) p->tail_first = first;
     if (!tail && (!p->head || last > p->head_last)) p->head_last = last;
     p->tail |= tail, p->head |= !tail;
@@ -489,6 +520,16 @@ static void add_inputs(reader *r, const program *p) {
     }
 }
 
+// What a concatenation puts before the signal that it only moves.
+static void note_head(reader *r, const buffer *b, signal *as) {
+    const places *at = map_get_number(&r->placed, (uint64_t)b->id);
+    for (int j = 0; at && at->head && as->moves && j < r->node->nin; j++) {
+        if (!as->inputs[j].used || as->inputs[j].lo != -at->first) continue;
+        as->inputs[j].head = at->fill;
+        if (at->first == 1) as->inputs[j].first = at->one;
+    }
+}
+
 static reach reach_of(reader *r, program *p, int out) {
     reach at = {.axis = NO_TIME, .inputs = ARENA_ARRAY(r->arena, window, r->node->nin + 1)};
     const value *v = r->node->out[out];
@@ -496,7 +537,8 @@ static reach reach_of(reader *r, program *p, int out) {
     bool several;
     at.axis = time_axis(&v->type, r->length, &several);
     if (several) refuse(r, "has a result with two axes of time");
-    const signal *s = signal_of(r, p->outputs.at[out]);
+    signal *s = signal_of(r, p->outputs.at[out]);
+    if (s) note_head(r, p->outputs.at[out], s);
     if (s) at.inputs = s->inputs, at.moves = s->moves;
     return at;
 }

@@ -22,12 +22,22 @@ static void forget_types(streaming *s) {
 static value *mask_now(streaming *s, const signal *in, int64_t lead) {
     if (!in->outside_known) return in->now;
     return hide_early(s, in->now, in->keys, in->rate, lead - s->before,
-                      numbers(s, in->elem, -1, in->outside, 0));
+                      value_constant(s->graph, NULL, numbers(s, in->elem, -1, in->outside, 0)));
+}
+
+// Those of the step, among the samples that the node gets.
+static value *frame_indices(streaming *s, const plan *p) {
+    constant *c = indices_of(s, p, p->start + signal_of(s, p->node->out[0])->rate);
+    if (!c)
+        diag_fatal(s->module->diag, p->node->loc,
+                   "--stream: this node takes more samples in a step than a constant has indices");
+    return value_constant(s->graph, NULL, c);
 }
 
 static value *input_now(streaming *s, const plan *p, int i) {
     const signal *in = signal_of(s, p->in[i]), *out = signal_of(s, p->node->out[0]);
     if (!in) return p->in[i];
+    if (p->indices && i == 1) return frame_indices(s, p);
     bool meets_data = in->pair && out && of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]);
     if (in->pair) return meets_data ? mask_now(s, in, out->lead) : in->now;
     return p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
@@ -114,6 +124,7 @@ static void set_joined(streaming *s, plan *p, int out, value *v) {
 static value *first_state(streaming *s, const plan *p, int j) {
     int in = p->sequence.first[j];
     value *own = in < p->node->nin ? p->in[in] : NULL;
+    if (signal_of(s, own)) own = signal_of(s, own)->now;
     if (lead_of(p) > 0) {
         const constant *c = head_of(s, p, p->sequence.last[j], 0);
         if (!c)
@@ -263,6 +274,10 @@ static void step_node(streaming *s, plan *p) {
     take_inputs(s, p);
     if (p->moves) {
         take_moved(s, p);
+        return;
+    }
+    if (p->firsts) {
+        take_firsts(s, p);
         return;
     }
     if (p->carries && p->sequence.is_running) carry_running(s, p);

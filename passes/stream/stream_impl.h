@@ -5,6 +5,8 @@
 //   plan.c     rates and leads of all values; the samples of its inputs that each node gets in a step
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
+//   frames.c   frames that indices take of a signal
+//   firsts.c   values of the first samples
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -17,6 +19,7 @@
 // computed; NULL: none is read.
 typedef struct past {
     const constant *fill;
+    const value *first; // what stands before the first sample, computed by the steps; NULL: nothing that is
     int64_t length;
     value *all; // the past, then the samples of the step
 } past;
@@ -77,8 +80,11 @@ typedef struct plan {
     bool constant;  // its outputs are constants of all steps
     bool positions; // it counts samples
     double first, step;
-    bool pairs;       // it has two axes of time
-    pair_role *roles; // of inputs with one
+    const constant *indices; // of frames, for a signal of some length; NULL: it takes none
+    int indices_axis;        // along which they grow
+    bool firsts;             // it takes the first samples alone
+    bool pairs;              // it has two axes of time
+    pair_role *roles;        // of inputs with one
     bool sums_keys;
     op_sequence sequence;
     value **joined; // by output: its samples of the step, where they are not those of the node itself
@@ -123,12 +129,27 @@ sizes *sizes_of(const streaming *s, const value *v);
 // The sizes for a signal of `length` samples; NULL: they depend on more.
 constant *sizes_at(const streaming *s, const sizes *z, int64_t length);
 
+// From p->reach and the signals that the node reads: its rate, lead and samples.
+void plan_windows(streaming *s, plan *p);
+
 // The past that has the samples of an input before a step.
 void add_past(streaming *s, signal *in, span *at, const window *w);
 // Refuses an output that comes later than callers accept, of which `late` is the reason.
 void accept_delay(streaming *s, int output, int64_t lead, const node *late);
 
+// frames.c
+bool plan_frames(streaming *s, plan *p);           // false: it takes none by indices of positions
+int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
+constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
+
+// firsts.c
+bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
+void take_firsts(streaming *s, plan *p); // once the node has its samples
+
 // ends.c
+bool is_axis(const node *n, int64_t axis, int time); // of the first input, negative ones from the end
+// The place of the axis of time among those of a Slice with constant places, and its step; -1: it has none.
+int64_t place_in_slice(const node *n, int time, int64_t *step);
 // The last states of a sequence over these samples.
 void add_last_states(streaming *s, const plan *p, const value *samples);
 bool plan_ending(streaming *s, const plan *p); // false: it reads no value at the end
@@ -136,6 +157,7 @@ bool plan_last(streaming *s, plan *p);         // false: it takes more than the 
 void plan_ending_output(streaming *s, int i);
 
 // pairs.c
+int64_t stride_of(const constant *c, int axis); // elements between two neighbours along the axis
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
@@ -162,7 +184,7 @@ void state_next(streaming *s, value *state, value *v);
 value *state_or_first(streaming *s, value *state, value *first, int64_t until);
 value *step_number(streaming *s);
 // v with samples before the first of the signal replaced by the fill; v begins with sample number `from` of its step.
-value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, const constant *fill);
+value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, value *fill);
 value *samples_of(streaming *s, const value *of, const span *at); // the samples of an input that a node gets
 // Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
 // NULL: not known at compile time.

@@ -1,0 +1,106 @@
+// Conversions between f32 and fixed point on Helium, after LLVM's passes. LLVM 19 makes one instruction (VCVT with a number of fraction
+// bits) of a conversion and a product with a power of two, but takes that number for a value, and encodes its register, where the
+// function has the number as a constant of its own (ARMDAGToDAGISel::transformFixedFloatingPointConversion). Here both become the
+// intrinsic of that instruction, whose number is always a constant.
+#include "codegen/llvm/llvm_impl.h"
+#include <math.h>
+
+enum { LANES = 4, WORD = 32 };
+
+static bool has_opcode(LLVMValueRef v, LLVMOpcode a, LLVMOpcode b) {
+    return LLVMIsAInstruction(v) && (LLVMGetInstructionOpcode(v) == a || LLVMGetInstructionOpcode(v) == b);
+}
+
+static LLVMTypeKind lane_kind(LLVMValueRef v) {
+    LLVMTypeRef t = LLVMTypeOf(v);
+    return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetTypeKind(LLVMGetElementType(t))
+                                                    : LLVMVoidTypeKind;
+}
+
+static unsigned lane_bits(LLVMValueRef v) { return LLVMGetIntTypeWidth(LLVMGetElementType(LLVMTypeOf(v))); }
+
+// The exponent of 2 in all lanes of a constant that matter; 0: they hold something else.
+static int exponent_of(LLVMValueRef v) {
+    int exponent = 0;
+    for (unsigned j = 0; j < LLVMGetVectorSize(LLVMTypeOf(v)); j++) {
+        LLVMValueRef lane = LLVMIsAConstant(v) ? LLVMGetAggregateElement(v, j) : NULL;
+        LLVMBool inexact;
+        int own; // one more
+        if (lane && LLVMIsUndef(lane)) continue;
+        if (!lane || !LLVMIsAConstantFP(lane) || frexp(LLVMConstRealGetDouble(lane, &inexact), &own) != 0.5)
+            return 0;
+        if (exponent && own - 1 != exponent) return 0;
+        exponent = own - 1;
+    }
+    return exponent;
+}
+
+// The operand that v, of f32, multiplies by 2^*exponent; NULL: v is something else. A sum of equal operands is such a product.
+static LLVMValueRef scaled_operand(LLVMValueRef v, int *exponent) {
+    if (lane_kind(v) != LLVMFloatTypeKind || !has_opcode(v, LLVMFMul, LLVMFAdd)) return NULL;
+    LLVMValueRef a = LLVMGetOperand(v, 0), b = LLVMGetOperand(v, 1);
+    bool sum = LLVMGetInstructionOpcode(v) == LLVMFAdd;
+    *exponent = sum ? a == b : exponent_of(b);
+    return *exponent ? a : NULL;
+}
+
+// The instruction on four lanes at a time, of words: bits of fractions in the integers.
+static LLVMValueRef converted(emit *e, LLVMValueRef x, lkind to, int bits, bool is_signed) {
+    int lanes = (int)LLVMGetVectorSize(LLVMTypeOf(x)), nparts = lanes < LANES ? 1 : lanes / LANES;
+    LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, nparts);
+    for (int j = 0; j < nparts; j++) {
+        LLVMValueRef args[3] = {const_int(e, lt(LK_I32, 1), !is_signed), slice(e, x, j * LANES, LANES),
+                                const_int(e, lt(LK_I32, 1), bits)};
+        LLVMTypeRef types[2] = {type_of(e, lt(to, LANES)), LLVMTypeOf(args[1])};
+        parts[j] = call_intrinsic(e, "llvm.arm.mve.vcvt.fix", types, 2, args, 3);
+    }
+    return slice(e, concat(e, parts, nparts), 0, lanes);
+}
+
+// An integer times 2^-bits, as f32.
+static LLVMValueRef from_fixed(emit *e, LLVMValueRef v) {
+    int exponent;
+    LLVMValueRef cast = scaled_operand(v, &exponent);
+    if (!cast || exponent >= 0 || exponent < -WORD || !has_opcode(cast, LLVMSIToFP, LLVMUIToFP)) return NULL;
+    LLVMValueRef x = LLVMGetOperand(cast, 0);
+    if (lane_bits(x) > WORD) return NULL;
+    bool is_signed = LLVMGetInstructionOpcode(cast) == LLVMSIToFP;
+    LLVMTypeRef words = type_of(e, lt(LK_I32, (int)LLVMGetVectorSize(LLVMTypeOf(x))));
+    x = is_signed ? LLVMBuildSExt(e->b, x, words, "") : LLVMBuildZExt(e->b, x, words, "");
+    return converted(e, x, LK_F32, -exponent, is_signed);
+}
+
+// f32 times 2^bits, as an integer.
+static LLVMValueRef to_fixed(emit *e, LLVMValueRef v) {
+    if (!has_opcode(v, LLVMFPToSI, LLVMFPToUI) || lane_kind(v) != LLVMIntegerTypeKind || lane_bits(v) > WORD)
+        return NULL;
+    int exponent;
+    LLVMValueRef x = scaled_operand(LLVMGetOperand(v, 0), &exponent);
+    if (!x || exponent < 0 || exponent > WORD) return NULL;
+    bool is_signed = lane_bits(v) < WORD || LLVMGetInstructionOpcode(v) == LLVMFPToSI;
+    return LLVMBuildTrunc(e->b, converted(e, x, LK_I32, exponent, is_signed), LLVMTypeOf(v), "");
+}
+
+static void replace(LLVMValueRef v, LLVMValueRef by) {
+    LLVMValueRef operand = LLVMGetOperand(v, 0);
+    LLVMReplaceAllUsesWith(v, by);
+    LLVMInstructionEraseFromParent(v);
+    if (!LLVMGetFirstUse(operand)) LLVMInstructionEraseFromParent(operand);
+}
+
+static void keep_in_block(emit *e, LLVMBasicBlockRef block) {
+    for (LLVMValueRef v = LLVMGetFirstInstruction(block), next; v; v = next) {
+        next = LLVMGetNextInstruction(v);
+        LLVMPositionBuilderBefore(e->b, v);
+        LLVMValueRef fixed = from_fixed(e, v);
+        if (!fixed) fixed = to_fixed(e, v);
+        if (fixed) replace(v, fixed);
+    }
+}
+
+void keep_fraction_bits(emit *e) {
+    if (!e->m->target->dot_across) return; // Helium
+    for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block))
+            keep_in_block(e, block);
+}
