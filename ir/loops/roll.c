@@ -21,6 +21,8 @@
 enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 1024, MOST_LOOPS = 256 };
+// Bytes of an iteration that carries values: chains of sums are smaller as they are, as LLVM knows their ranges.
+enum { LEAST_CARRYING = 256 };
 // Bytes of code, roughly.
 enum { BYTES_OF_LOOP = 24, BYTES_OF_NUMBER = 5, BYTES_OF_ELEMENT = 8 };
 // Bytes of a function's stack for arrays, where memory is scarce and elsewhere.
@@ -559,9 +561,13 @@ static void rewrite(rewriting *w, lblock *block) {
 }
 
 // ---------------------------------------------------------------- blocks
+static int64_t bytes_of_iteration(const search *s, const repeat *of) {
+    return s->bytes[of->first + of->period] - s->bytes[of->first];
+}
+
 static int64_t saved_by(const search *s, const repeat *of, const matching *m, const leaving *l,
                         const columns *c) {
-    int64_t one = s->bytes[of->first + of->period] - s->bytes[of->first];
+    int64_t one = bytes_of_iteration(s, of);
     int64_t table = (int64_t)c->of.n * of->count * lkind_bytes(c->elem);
     int64_t stores = 0;
     for (int j = 0; j < m->values.n; j++)
@@ -630,7 +636,7 @@ static bool roll_repeat(rolling *r, const search *s, lblock *block, const repeat
             of.first += k;
             of.length -= k;
             of.count = of.length / of.period;
-            if (of.count < 2) break;
+            if (of.count < 2 || (carries && bytes_of_iteration(s, &of) < LEAST_CARRYING)) break;
             rolled result = roll_from(r, s, block, of, all ? of.count : 2, carries);
             if (result == ROLLED) return true;
             if (result == NOT_WORTH) return false;
