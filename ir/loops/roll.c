@@ -9,7 +9,7 @@
 //     ...
 //
 // Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
-// arrays. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
+// arrays, a value of the iteration before becomes a variable. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
 #include "ir/loops/roll.h"
 #include "compiler/base/round.h"
 #include "ir/loops/roll_impl.h"
