@@ -53,6 +53,21 @@ static bool has_unwind_tables(const emit *e, const target *t) {
     return t->hosted && !t->arch.no_unwind_tables && e->kind != EMIT_LOADABLE;
 }
 
+static bool calls_functions(const lblock *b) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (x->op == L_CALL || x->op == L_CALLPTR) return true;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i] && calls_functions(x->body[i])) return true;
+    }
+    return false;
+}
+
+// In a kernel that calls nothing no exception begins and no thread is cancelled: in ELF, where tables are for that and for debuggers, -g has its table.
+static bool is_unwound(const emit *e, const lfunc *f) {
+    bool optional = f->target->format == OBJECT_ELF && !e->m->debug_info;
+    return has_unwind_tables(e, f->target) && !(optional && f->kernel && !calls_functions(f->body));
+}
+
 // "min-legal-vector-width" lets LLVM split wider vectors.
 static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     const target *t = f->target;
@@ -75,7 +90,7 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     // Spilled vectors must not straddle cache lines.
     if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
     if (t->hosted) {
-        if (has_unwind_tables(e, t)) set_flag(e, fn, "uwtable", 2);
+        if (is_unwound(e, f)) set_flag(e, fn, "uwtable", 2);
         set_text(fn, "frame-pointer", "non-leaf");
         if (t->arch.protect_function) set_text(fn, t->arch.protect_function, "true");
     }

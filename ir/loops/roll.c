@@ -9,7 +9,7 @@
 //     ...
 //
 // Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
-// arrays. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
+// arrays, a value of the iteration before becomes a variable. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
 #include "ir/loops/roll.h"
 #include "compiler/base/round.h"
 #include "ir/loops/roll_impl.h"
@@ -20,7 +20,9 @@
 // A repeat is found by `WINDOW` equal instructions, and must save so many bytes. Longer periods than the most do not repeat.
 enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
-enum { MOST_TRIED = 32, MOST_ROTATIONS = 256, MOST_LOOPS = 256 };
+enum { MOST_TRIED = 32, MOST_ROTATIONS = 1024, MOST_LOOPS = 256 };
+// Bytes of an iteration that carries values: chains of sums are smaller as they are, as LLVM knows their ranges.
+enum { LEAST_CARRYING = 256 };
 // Bytes of code, roughly.
 enum { BYTES_OF_LOOP = 24, BYTES_OF_NUMBER = 5, BYTES_OF_ELEMENT = 8 };
 // Bytes of a function's stack for arrays, where memory is scarce and elsewhere.
@@ -205,7 +207,8 @@ static bool is_line(const number_slot *s, int count) {
 }
 
 static bool same_value(const value_slot *s, const ins *x, const ins *y) {
-    return x == y || (s->arg == ADDRESS_OF_DATA && !strcmp(x->name, y->name));
+    if (x == y || s->arg != USER_ITSELF) return x == y;
+    return x->op == y->op && (x->op == L_GET ? x->args[0] == y->args[0] : !strcmp(x->name, y->name));
 }
 
 static bool is_one_value(const value_slot *s, int count) {
@@ -228,11 +231,19 @@ static int first_value_slot(const matching *m, int j, int count) {
     const value_slot *own = &m->values.at[j];
     for (int i = 0; i < j; i++) {
         const value_slot *s = &m->values.at[i];
-        bool same = (s->arg == ADDRESS_OF_DATA) == (own->arg == ADDRESS_OF_DATA);
+        bool same = (s->arg == USER_ITSELF) == (own->arg == USER_ITSELF);
         for (int t = 0; t < count && same; t++) same = same_value(own, own->values[t], s->values[t]);
         if (same) return i;
     }
     return j;
+}
+
+// The first slot with the values of slot j.
+static int first_carried(const matching *m, int j) {
+    int i = 0;
+    while (m->carried.at[i].first != m->carried.at[j].first || m->carried.at[i].next != m->carried.at[j].next)
+        i++;
+    return i;
 }
 
 // The columns of the table: different numbers that are not computed.
@@ -303,6 +314,7 @@ typedef struct rewriting {
     ins *index;   // of the iteration
     ins **array;  // by variable slot
     ins **values; // by value slot
+    ins **carry;  // variables, by carried slot
     lblock head;  // of the function: arrays
 } rewriting;
 
@@ -405,6 +417,13 @@ static ins *number_of(rewriting *w, const number_slot *s) {
     return x;
 }
 
+// Outside of the iterations.
+static ins *value_before(rewriting *w, const value_slot *s, int iteration) {
+    ins *v = s->values[iteration];
+    if (s->arg != USER_ITSELF) return v;
+    return v->op == L_GET ? lb_get(&w->b, v->args[0]) : lb_symbol(&w->b, v->name);
+}
+
 // Before the loop, values that differ are stored to arrays.
 static void store_values(rewriting *w) {
     lbuild *b = &w->b;
@@ -414,15 +433,30 @@ static void store_values(rewriting *w) {
         int first = first_value_slot(w->m, j, w->of.count);
         w->values[j] = first < j ? w->values[first] : new_array(w, s->values[0]->type);
         for (int t = 0; t < w->of.count && first == j; t++) {
-            ins *v = s->arg == ADDRESS_OF_DATA ? lb_symbol(b, s->values[t]->name) : s->values[t];
-            lb_store(b, w->values[j], lb_idx(b, t), v, 0);
+            lb_store(b, w->values[j], lb_idx(b, t), value_before(w, s, t), 0);
         }
     }
 }
 
+// Before the loop, variables for values of the iteration before.
+static void begin_carrying(rewriting *w) {
+    const matching *m = w->m;
+    w->carry = ARENA_ARRAY(w->r->arena, ins *, m->carried.n + 1);
+    for (int j = 0; j < m->carried.n; j++) {
+        const carried_slot *s = &m->carried.at[j];
+        int known = first_carried(m, j);
+        w->carry[j] = known < j ? w->carry[known] : lb_var(&w->b, "carried", s->first);
+    }
+}
+
+static void carry_on(rewriting *w) {
+    for (int j = 0; j < w->m->carried.n; j++)
+        if (first_carried(w->m, j) == j) lb_set(&w->b, w->carry[j], w->m->carried.at[j].next);
+}
+
 static void load_value(rewriting *w, int j) {
     const value_slot *s = &w->m->values.at[j];
-    if (s->arg == ADDRESS_OF_DATA)
+    if (s->arg == USER_ITSELF)
         become(w->r->f, s->user, L_LOAD, s->user->type, 2, (ins *[]){w->values[j], w->index});
     else s->user->args[s->arg] = lb_load(&w->b, s->user->args[s->arg]->type, w->values[j], w->index, 0);
 }
@@ -430,17 +464,22 @@ static void load_value(rewriting *w, int j) {
 static void make_body(rewriting *w) {
     lbuild *b = &w->b;
     ins *const *statements = w->search->statements.at + w->of.first;
-    for (int j = 0, next = 0, value = 0; j < w->of.period; j++) {
+    for (int j = 0, next = 0, value = 0, carry = 0; j < w->of.period; j++) {
         for (; next < w->m->numbers.n && w->m->numbers.at[next].statement == statements[j]; next++) {
             const number_slot *s = &w->m->numbers.at[next];
             s->user->args[s->arg] = number_of(w, s);
         }
         for (; value < w->m->values.n && w->m->values.at[value].statement == statements[j]; value++)
             load_value(w, value);
+        for (; carry < w->m->carried.n && w->m->carried.at[carry].statement == statements[j]; carry++) {
+            const carried_slot *s = &w->m->carried.at[carry];
+            s->user->args[s->arg] = lb_get(b, w->carry[carry]);
+        }
         append_ins(b->block, statements[j]);
         const left *l = left_of(&w->left, statements[j]);
         if (l) lb_store(b, l->array, w->index, statements[j], 0);
     }
+    carry_on(w);
 }
 
 // Instructions that are new in the body belong to the first iteration while code around them is rewritten.
@@ -461,6 +500,7 @@ static lblock *make_loop(rewriting *w, const ins *after) {
         w->columns.table = lb_offset(b, lb_symbol(b, w->r->symbol), lb_idx(b, at), 1);
     }
     store_values(w);
+    begin_carrying(w);
     ins *loop = w->index =
         lb_for(b, "iteration", lb_idx(b, 0), lb_idx(b, w->of.count), lb_idx(b, 1), LOOP_SERIAL);
     make_body(w);
@@ -521,17 +561,21 @@ static void rewrite(rewriting *w, lblock *block) {
 }
 
 // ---------------------------------------------------------------- blocks
+static int64_t bytes_of_iteration(const search *s, const repeat *of) {
+    return s->bytes[of->first + of->period] - s->bytes[of->first];
+}
+
 static int64_t saved_by(const search *s, const repeat *of, const matching *m, const leaving *l,
                         const columns *c) {
-    int64_t one = s->bytes[of->first + of->period] - s->bytes[of->first];
+    int64_t one = bytes_of_iteration(s, of);
     int64_t table = (int64_t)c->of.n * of->count * lkind_bytes(c->elem);
     int64_t stores = 0;
     for (int j = 0; j < m->values.n; j++)
         if (first_value_slot(m, j, of->count) == j)
-            stores += of->count * (m->values.at[j].arg == ADDRESS_OF_DATA ? 15 : 8);
+            stores += of->count * (m->values.at[j].arg == USER_ITSELF ? 15 : 8);
     int64_t elements = (int64_t)l->values.n * (of->count + 1) * BYTES_OF_ELEMENT;
     return one * (of->count - 1) - table - stores - elements - BYTES_OF_LOOP -
-           BYTES_OF_NUMBER * (m->numbers.n + m->values.n);
+           BYTES_OF_NUMBER * (m->numbers.n + m->values.n) - BYTES_OF_ELEMENT * m->carried.n;
 }
 
 // Of the stack, for the arrays of a loop.
@@ -548,18 +592,26 @@ static int64_t most_stack(const rolling *r) {
     return r->f->target->freestanding ? MOST_STACK_FREESTANDING : MOST_STACK;
 }
 
-// Rolls what repeats from the statement on with which `of` begins, if at least so many iterations match.
-static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, int least) {
-    arena *a = r->arena;
-    matching m = {.arena = a,
+static matching match_from(rolling *r, const search *s, const repeat *of, bool carries, bool reads) {
+    matching m = {.arena = r->arena,
                   .functions = &r->functions,
                   .pair = r->pair,
                   .place = r->place,
-                  .first = of.first,
-                  .period = of.period,
-                  .count = of.count,
-                  .slot_of.arena = a};
+                  .first = of->first,
+                  .period = of->period,
+                  .count = of->count,
+                  .carries = carries,
+                  .reads = reads};
+    m.slot_of.arena = m.set.arena = r->arena;
     match_repeats(&m, s->statements.at);
+    return m;
+}
+
+// Rolls what repeats from the statement on with which `of` begins, if at least so many iterations match.
+static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, int least, bool carries) {
+    arena *a = r->arena;
+    matching m = match_from(r, s, &of, carries, false);
+    if (m.count < least && m.reads_differ) m = match_from(r, s, &of, carries, true);
     if (m.count < least) return DIFFERENT;
     of.count = m.count;
     keep_differing(&m, of.count);
@@ -575,16 +627,17 @@ static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, i
     return ROLLED;
 }
 
-// Iterations begin at the statement from which on most of them match.
+// Iterations begin at the statement from which on most of them match, without values of the iteration before if possible.
 static bool roll_repeat(rolling *r, const search *s, lblock *block, const repeat *found) {
-    for (int all = 1; all >= 0; all--)
+    for (int attempt = 0; attempt < 4; attempt++)
         for (int k = 0; k < found->period && k < MOST_ROTATIONS; k++) {
+            bool all = attempt % 2 == 0, carries = attempt >= 2;
             repeat of = *found;
             of.first += k;
             of.length -= k;
             of.count = of.length / of.period;
-            if (of.count < 2) break;
-            rolled result = roll_from(r, s, block, of, all ? of.count : 2);
+            if (of.count < 2 || (carries && bytes_of_iteration(s, &of) < LEAST_CARRYING)) break;
+            rolled result = roll_from(r, s, block, of, all ? of.count : 2, carries);
             if (result == ROLLED) return true;
             if (result == NOT_WORTH) return false;
         }

@@ -19,13 +19,20 @@ typedef struct number_slot {
     int64_t *values; // by iteration
 } number_slot;
 
-// A value from before the repeat, or the address of data, that may differ between iterations.
+// A value from before the repeat, the address of data, or what a variable has, that may differ between iterations.
 typedef struct value_slot {
     ins *statement, *user;
-    int arg;      // ADDRESS_OF_DATA: the user itself
+    int arg;      // USER_ITSELF: a symbol or a read of a variable that the repeat does not set
     ins **values; // by iteration
 } value_slot;
-enum { ADDRESS_OF_DATA = -1 };
+enum { USER_ITSELF = -1 };
+
+// A value of the iteration before, and what the first one has instead.
+typedef struct carried_slot {
+    ins *statement, *user;
+    int arg;
+    ins *first, *next; // next: in the first iteration, for the second one
+} carried_slot;
 
 // A variable of the function that differs between iterations.
 typedef struct variable_slot {
@@ -42,10 +49,15 @@ typedef struct matching {
     int first, period, count; // statements of an iteration, iterations
     VEC(number_slot) numbers;
     VEC(value_slot) values;
+    VEC(carried_slot) carried;
     VEC(variable_slot *) variables;
-    map slot_of; // id of a variable -> its slot
+    map slot_of;       // id of a variable -> its slot
+    bool carries;      // values of the iteration before are allowed
+    bool reads;        // variables that the repeat does not set are values, so that iterations may share them
+    map set;           // ids of those that it sets
+    bool reads_differ; // iterations do not match since they share variables
     // While one iteration is compared:
-    int now, number, value;
+    int now, number, value, carry;
     ins *statement;
 } matching;
 

@@ -73,8 +73,21 @@ static bool add_value(matching *m, ins *user, int arg, ins *x, ins *y) {
         for (int t = 0; t < m->now; t++) values[t] = x;
         VEC_PUSH(m->arena, &m->values, (value_slot){m->statement, user, arg, values});
     }
-    m->values.at[m->value++].values[m->now] = y;
-    return true;
+    value_slot *s = &m->values.at[m->value++];
+    s->values[m->now] = y;
+    return s->user == user && s->arg == arg;
+}
+
+static bool add_carried(matching *m, ins *user, int arg, ins *x, const ins *y) {
+    ins *next = m->pair[y->id];
+    if (iteration_of(m, x) >= 0 || iteration_of(m, y) != m->now - 1 || x->type.kind == LK_I1 ||
+        x->type.lanes != 1)
+        return false;
+    if (m->carry == m->carried.n && m->now == 1)
+        VEC_PUSH(m->arena, &m->carried, (carried_slot){m->statement, user, arg, x, next});
+    if (m->carry == m->carried.n) return false;
+    const carried_slot *s = &m->carried.at[m->carry++];
+    return s->user == user && s->arg == arg && s->next == next;
 }
 
 static variable_slot *slot_of(matching *m, const ins *x) {
@@ -120,7 +133,12 @@ static bool match_operands(matching *m, ins *user, int arg, ins *x, ins *y) {
         return x->i == y->i && !memcmp(&x->f, &y->f, sizeof x->f);
     }
     if (m->pair[y->id] == x && (!m->count || iteration_of(m, y) == m->now)) return true;
-    if (x->op == L_VAR) return match_variables(m, x, y);
+    if (x->op == L_VAR) {
+        bool same = match_variables(m, x, y);
+        m->reads_differ |= !same && user->op == L_GET;
+        return same;
+    }
+    if (m->carries && iteration_of(m, y) >= 0) return add_carried(m, user, arg, x, y);
     bool before = iteration_of(m, x) < 0 && iteration_of(m, y) < 0;
     if (!before || x->op == L_CONST || y->op == L_CONST || y->op == L_VAR) return false;
     bool element = x->type.lanes == 1 && x->type.kind != LK_I1;
@@ -147,7 +165,7 @@ static bool same_function_names(same_functions *s, const char *x, const char *y)
 }
 
 static bool match_names(matching *m, ins *x, ins *y) {
-    if (m->count && is_data(m, x)) return is_data(m, y) && add_value(m, x, ADDRESS_OF_DATA, x, y);
+    if (m->count && is_data(m, x)) return is_data(m, y) && add_value(m, x, USER_ITSELF, x, y);
     if (x->op == L_CALL || x->op == L_SYMBOL) return same_function_names(m->functions, x->name, y->name);
     return !has_name(x) || !strcmp(x->name, y->name);
 }
@@ -156,7 +174,19 @@ static bool same_lanes(const ins *x, const ins *y) {
     return !x->mask == !y->mask && (!x->mask || !memcmp(x->mask, y->mask, x->type.lanes * sizeof *x->mask));
 }
 
+static bool is_read_only(const matching *m, const ins *x) {
+    return x->op == L_GET && iteration_of(m, x->args[0]) < 0 &&
+           !map_get_number(&m->set, (uint64_t)x->args[0]->id + 1);
+}
+
+static bool match_reads(matching *m, ins *x, ins *y) {
+    if (!is_read_only(m, y) || !same_type(x, y) || x->type.lanes != 1 || x->type.kind == LK_I1) return false;
+    m->pair[y->id] = x;
+    return add_value(m, x, USER_ITSELF, x, y);
+}
+
 static bool match_ins(matching *m, ins *x, ins *y) {
+    if (m->reads && is_read_only(m, x)) return match_reads(m, x, y);
     if (x->op != y->op || !same_type(x, y) || x->nargs != y->nargs || x->i != y->i ||
         memcmp(&x->f, &y->f, sizeof x->f) || x->elem != y->elem || x->shared != y->shared ||
         x->align != y->align || x->role != y->role || x->gpu != y->gpu || !same_lanes(x, y) ||
@@ -184,15 +214,22 @@ int iteration_of(const matching *m, const ins *x) {
 }
 
 static bool match_iteration(matching *m, ins *const *statements) {
-    m->number = m->value = 0;
+    m->number = m->value = m->carry = 0;
     for (int j = 0; j < m->period; j++) {
         m->statement = statements[m->first + j];
         if (!match_ins(m, m->statement, statements[m->first + m->now * m->period + j])) return false;
     }
-    return true;
+    return m->value == m->values.n && m->carry == m->carried.n;
+}
+
+static void find_set(matching *m, const ins *x) {
+    if (x->op == L_SET) map_put_number(&m->set, (uint64_t)x->args[0]->id + 1, m);
+    for (int j = 0; j < 2; j++)
+        for (const ins *y = x->body[j] ? x->body[j]->first : NULL; y; y = y->next) find_set(m, y);
 }
 
 void match_repeats(matching *m, ins *const *statements) {
+    for (int j = 0; m->reads && j < m->period * m->count; j++) find_set(m, statements[m->first + j]);
     for (int j = 0; j < m->period; j++) m->pair[statements[m->first + j]->id] = statements[m->first + j];
     for (m->now = 1; m->now < m->count; m->now++)
         if (!match_iteration(m, statements)) m->count = m->now;
