@@ -5,7 +5,7 @@
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
 #include "codegen/host/real_time.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/uses.h"
 #include "ir/loops/legalize.h"

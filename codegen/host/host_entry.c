@@ -4,9 +4,6 @@
 #include "codegen/host/host_impl.h"
 #include <string.h>
 
-static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
-static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
-
 // ---------------------------------------------------------------- failures
 // The runtime composes messages, and puts numbers into them. Objects that do not link with it have plain ones.
 static bool composes(const host *h) { return h->builder->result->needs_runtime && !h->builder->o->real_time; }

@@ -106,6 +106,8 @@ typedef struct host {
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
 static inline ltype i32(void) { return lt(LK_I32, 1); }
+static inline ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
+static inline ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
 
 // host.c
 const char *local_name(host *h, const char *name, const char *fallback); // of a variable

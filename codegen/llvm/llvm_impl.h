@@ -77,6 +77,9 @@ LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
 LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c
 LLVMValueRef emit_memory(emit *e, const ins *x); // llvm_memory.c
+static inline LLVMValueRef byte_offset(emit *e, LLVMValueRef from, LLVMValueRef bytes) {
+    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], from, &bytes, 1, "");
+}
 // v as this type if Helium loaded its lanes one by one, as wide signed ones; else NULL.
 LLVMValueRef gathered_lanes(emit *e, LLVMValueRef v, ltype type);
 LLVMValueRef emit_dot(emit *e, const ins *x);

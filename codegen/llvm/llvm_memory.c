@@ -8,10 +8,6 @@ static LLVMValueRef index_const(const emit *e, int64_t v) {
     return LLVMConstInt(index_type(e), (unsigned long long)v, 1);
 }
 
-static LLVMValueRef byte_offset(emit *e, LLVMValueRef ptr, LLVMValueRef bytes) {
-    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], ptr, &bytes, 1, "");
-}
-
 static LLVMValueRef to_index(emit *e, const ins *x) {
     LLVMValueRef v = value_of(e, x);
     int bits = kind_bits(e, x->type.kind);

@@ -3,7 +3,7 @@
 // Layout: magic, index ("__.SYMDEF"), members; each with a 60-byte text header and its padded name.
 #include "codegen/object/archive.h"
 #include "codegen/object/object.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include <stdint.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // symbols keep their numbers, so relocations stay valid: data that code refers to are already undefined symbols and become
 // defined, other data are appended. Layout: header, section headers, LLVM's sections, symbols, strings, the data.
 #include "codegen/object/coff.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <string.h>

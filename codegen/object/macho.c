@@ -2,7 +2,7 @@
 // data by undefined symbols, which become defined. As defined symbols come before undefined ones, symbols are renumbered, also in
 // relocations. Layout: header, load commands, sections, the data, relocations, symbols, indirect symbols, names.
 #include "codegen/object/macho.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <string.h>

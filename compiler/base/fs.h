@@ -9,6 +9,7 @@ bool read_all(int fd, void *to, size_t n);
 bool write_all(int fd, const void *from, size_t n);
 const char *base_name(const char *path);    // after the last slash
 const char *extension_of(const char *path); // with the dot; "": none
+bool path_exists(const char *path);
 bool is_folder(const char *path);
 bool is_stream(const char *path); // standard output, a device, a pipe or the name of a descriptor
 bool is_stdout(const char *path); // "-" or /dev/stdout; path may be NULL

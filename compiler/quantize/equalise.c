@@ -27,8 +27,6 @@ struct equalisation {
 };
 
 // ---------------------------------------------------------------- weights
-static bool is_conv(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
-
 static const constant *weights_of(const node *n) { return n->in[1]->constant; }
 
 static int64_t groups_of(const node *n) { return is_conv(n) ? node_int(n, "group", 1) : 1; }

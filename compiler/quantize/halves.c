@@ -33,9 +33,7 @@ static bool is_variable_of_result(const node *n, int k) {
     return false;
 }
 
-static bool is_cast_to_float(const node *n) {
-    return strcmp(n->op->name, "Cast") == 0 && node_int(n, "to", 0) == DT_F32;
-}
+static bool is_cast_to_float(const node *n) { return node_is(n, "Cast") && node_int(n, "to", 0) == DT_F32; }
 
 static bool takes(const conversion *c, const node *n) {
     bool any = is_cast_to_float(n);

@@ -24,9 +24,9 @@
 typedef struct plan plan;
 
 // Of the standard.
-static inline bool is_op(const node *n, const char *name) {
-    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
-}
+static inline bool is_op(const node *n, const char *name) { return node_is(n, name) && !*n->op->domain; }
+
+static inline bool is_conv(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
 
 // What an operator is to a quantiser.
 typedef enum role {

@@ -8,7 +8,7 @@
 #include "compiler/tune/tune.h"
 #include "codegen/host/host.h"
 #include "compiler/base/clock.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "compiler/tune/measure.h"
 #include "ir/kernel/program.h"
 #include "passes/match/contract.h"

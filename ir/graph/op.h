@@ -2,6 +2,7 @@
 #ifndef ONNXC_IR_GRAPH_OP_H
 #define ONNXC_IR_GRAPH_OP_H
 #include "ir/graph/graph.h"
+#include <string.h>
 
 typedef struct op_def op_def;
 
@@ -136,6 +137,8 @@ const schema_op *schema_at(int i);
 // The newest version with since <= opset; NULL: none.
 const schema_version *schema_for_opset(const schema_op *op, int opset);
 int schema_newest_opset(const char *domain); // 0: unknown domain
+// By the operator's name, whatever its domain.
+static inline bool node_is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 // Adds the attributes that n lacks and v has defaults for.
 void node_fill_defaults(node *n, const schema_version *v);
 
@@ -155,6 +158,7 @@ void infer_same(node *n, int out, int in);            // type of input `in`
 // Normalised axis in [0, rank) (or [0, rank] when one_past), error otherwise.
 int infer_axis(const node *n, int64_t axis, int rank);
 int node_axis(const node *n, int64_t fallback, int rank); // of the attribute axis
+int infer_optional_axis(const node *n); // of input 0; -1: without the attribute, the input is flattened
 // The numpy broadcast of inputs first..last: fills dims, returns the rank (RANK_UNKNOWN: one is unknown).
 int infer_broadcast(const node *n, int first, int last, dim **dims);
 // Broadcast of one pair of sizes (axis: for the message).
@@ -194,6 +198,7 @@ const type *infer_declared(const value *v); // the declared type of v, even wher
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
 // Constant int64[count], often one for each axis behind the first ones: it is an error of n if those are missing.
 value *insert_ints(node *n, const int64_t *v, int count);
+value *insert_constant(node *n, constant *c);
 value *insert_scalar(node *n, dtype t, double v); // constant rank 0
 // The numbers of an attribute: float and int as scalars, floats and ints as lists; NULL for other kinds.
 constant *attr_numbers(arena *a, const attr *t);

@@ -1,6 +1,6 @@
 // One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
 // strips, the others one position at a time.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/interp_stage.h"
 #include <math.h>
 #include <stdlib.h>

@@ -216,7 +216,13 @@ typedef struct expr_list {
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
-expr_list reads_only(expr_list l);                 // the reads of l, filtered in place
+expr_list reads_only(expr_list l); // the reads of l, filtered in place
+// A constant that n divides.
+static inline bool expr_is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }
+static inline bool expr_is_read(const expr *e) { return e->op == X_READ; }
+static inline bool expr_is_state(const expr *e) { return e->op == X_STATE; }
+static inline bool expr_is_check(const expr *e) { return e->op == X_CHECK; }
+static inline bool expr_reads_or_checks(const expr *e) { return e->op == X_READ || e->op == X_CHECK; }
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(const expr *e, int axis);
 // Of an int64 (ir/kernel/expr_range.c): the range of its values; whether it, and what it is computed of, is known to fit 32 bits;

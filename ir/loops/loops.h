@@ -142,6 +142,13 @@ typedef struct lfunc {
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
+// Adds x to a set of instructions, by id; false: it has been there.
+static inline bool ins_mark(bool *set, const ins *x) {
+    bool fresh = !set[x->id];
+    set[x->id] = true;
+    return fresh;
+}
+
 // Read-only data of the module, at a symbol, or memory. The object writer writes data from their constant, bypassing the
 // code generator.
 typedef struct ldata {
@@ -183,6 +190,10 @@ int64_t lfunc_dynamic_shared(const lfunc *f);
 int64_t lfunc_shared_offset(const lfunc *f, const ins *local);
 void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; violations are defects
 
+ins *lblock_append(lblock *to, ins *x); // returns x
+// Moves the instructions of `made` in front of *link, and returns the new place of *link.
+ins **lblock_splice(lblock *made, ins **link);
+
 // ---------------------------------------------------------------- builder
 typedef struct lbuild {
     arena *arena;
@@ -200,6 +211,7 @@ int lkind_bytes(lkind k);        // LK_PTR: 8; LK_I1: 1
 int lkind_bits(lkind k);         // LK_I1: 1
 bool lkind_is_float(lkind k);
 bool lkind_is_int(lkind k);
+static inline bool lkind_is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
 int64_t lfor_trips(const ins *x);    // of a loop with constant bounds; -1: not constant
 bool lfor_is_unrolled(const ins *x); // by emitters of machine code
 int loop_grid_axis(loop_role r);     // 0 to 2 for LOOP_GRID_X to LOOP_GRID_Z, else -1
@@ -211,6 +223,11 @@ lbuild lbuild_new(lfunc *f, const struct target *t, diag *d);
 ins *lb_int(lbuild *b, ltype t, int64_t v);
 ins *lb_float(lbuild *b, ltype t, double v);
 ins *lb_idx(lbuild *b, int64_t v); // index kind scalar
+static inline ins *lb_int_like(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
+// An f32 in each lane of `like`.
+static inline ins *lb_f32_like(lbuild *b, const ins *like, double v) {
+    return lb_float(b, lt(LK_F32, like->type.lanes), v);
+}
 ins *lb_un(lbuild *b, lop op, ins *x);
 ins *lb_bin(lbuild *b, lop op, ins *x,
             ins *y); // folds constants and neutral integer operands; splats a scalar operand

@@ -35,6 +35,8 @@ static uint64_t float_bits(float f) {
     return u;
 }
 
+float leval_flush(float v) { return isnormal(v) || !isfinite(v) ? v : copysignf(0, v); }
+
 uint64_t leval_float_word(lkind k, double d) {
     uint64_t v = 0;
     uint16_t h = 0;

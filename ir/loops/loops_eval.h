@@ -14,5 +14,6 @@ uint64_t leval_bin(lop op, lkind k, uint64_t x, uint64_t y); // ADD ... ASHR wit
 int64_t leval_signed(lkind k, uint64_t v);                   // I1 gives 0 or 1
 uint64_t leval_fit(lkind k, uint64_t v);                     // truncated to the width
 double leval_float(lkind k, uint64_t v);
+float leval_flush(float v);                   // denormals become 0, as in products of bf16
 uint64_t leval_float_word(lkind k, double v); // rounded to the kind
 #endif

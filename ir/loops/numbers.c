@@ -10,7 +10,7 @@
 // Loops that kernels with different ends have in common (ir/loops/outline.c) are units of their own. Their entries stand
 // first in the tables of the kernels that call them.
 #include "ir/loops/numbers.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/loops_share.h"
 #include "ir/loops/outline.h"
 #include "ir/target.h"
@@ -436,14 +436,6 @@ static ins *load_size(rewriting *r, const entry *e) {
     return known;
 }
 
-// Moves the instructions of a block in front of *link, and returns the new place of what was there.
-static ins **insert(lblock *made, ins **link) {
-    if (!made->first) return link;
-    made->last->next = *link;
-    *link = made->first;
-    return &made->last->next;
-}
-
 static void rewrite_block(rewriting *r, lblock *block) {
     lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
     for (ins **link = &block->first; *link; link = &(*link)->next) {
@@ -465,7 +457,7 @@ static void rewrite_block(rewriting *r, lblock *block) {
             x->args[1]->uses++;
             x->i = 1;
         }
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
         lfunc *part = called_part(r->s, x);
         if (part && x->op == L_CALL) append_argument(r->f, x, r->numbers);
         if (called_unit(r->s, x)) set_last_argument(x, r->numbers);
@@ -514,7 +506,7 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
     own.sizes = (map){.arena = r->s->arena};
     own.numbers = outlined ? f->params.at[f->params.n - 1].value : numbers_param(f);
     rewrite_block(&own, f->body);
-    insert(&own.start, &own.numbers->next);
+    lblock_splice(&own.start, &own.numbers->next);
     int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
     count_uses(f->body, uses);
     drop_constants(f->body, uses);
@@ -571,7 +563,7 @@ static void pass_tables(sharing *s, lfunc *f, lblock *block) {
         lblock made = {0};
         b.block = &made;
         append_argument(f, x, lb_offset(&b, lb_symbol(&b, s->symbol), lb_idx(&b, at - 1), 1));
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
     }
 }
 

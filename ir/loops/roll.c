@@ -11,7 +11,7 @@
 // Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
 // arrays. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
 #include "ir/loops/roll.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/roll_impl.h"
 #include "ir/target.h"
 #include <stdlib.h>
@@ -306,20 +306,6 @@ typedef struct rewriting {
     lblock head;  // of the function: arrays
 } rewriting;
 
-static void append_ins(lblock *b, ins *x) {
-    x->next = NULL;
-    if (b->last) b->last->next = x;
-    else b->first = x;
-    b->last = x;
-}
-
-static ins **insert(lblock *made, ins **link) {
-    if (!made->first) return link;
-    made->last->next = *link;
-    *link = made->first;
-    return &made->last->next;
-}
-
 static void become(lfunc *f, ins *x, lop op, ltype type, int n, ins *const *args) {
     x->op = op;
     x->type = type;
@@ -375,7 +361,7 @@ static void rewrite_elements(rewriting *w, lblock *block) {
         const ins *variable = x->op == L_VAR ? x : x->op == L_GET || x->op == L_SET ? x->args[0] : NULL;
         element e = variable ? element_of(w, variable) : (element){NULL, -1};
         if (e.array) rewrite_variable(w, x, e.array, inside ? w->index : lb_idx(&b, e.at));
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
         for (int j = 0; j < 2; j++)
             if (x->body[j]) rewrite_elements(w, x->body[j]);
     }
@@ -437,7 +423,7 @@ static void make_body(rewriting *w) {
         }
         for (; value < w->m->values.n && w->m->values.at[value].statement == statements[j]; value++)
             load_value(w, value);
-        append_ins(b->block, statements[j]);
+        lblock_append(b->block, statements[j]);
         const left *l = left_of(&w->left, statements[j]);
         if (l) lb_store(b, l->array, w->index, statements[j], 0);
     }
@@ -454,7 +440,7 @@ static lblock *make_loop(rewriting *w, const ins *after) {
     lblock *made = b->block = ARENA_NEW(w->r->arena, lblock);
     for (ins *x = w->search->statements.at[w->of.first], *next; x != after; x = next) {
         next = x->next;
-        if (x->op == L_CONST) append_ins(made, x);
+        if (x->op == L_CONST) lblock_append(made, x);
     }
     if (w->columns.of.n) {
         int64_t at = add_table(w->r, &w->columns, w->of.count);
@@ -478,7 +464,7 @@ static void replace_statements(rewriting *w, lblock *block) {
     while (*link != first) link = &(*link)->next;
     lblock *made = make_loop(w, after);
     *link = after;
-    insert(made, link);
+    lblock_splice(made, link);
     block->last = block->first;
     while (block->last->next) block->last = block->last->next;
 }
@@ -486,7 +472,7 @@ static void replace_statements(rewriting *w, lblock *block) {
 static void insert_head(rewriting *w) {
     ins **link = &w->r->f->body->first;
     while (*link && (*link)->op == L_PARAM) link = &(*link)->next;
-    insert(&w->head, link);
+    lblock_splice(&w->head, link);
 }
 
 static void make_arrays(rewriting *w) {

@@ -74,8 +74,6 @@ static bool slides_window(const kernel *k, const expr *image) {
 // it.
 enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
 
-static bool is_read(const expr *e) { return e->op == X_READ; }
-
 // The parallel axis that counts channels in an index, alone or within groups; -1: none.
 static int counted_axis(const kernel *k, const expr *index) {
     expr *groups;
@@ -87,7 +85,7 @@ static int counted_axis(const kernel *k, const expr *index) {
 static int channel_of_sample(const kernel *k, const expr *read) {
     bool data = false;
     int found = -1;
-    for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], is_read);
+    for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], expr_is_read);
     for (int j = 0; data && j < read->buffer->rank; j++) {
         int axis = counted_axis(k, read->index[j]), uses = 0;
         if (axis < 0) continue;

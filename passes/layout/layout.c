@@ -3,7 +3,7 @@
 // columns. The preferences are propagated to the kernels between contractions; inputs and outputs stay
 // row-major and get explicit copies.
 #include "passes/layout/layout.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"

@@ -4,7 +4,7 @@
 // symbols:
 //
 //   offset = sum of the areas before + factor * place in the area
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "passes/match/form.h"
 #include "passes/memory/memory_plan_impl.h"
 #include <stdlib.h>

@@ -40,7 +40,6 @@ typedef struct byte_steps {
     bool rises;           // every factor is positive
 } byte_steps;
 
-static inline bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
 static inline bool is_small(dtype t) { return dtype_is_int(t) && dtype_bits(t) <= 16; }
 
 // Whether x, of one operand, never decreases as that increases.

@@ -12,6 +12,7 @@
 // with all pairs. On targets without floating point, where no constants give all bytes, pairs near a step are left to f32: few in a
 // hundred.
 #include "passes/rewrite/fixed_sums.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/eval.h"
 #include <math.h>
 
@@ -39,7 +40,6 @@ typedef struct pair_sum {
 } pair_sum;
 
 // ---------------------------------------------------------------- finding
-static bool is_byte(const expr *x) { return x->dtype == DT_I8 || x->dtype == DT_U8; }
 static bool is_constant(const term *n) { return n->factor[0] == 0 && n->factor[1] == 0 && n->both == 0; }
 
 static int push(pair_sum *s, term n) {
@@ -104,7 +104,7 @@ static bool is_number(dtype t) { return t == DT_F32 || t == DT_I32; }
 
 // The term of x, -1: not such a function.
 static int find_terms(pair_sum *s, const expr *x, bool root) {
-    if (is_byte(x) && !root) return push_leaf(s, x);
+    if (dtype_is_byte(x->dtype) && !root) return push_leaf(s, x);
     if (!root && !is_number(x->dtype)) return -1;
     term n = {.x = x};
     int arity = expr_arity(x->op);
@@ -213,8 +213,6 @@ static bool gives_all(pair_sum *s, bool widens) {
     return true;
 }
 
-static int nth_step(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; } // 0, 1, -1, 2, -2 ...
-
 // The largest shift for which sums have 32 bits.
 static bool choose_shift(pair_sum *s) {
     double most = 0;
@@ -233,8 +231,8 @@ static bool find_factors(pair_sum *s) {
     pairs some = near_steps(s);
     for (int i = 0; i < TRIED; i++)
         for (int j = 0; j < TRIED; j++) {
-            s->factor[0] = (int64_t)rint(ldexp(all->factor[0], s->shift)) + nth_step(i);
-            s->factor[1] = (int64_t)rint(ldexp(all->factor[1], s->shift)) + nth_step(j);
+            s->factor[0] = (int64_t)rint(ldexp(all->factor[0], s->shift)) + alternate(i);
+            s->factor[1] = (int64_t)rint(ldexp(all->factor[1], s->shift)) + alternate(j);
             if (find_added(s, &some) && gives_all(s, false)) return true;
         }
     return false;
@@ -296,7 +294,7 @@ static expr *build(const pair_sum *s, kernel *k, expr *x) {
 }
 
 expr *sum_in_integers(kernel *k, expr *x, bool bands) {
-    if (x->op != X_CAST || !is_byte(x) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || !dtype_is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
     pair_sum s = {.scratch = arena_new()};
     expr *y = NULL;
     if (find_terms(&s, x, true) >= 0 && s.leaves == OPERANDS) {

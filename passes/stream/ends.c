@@ -113,7 +113,7 @@ static int64_t last_of_slice(const node *n, int time) {
 bool plan_last(streaming *s, plan *p) {
     const node *n = p->node;
     signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
-    bool gather = strcmp(n->op->name, "Gather") == 0, slice = strcmp(n->op->name, "Slice") == 0, several;
+    bool gather = node_is(n, "Gather"), slice = node_is(n, "Slice"), several;
     if (!in || in->pair || in->still || *n->op->domain || (!gather && !slice) || !n->out[0]) return false;
     if (time_axis(&n->out[0]->type, s->length, &several) != NO_TIME) return false;
     int64_t last = gather ? last_of_gather(n, in->axis) : last_of_slice(n, in->axis);

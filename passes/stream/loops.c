@@ -33,7 +33,7 @@ static bool refuse(time_loop *l, const char *why) {
     return false;
 }
 
-static bool is(const node *n, const char *name) { return n && !*n->op->domain && !strcmp(n->op->name, name); }
+static bool is(const node *n, const char *name) { return n && !*n->op->domain && node_is(n, name); }
 
 static value *renamed(value *v) { // what v is another name of
     while (is(v->def, "Identity")) v = v->def->in[0];

@@ -20,8 +20,6 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
-static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
-
 // Whether n compares positions with one behind the probe: its results change where the probe has ended. Distances are
 // compared in vain, unless --stream-capacity lets attention see that far.
 static bool changes_later(const streaming *s, const node *n) {
@@ -29,7 +27,7 @@ static bool changes_later(const streaming *s, const node *n) {
         "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip", "Div", "Mod"};
     enum { POSITIONS = 1 << 24 }; // larger numbers are not positions
     bool compares = false, later = false, distances = false;
-    for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= is(n, names[j]);
+    for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= node_is(n, names[j]);
     for (int i = 0; compares && i < n->nin; i++) {
         if (!n->in[i]) continue;
         const constant *c = n->in[i]->constant;
@@ -228,25 +226,25 @@ static known known_input(streaming *s, const plan *p, int i) {
 static known outside_of(streaming *s, const plan *p, int keys, int rank) {
     const node *n = p->node;
     known a = known_input(s, p, 0), b = known_input(s, p, 1), c = known_input(s, p, 2), none = {0};
-    if (is(n, "Where")) return !a.is ? none : a.value != 0 ? b : c;
-    if (is(n, "Add") || is(n, "Sub")) {
-        if (is(n, "Sub")) b.value = -b.value;
+    if (node_is(n, "Where")) return !a.is ? none : a.value != 0 ? b : c;
+    if (node_is(n, "Add") || node_is(n, "Sub")) {
+        if (node_is(n, "Sub")) b.value = -b.value;
         if (a.is && b.is) return (known){true, a.value + b.value};
         return a.is && fabs(a.value) >= LARGE ? a : b.is && fabs(b.value) >= LARGE ? b : none;
     }
-    if (is(n, "Mul") || is(n, "And")) {
+    if (node_is(n, "Mul") || node_is(n, "And")) {
         if (a.is && b.is) return (known){true, a.value * b.value};
         return a.is && a.value == 0 ? a : b.is && b.value == 0 ? b : none;
     }
-    if (is(n, "Div") && a.is && b.is && b.value != 0) return (known){true, a.value / b.value};
-    if (is(n, "Not")) return (known){a.is, a.value == 0};
-    if (is(n, "Softmax")) {
+    if (node_is(n, "Div") && a.is && b.is && b.value != 0) return (known){true, a.value / b.value};
+    if (node_is(n, "Not")) return (known){a.is, a.value == 0};
+    if (node_is(n, "Softmax")) {
         int64_t axis = node_int(n, "axis", -1);
         bool over_keys = (axis < 0 ? axis + rank : axis) == keys;
         return over_keys && a.is && a.value <= -LARGE ? (known){true, 0} : none;
     }
-    if (is(n, "IsNaN")) return (known){a.is, isnan(a.value)};
-    if (n->op->is_view || is(n, "Cast") || is(n, "Identity") || is(n, "Dropout")) return a;
+    if (node_is(n, "IsNaN")) return (known){a.is, isnan(a.value)};
+    if (n->op->is_view || node_is(n, "Cast") || node_is(n, "Identity") || node_is(n, "Dropout")) return a;
     return none;
 }
 

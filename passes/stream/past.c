@@ -18,8 +18,6 @@ value *make(streaming *s, const char *op, int nin, value *const *in, const attr 
     return make_with(s, op_find("", op), nin, in, a, a != NULL);
 }
 
-static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
-
 int64_t length_of(const value *v, int axis) {
     const dim *d = v->type.rank > axis ? v->type.dims[axis] : NULL;
     return d && dim_is_const(d) ? dim_value(d) : -1;

@@ -1,6 +1,7 @@
 // In: a node of a graph whose signals have a symbolic length. Out: the reach of its outputs. The node is lowered alone; then
 // the time index of each read, an affine function of the time index of the write, gives the window.
 #include "passes/stream/reach.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/lower.h"
 #include "passes/match/form.h"
 #include "passes/match/window.h"
@@ -56,10 +57,8 @@ int time_axis(const type *t, const dim *length, bool *several) {
 }
 
 // ---------------------------------------------------------------- windows
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 static window reduced(window w) {
-    int64_t g = gcd(w.up, w.down);
+    int64_t g = int_gcd(w.up, w.down);
     w.up /= g, w.down /= g;
     w.lo = div_down(w.lo, g), w.hi = div_down(w.hi, g);
     return w;

@@ -10,8 +10,6 @@
 
 enum { MOST = 64 }; // elements of a shape
 
-static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
-
 static bool over_time(const streaming *s, const dim *d) { return dim_has_atom(d, s->length); }
 
 // ---------------------------------------------------------------- sizes of the export
@@ -27,8 +25,6 @@ int64_t exported_size(const streaming *s, const dim *d) {
 }
 
 // ---------------------------------------------------------------- values
-static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
-
 static value *picked(streaming *s, value *list, int64_t first, int64_t end) {
     value *in[] = {list, ints(s, &first, 1), ints(s, &end, 1)};
     return make(s, "Slice", 3, in, NULL);
@@ -401,7 +397,7 @@ static bool broadcasts(const node *n) {
                                         "Or",   "Xor",     "Max", "Min",   "Pow",         "Equal",
                                         "Less", "Greater", "Mod", "PRelu", "LessOrEqual", "GreaterOrEqual"};
     for (size_t j = 0; j < sizeof names / sizeof *names; j++)
-        if (is(n, names[j])) return true;
+        if (node_is(n, names[j])) return true;
     return false;
 }
 
@@ -443,10 +439,10 @@ static void mend_node(streaming *s, node *n) {
     s->at = n;
     bool standard = !*n->op->domain;
     if (!standard || !n->nin || !n->in[0] || n->in[0]->type.kind != TYPE_TENSOR) return;
-    if (is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
-    else if (is(n, "Expand")) mend_expand(s, n);
-    else if (is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
-    else if (is(n, "Slice")) mend_slice(s, n);
+    if (node_is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
+    else if (node_is(n, "Expand")) mend_expand(s, n);
+    else if (node_is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
+    else if (node_is(n, "Slice")) mend_slice(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)
             if (n->in[i]) mend_table(s, n, i);
@@ -463,7 +459,7 @@ void pass_stream_sizes(pass_context *c) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
         mend_node(&s, n);
         infer_until(m->main, node_place(n), next);
-        bool loop = is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
+        bool loop = node_is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
         node *layers = loop && !is_scan ? loop_to_layers(&s, n) : NULL;
         if (layers) next = layers;
         if (!loop) replace_length(&s, n);

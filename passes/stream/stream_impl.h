@@ -151,6 +151,9 @@ void set_outside(streaming *s, const plan *p, signal *out, int rank);
 
 // past.c: nodes are inserted before s->at, and inferred.
 value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a);
+static inline value *ints(streaming *s, const int64_t *v, int n) {
+    return value_int64s(s->graph, NULL, v, n);
+}
 value *join(streaming *s, value *a, value *b, int axis);
 // The outputs of n with the inputs that `as` has for its own, by index; NULL: not known at compile time.
 constant **evaluate_copy(streaming *s, const node *n, map *as);

@@ -4,8 +4,6 @@
 #include <string.h>
 
 // ---- Layers: x, and sums with x, over the last axes
-static dtype elem_of(const node *n) { return infer_in(n, 0)->elem; }
-
 // 1 / sqrt(mean(x * x) + epsilon) over the axes from `axis` on
 static value *inverse_rms(node *n, value *x, int rank, int axis, double epsilon) {
     int64_t axes[MAX_RANK];

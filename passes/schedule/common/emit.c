@@ -361,16 +361,14 @@ ins *splat_to(emitter *e, ins *v, bool vector) {
     return vector && v->type.lanes == 1 ? lb_splat(&e->b, v, e->lanes) : v;
 }
 
-static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CONST && x->i % per_byte == 0; }
-
 // Vectors of packed (sub-byte) elements must start at the first element of a byte.
 static bool begins_bytes(const emitter *e, const access *a) {
     int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
     if (per_byte <= 1) return true;
     if (!a->affine) return false;
     for (int j = 0; j < e->k->axes.n; j++)
-        if (j != e->vaxis && !whole_bytes(a->coef[j], per_byte)) return false;
-    return whole_bytes(a->base, per_byte) && e->lanes % per_byte == 0;
+        if (j != e->vaxis && !expr_is_multiple(a->coef[j], per_byte)) return false;
+    return expr_is_multiple(a->base, per_byte) && e->lanes % per_byte == 0;
 }
 
 static bool unit_stride(const emitter *e, const access *a) {

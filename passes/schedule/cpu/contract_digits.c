@@ -13,7 +13,7 @@
 // A conversion to f32 costs an instruction or two for each vector of weights, which takes longer than reading it from
 // memory does.
 #include "passes/schedule/cpu/contract_digits.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 

@@ -1,7 +1,7 @@
 // The loop order of a contraction and the sizes of its tiles, blocks and tasks, by a cost model: cycles of a
 // step of K, caches, load balance.
 #include "passes/schedule/cpu/contract_tiling.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <math.h>

@@ -16,7 +16,7 @@
 //
 // Keys that f excludes by comparing j with something known before (the filled part of a cache, causality, a window) are
 // not read.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"

@@ -16,8 +16,6 @@ int word_elements(const contraction *c) {
                                                                                      : 0;
 }
 
-static bool is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }
-
 // Whether each word holds positions of the axis only.
 static bool fills_words(const contraction *c, expr *index, int axis, int64_t n) {
     expr *base, *coef[MAX_AXES];
@@ -26,8 +24,8 @@ static bool fills_words(const contraction *c, expr *index, int axis, int64_t n) 
         !expr_affine((kernel *)c->k, index, &base, coef) || !expr_is_int(coef[axis], 1))
         return false;
     for (int j = 0; j < c->k->axes.n; j++)
-        if (j != axis && coef[j] && !is_multiple(coef[j], n)) return false;
-    return is_multiple(base, n);
+        if (j != axis && coef[j] && !expr_is_multiple(coef[j], n)) return false;
+    return expr_is_multiple(base, n);
 }
 
 int word_axis(const contraction *c) {

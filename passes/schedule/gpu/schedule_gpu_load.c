@@ -111,11 +111,10 @@ static bool is_stored(const product *p, const operand *o) {
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
 }
 
-static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
-
 // Whether the guard is provably uniform along the axis.
 static bool guards_runs(const expr *read, int axis) {
-    return !read->guard || (!expr_any(read->guard, reads_or_checks) && !expr_uses_axis(read->guard, axis));
+    return !read->guard ||
+           (!expr_any(read->guard, expr_reads_or_checks) && !expr_uses_axis(read->guard, axis));
 }
 
 // Units are four words along K, or eight rows of a word (four if threads multiply), if the operand is stored
