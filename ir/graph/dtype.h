@@ -19,13 +19,13 @@ typedef enum dtype_field {
     STRING_DATA
 } dtype_field;
 const char *dtype_name(dtype t);
-dtype dtype_from_name(const char *name); // DT_NONE when there is none of that name
+dtype dtype_from_name(const char *name); // DT_NONE: no type has this name
 dtype dtype_from_onnx(int code);         // DT_NONE when unknown
 int dtype_bits(dtype t);                 // as stored; 2 and 4 for packed types
 dtype_class dtype_class_of(dtype t);
 dtype_field dtype_field_of(dtype t);
 const char *dtype_c(dtype t);   // C type of an element; of packed types: of their bytes
-const char *dtype_npy(dtype t); // numpy's code without the byte order, "f4"; "": it has none
+const char *dtype_npy(dtype t); // numpy's code without the byte order, "f4"; "": numpy has no such type
 // Formats of up to 16 bits with a sign, which integer arithmetic converts; NULL: not one of these.
 const float_format *dtype_small_float(dtype t);
 int dtype_precision(dtype t); // bits of a float's fraction, with the leading one

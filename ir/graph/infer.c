@@ -359,7 +359,7 @@ static uint64_t allowed_types(const schema_version *s, const schema_param *p) {
     return p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
 }
 
-// Whether the type of an actual parameter is that of its type variable.
+// Whether an actual parameter has the type of its type variable.
 static bool binds(const schema_param *p) { return p->type_var >= 0 && (p->option != 'v' || p->homogeneous); }
 
 static void check_input(const node *n, const schema_version *s, int i, binding *bound) {

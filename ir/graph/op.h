@@ -137,7 +137,7 @@ const schema_op *schema_at(int i);
 // The newest version with since <= opset; NULL: none.
 const schema_version *schema_for_opset(const schema_op *op, int opset);
 int schema_newest_opset(const char *domain); // 0: unknown domain
-// By the operator's name, whatever its domain.
+// Compares the operator's name only, not its domain.
 static inline bool node_is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 // Adds the attributes that n lacks and v has defaults for.
 void node_fill_defaults(node *n, const schema_version *v);
@@ -196,7 +196,7 @@ const type *infer_declared(const value *v); // the declared type of v, even wher
 // A node of operator `op`, in its newest meaning, before n; returns its only output. `op` is an operator of
 // ai.onnx, or "DOMAIN:NAME".
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
-// Constant int64[count], often one for each axis behind the first ones: it is an error of n if those are missing.
+// Constant int64[count], often one for each axis after the first ones. A negative count is an error of n: it lacks axes.
 value *insert_ints(node *n, const int64_t *v, int count);
 value *insert_constant(node *n, constant *c);
 value *insert_scalar(node *n, dtype t, double v); // constant rank 0

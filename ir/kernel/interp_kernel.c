@@ -1,5 +1,5 @@
 // One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
-// strips, the others one position at a time.
+// strips, other kernels one position at a time.
 #include "compiler/base/integers.h"
 #include "ir/kernel/interp_stage.h"
 #include <math.h>
@@ -38,7 +38,7 @@ static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n)
     return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
 }
 
-// From the offset in panels of which the last is as wide as the others.
+// From the offset in panels that are all equally wide.
 static int64_t offset_in_panels(const buffer *b, int64_t whole) {
     last_panel p = layout_last_panel(b);
     int64_t at = whole - p.first;

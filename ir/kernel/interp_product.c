@@ -1,5 +1,5 @@
 // Sums of products in the interpreter, by matrices: both factors are evaluated once for each position that they
-// depend on, whatever they read and compute (im2col with its padding, conversions, arithmetic).
+// depend on. The factors may be any expressions: im2col with its padding, conversions, arithmetic.
 //
 //   for batch axes:                            in both factors
 //     for blocks of rows, blocks of columns:   axes of one factor each
@@ -17,9 +17,9 @@
 
 enum {
     ROWS = 512,         // of a block; its columns and depth: STRIP
-    FEW_ROWS = 4,       // so many uses of each column pay for evaluating it apart
+    FEW_ROWS = 4,       // uses of a column that pay for evaluating it separately
     SMALL = 1 << 12,    // multiplications position by position
-    FOR_BLAS = 1 << 20, // and so many for a CBLAS
+    FOR_BLAS = 1 << 20, // multiplications that pay for calling a CBLAS
     GROUP = MAX_RANK * 4,
 };
 
@@ -146,7 +146,7 @@ static void set_lanes(run *r, axis_group *g, uint8_t *varies, int64_t at, int64_
 }
 
 // ---------------------------------------------------------------- multiplying
-// Four steps of the depth at a time, added one after the other.
+// Four steps of the depth at a time, added in order.
 static void multiply_rows(const double *a, int64_t lda, const double *b, double *sum, int64_t m, int64_t n,
                           int64_t ldb, int64_t steps, bool rounds) {
     for (int64_t i = 0; i < m; i++) {

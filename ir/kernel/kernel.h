@@ -41,7 +41,7 @@ typedef enum space {
 // `axis` split by `tile` (0: what remains of the axis after its other tiles). Row-major is {0,0},{1,0},... A
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
 // `fill`, which the writers of the buffer maintain. Neighbours along entry `gap_entry` are `gap` unused
-// elements further apart than their contents. Memory has room for room[axis] elements of an axis, 0: for as many as it has.
+// elements further apart than their contents. Memory has room for room[axis] elements of an axis; 0: for the elements it has.
 // Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` of them, 0: all.
 typedef struct layout {
     int n;
@@ -190,11 +190,11 @@ int kernel_message(kernel *k, const char *text, const char *numbered);   // numb
 const char *failure_text(arena *a, const kernel *k, int message);        // with the node
 // With the node and the placeholders of numbers.
 const char *failure_numbered(arena *a, const kernel *k, int message);
-// With the node of the location, if it has one.
+// With the node of the location, if there is one.
 const char *text_located(arena *a, const loc *at, const char *said);
 // \1 and \2 replaced by numbers.
 const char *text_numbered(arena *a, const char *text, int64_t first, int64_t second);
-// The index that check compares with a size, before it was made positive, and the size; false: there are none.
+// The index that check compares with a size, before it was made positive, and the size; false: check is no such comparison.
 bool check_operands(const expr *check, const expr **index, const expr **size);
 
 // e without folding; its id and axes are set.
@@ -203,7 +203,7 @@ expr *x_check(kernel *k, expr *a, expr *holds, int message); // a; the run fails
 
 // index = base + sum of coef[axis] * axis, where base and coef contain no axes and reads. False: not affine.
 bool expr_affine(kernel *k, expr *index, expr **base, expr **coef /* naxes */);
-// The coefficient of one axis in an index linear in it, whatever else the index depends on; NULL: not linear.
+// The coefficient of one axis in an index that is linear in this axis; NULL: it is not linear.
 expr *expr_slope(kernel *k, expr *index, int axis);
 // e with every node replaced by map's result (NULL: rebuilt with mapped operands). e may belong to another
 // kernel: the result is built in k.
@@ -335,7 +335,7 @@ expr_list stage_nodes(arena *a, const stage *s, unsigned parts);
 expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts);
 bool stage_any(const stage *s, bool (*is)(const expr *e)); // of all its expressions
 typedef VEC(buffer *) buffer_list;
-void buffer_list_add(arena *a, buffer_list *l, buffer *b); // unless it is there
+void buffer_list_add(arena *a, buffer_list *l, buffer *b); // unless the list has it
 // All buffers that it reads or writes, once each, written ones first, without locals.
 int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);

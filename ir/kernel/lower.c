@@ -451,7 +451,7 @@ static void copy_outputs(lowering *l, graph *g) {
     }
 }
 
-// Puts the steps of `first` before those of r.
+// Puts the steps of `first` before the steps of r.
 static void put_before(program *p, region *r, const region *first) {
     region all = {0};
     for (int j = 0; j < first->steps.n; j++) VEC_PUSH(p->arena, &all.steps, first->steps.at[j]);

@@ -193,7 +193,7 @@ static ins *clamped(lbuild *b, ins *x, double lo, double hi, bool nan_is_low) {
     return lb_select(b, lb_cmp(b, L_EQ, x, x), c, lb_float(b, x->type, 0));
 }
 
-// Limits are whole numbers, so that clamping before rounding and adding equals clamping behind them.
+// Limits are whole numbers, so that clamping before rounding and adding equals clamping afterwards.
 static ins *round_to_small(lbuild *b, const rounding *r, double lo, double hi, bool nan_is_low) {
     ins *v = clamped(b, r->v, lo - r->zero, hi - r->zero, nan_is_low);
     ins *i = lb_conv(b, L_RINTI, LK_I32, v);

@@ -68,7 +68,7 @@ static ins *narrow_division(lbuild *b, const ins *d) {
 }
 
 // ---------------------------------------------------------------- shifts by n < 64, in halves
-// n < 32: both halves shift by n, and n bits pass between them; otherwise one half moves to the other and
+// n < 32: both halves shift by n, and n bits move from one to the other; otherwise one half moves to the other and
 // shifts by n - 32.
 
 static ins *shift_pieces(lbuild *b, lop op, ins *x, ins *n64) {

@@ -107,7 +107,7 @@ struct ins {
     const gpu_ins *gpu;
     lkind elem;  // L_LOCAL; L_OFFSET
     bool shared; // L_LOCAL
-    int align;   // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: requested
+    int align; // L_LOAD, L_STORE ...: known alignment in bytes (0: the alignment of one element); L_LOCAL: requested
     loop_role role;
     lblock *body[2];
     ins *next;
@@ -138,11 +138,11 @@ typedef struct lfunc {
     bool arithmetic;   // an operation that the target lacks: what it branches on is data
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
-    const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind
+    const char *ctype;           // C type of the result ("int", "size_t"), NULL: the type of its kind
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
-// Adds x to a set of instructions, by id; false: it has been there.
+// Adds x to a set of instructions, by id; false: the set had it.
 static inline bool ins_mark(bool *set, const ins *x) {
     bool fresh = !set[x->id];
     set[x->id] = true;
@@ -161,7 +161,7 @@ typedef struct ldata {
     dtype dtype; // elements, for the C text
     bool exported;
     bool variable;       // memory, which the object reserves and programs write
-    const char *section; // of ELF objects and C; NULL: that of read-only data
+    const char *section; // of ELF objects and C; NULL: the section of read-only data
 } ldata;
 void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n); // n bytes from offset
 typedef struct lmodule {

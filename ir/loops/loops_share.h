@@ -14,7 +14,7 @@ lfunc *lfunc_original(const lmodule *m, map *bodies, int first);
 lfunc *lfunc_sharing(lmodule *m, const lfunc *f, lfunc *original);
 // Functions whose pointers may alias get another body than those whose pointers do not: later passes treat them differently.
 void lfuncs_separate(lmodule *m);
-// A function of its own, not in any module, with a copy of f's body.
+// A new function outside of any module, with a copy of f's body.
 lfunc lfunc_copy(const lfunc *f);
 // Takes over what a pass did to the body of the original.
 void lfunc_follow(lfunc *f);

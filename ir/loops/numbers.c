@@ -16,12 +16,12 @@
 #include "ir/target.h"
 #include <string.h>
 
-// Groups must save more than tables and arguments cost: so many instructions each.
+// Groups must save more than tables and arguments cost, in instructions.
 enum { COST_OF_TABLE = 8, MOST_ENTRIES = 64 };
 // Smaller sizes, such as the steps of tiles, stay in the code; where a target with vectors uses none, only 0 and 1. An
 // innermost loop has registers for a few.
 enum { LEAST_SIZE = 16, LEAST_SIZE_OF_SCALARS = 2, SIZES_OF_LOOP = 5 };
-// In shapes: a scale that may become a number of the table. Others are what they are.
+// In shapes: a scale that may become a number of the table. Other constants keep their values.
 enum { ANY_SCALE = -1 };
 
 typedef struct number {
@@ -328,7 +328,7 @@ static bool same_sizes(const unit *x, const unit *y, int loop) {
     return true;
 }
 
-// Leaves the units with the sizes that the first one has in that loop (0: anywhere); the others become a group of their own.
+// Keeps the units that have the sizes of the first one in that loop (0: anywhere); the other units become a separate group.
 static unit *split_group(unit *group, int loop) {
     unit *others = NULL, **last = &others, **kept = &group->next;
     for (unit *u = group->next; u; u = u->next) {
@@ -353,7 +353,7 @@ static void add_zeros(text *t, int64_t end) {
     while ((int64_t)t->n < end) text_addn(t, "", 1);
 }
 
-// Of tables of so many bytes: a cache line at most; in flash, which is scarce, what entries without vectors need.
+// The alignment of a table of this size: at most a cache line; in flash, which is scarce, no more than scalar entries need.
 static int table_align(const target *t, int64_t bytes) {
     int align = 8, most = t->freestanding && !t->vector_bits ? 8 : 64;
     while (align < bytes && align < most) align *= 2;
@@ -517,7 +517,7 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
 static void share_group(sharing *s, unit *group);
 
 static void find_table(sharing *s, unit *group, table *t, const entry **of_use) {
-    // A product of tiles takes so few instructions that those of its addresses count.
+    // A product of tiles takes so few instructions that address arithmetic counts.
     if (group->tiles) share_group(s, split_group(group, 0));
     // Rows at sizes that are not constants take instructions of a large product's innermost loops.
     for (int loop = 1; loop <= group->loops; loop++)

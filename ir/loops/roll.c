@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A repeat is found by `WINDOW` equal instructions, and must save so many bytes. Longer periods than the most do not repeat.
+// A repeat is found by `WINDOW` equal instructions, and must save this number of bytes. Longer periods than the most do not repeat.
 enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 256, MOST_LOOPS = 256 };
@@ -149,7 +149,7 @@ static repeat_list find_repeats(const search *s) {
 }
 
 // ---------------------------------------------------------------- what iterations leave
-// A value that other code reads: that of the first iteration, and its array.
+// A value that later code reads: the one of the first iteration, and its array.
 typedef struct left {
     ins *value, *array;
 } left;
@@ -534,7 +534,7 @@ static int64_t most_stack(const rolling *r) {
     return r->f->target->freestanding ? MOST_STACK_FREESTANDING : MOST_STACK;
 }
 
-// Rolls what repeats from the statement on with which `of` begins, if at least so many iterations match.
+// Rolls what repeats from the statement on with which `of` begins, if at least this many iterations match.
 static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, int least) {
     arena *a = r->arena;
     matching m = {.arena = a,

@@ -190,7 +190,7 @@ static const buffer *row_scalar(const expr *e) {
 }
 
 // exp(score - maximum) is in [0, 1] or NaN; its sum over the row is at least 1, or NaN if any of them is. So
-// the sum shows whether a weight is NaN.
+// the sum is NaN if a weight is.
 static const buffer *sum_tells(const form *f) {
     const kernel *k = f->old;
     if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;

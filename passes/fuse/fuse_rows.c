@@ -15,7 +15,7 @@ typedef struct shared { // a buffer that the first kernel writes and the second 
     buffer *root, *to;
     bool row[MAX_RANK];  // by dim: whether it is a shared outer axis
     int axis1[MAX_RANK]; // that axis in the first kernel
-    bool keep;           // it has other readers
+    bool keep;           // the buffer has other readers
     buffer *local;       // in the fused kernel
 } shared;
 

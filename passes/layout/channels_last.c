@@ -21,7 +21,7 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
-// Whether the weights have columns of their own, as those of a product for each group have.
+// Whether the weights have separate columns, as in a product for each group.
 static bool has_columns(const kernel *k, const expr *image, const expr *weights) {
     for (int a = 0; a < k->axes.n; a++) {
         const axis *x = &k->axes.at[a];
@@ -198,7 +198,7 @@ static bool shares_groups_only(const contraction *c, const expr *channel) {
 }
 
 // Whether an axis of this operand alone takes steps of several elements in each of the result's rows, as the phases of a
-// transposed convolution do: a product that writes rows as they lie has no columns for tiles.
+// transposed convolution do: a product that writes rows in place has no columns for tiles.
 static bool spreads_result(const contraction *c, const expr *image, const expr *weights) {
     int rank = c->w->to->rank;
     for (int a = 0; rank && a < c->k->axes.n; a++) {

@@ -116,7 +116,7 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
-// Whether the kernel reads so many elements of b that a copy of all of them pays: the window of a ring has few of its samples.
+// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
 static bool reads_many(const kernel *k, const buffer *b) {
     const expr *read = NULL;
     double part = 1;
@@ -422,7 +422,7 @@ static int last_axis(const expr *read) {
 }
 
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
-// as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
+// in place nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
 // both operands, each of which ends with the sum of its lanes.
 static int least_packed_rows(const contraction *c, int group) {
     enum { ROWS_ACROSS = 6, LONG_ROWS_ACROSS = 13, LONG = 256, ROWS_APART = 2, ROWS_ALONG = 65 };

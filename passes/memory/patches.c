@@ -61,7 +61,7 @@ static bool has_entry_alone(const buffer *b, int axis) {
 }
 
 // ---------------------------------------------------------------- axes and rates
-// Rows for each row of the first image, reduced; down 0: more than those of images in patches.
+// Rows for each row of the first image, a reduced fraction; down 0: the kernel needs more than the rows of images in patches.
 typedef struct rate {
     int64_t up, down;
 } rate;

@@ -17,7 +17,7 @@ enum { FACTORS_TRIED = 9, SUMS_TRIED = 9, AGREE_MOST = 64, NEVER = INT32_MAX };
 // not to agree with the next one either.
 typedef struct step_order {
     uint8_t step[BYTES]; // from the least byte
-    int doubtful;        // so many of the first
+    int doubtful;        // number of these at the front
 } step_order;
 
 typedef struct lines {
@@ -47,7 +47,7 @@ static span bytes_at(const lines *l, int64_t s, float factor, float added) {
     return apart < fused ? (span){apart, fused} : (span){fused, apart};
 }
 
-// 0: from s on bytes are at least n; 1: from the sum before or behind it. NEVER: further away.
+// 0: from s on bytes are at least n; 1: from the sum before or after it. NEVER: further away.
 static int step_off(const lines *l, int64_t n, int64_t s, float factor, float added) {
     bool late = bytes_at(l, s, factor, added).lo < n;
     bool early = s != l->c->range.lo && bytes_at(l, s - 1, factor, added).hi >= n;
@@ -61,7 +61,7 @@ static bool is_at(const lines *l, int64_t s, int64_t n, float factor, float adde
     return v.lo == n && v.hi == n;
 }
 
-// The number of steps that do not agree, `most` if there are so many.
+// The number of steps that do not agree, at most `most`.
 static int steps_off(const lines *l, int64_t channel, float factor, float added, int most) {
     const span *in = &l->c->range;
     const byte_steps *st = &l->all[channel];

@@ -51,7 +51,7 @@ static int64_t reduced_positions(const kernel *k, const stage *s) {
     return n;
 }
 
-// Of a sum of such integers, whatever the order.
+// Of a sum of such integers in any order.
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
     int64_t n = reduced_positions(k, s);
     if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(k, NULL, term, out) || n > INT32_MAX)

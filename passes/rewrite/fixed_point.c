@@ -100,7 +100,7 @@ static bounds find_bounds(const form *f, const chain *c, const byte_steps *st, i
     return r;
 }
 
-// B for this M, where one step may be late or early. False: there is none.
+// B for this M, where one step may be late or early. False: none fits.
 static bool find_added(form *f, const chain *c, const byte_steps *st, int64_t channel, int64_t factor,
                        odd_step kind) {
     bounds r = find_bounds(f, c, st, factor, NO_STEP, NO_STEP);
@@ -135,7 +135,7 @@ static bool solve_channel(form *f, const chain *c, const byte_steps *st, int64_t
     return false;
 }
 
-// The largest shifts for which operands and factors have 32 bits. False: there are none.
+// The largest shifts for which operands and factors have 32 bits. False: none fits.
 static bool choose_shifts(form *f, const chain *c, const byte_steps *all) {
     double operand = 1, slope = 0;
     for (int64_t j = 0; j < f->count; j++) {
@@ -207,7 +207,7 @@ static int64_t result_at(const form *f, int64_t channel, int64_t s) {
     return (high_at(f, channel, s) >> f->shift_out) + f->zero;
 }
 
-// Bounds that no result passes become those of the type, for which targets have instructions.
+// Bounds that no result passes become the bounds of the type, for which targets have instructions.
 static void widen_clamp(form *f, const chain *c, dtype t) {
     bool low = true, high = true;
     for (int64_t j = 0; j < f->count; j++) {
@@ -278,7 +278,7 @@ static expr *build(const chain *c, const form *f, expr *x) {
 }
 
 // ---------------------------------------------------------------- limits
-// The nearest maximum or minimum with a constant below x, and the operations behind it; NULL: none.
+// The nearest maximum or minimum with a constant below x, and the operations after it; NULL: none.
 static const expr *find_limit(chain *c, const expr *x) {
     for (*c = (chain){0}; c->n < LINKS && expr_arity(x->op); x = x->arg[0]) {
         bool two = expr_arity(x->op) == 2, falls = x->op == X_SUB || x->op == X_DIV;

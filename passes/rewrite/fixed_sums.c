@@ -7,7 +7,7 @@
 //       = int8(min(max((a * (b * D + A) + b * B + C) >> p, least), most))
 //
 // All 65,536 pairs are evaluated by ir/kernel/eval.c, in f32 as ONNX defines it. For A and B near the exact factors, each
-// pair bounds C. Most A and B leave none, because roundings to integers and those of f32 move different pairs across a
+// pair bounds C. Most A and B leave none, because roundings to integers and roundings of f32 move different pairs across a
 // step; only those pairs near a step decide, so many A and B can be tried. The constants that are found are compared
 // with all pairs. On targets without floating point, where no constants give all bytes, pairs near a step are left to f32: few in a
 // hundred.
@@ -69,7 +69,7 @@ static bool scale_line(term *n, const term *by, bool divides) {
     return is_constant(by) && isfinite(v);
 }
 
-// Of a function of one leaf with one of the other.
+// Combines a function of one leaf with a function of the other.
 static bool multiply_lines(term *n, const term *a, const term *b) {
     for (int j = 0; j < OPERANDS; j++) {
         if (a->factor[j] != 0 && b->factor[j] != 0) return false;
@@ -80,7 +80,7 @@ static bool multiply_lines(term *n, const term *a, const term *b) {
     return a->both == 0 && b->both == 0;
 }
 
-// The surface near the result of an operation. False: there is none.
+// The surface near the result of an operation. False: it is unknown.
 static bool set_line(term *n, const term *a, const term *b) {
     expr_op op = n->x->op;
     if ((op == X_MUL && is_constant(a)) || ((op == X_MIN || op == X_MAX) && is_constant(a))) {
@@ -267,7 +267,7 @@ static bool find_band(pair_sum *s) {
 }
 
 // ---------------------------------------------------------------- rewriting
-// Bounds that no result passes become those of the type, for which targets have instructions.
+// Bounds that no result passes become the bounds of the type, for which targets have instructions.
 static void widen_clamp(pair_sum *s, dtype t) {
     bool low = true, high = true;
     for (int j = 0; j < BYTES * BYTES; j++) {

@@ -487,7 +487,7 @@ static bool is_everywhere(const expr *e, int64_t v) {
     return true;
 }
 
-// Weights whose zero point is then 0, so that no sums of the other operand are needed.
+// Weights whose zero point becomes 0, so that no sums of the other operand are needed.
 static void centre_weights(quantise *q, kernel *k, const match *m) {
     for (int j = 0; j < 2; j++) {
         const buffer *b = m->f[j].read->buffer;
@@ -568,7 +568,7 @@ static bool makes_byte(const quantise *q, const expr *e) {
     return is_stored(q, e->dtype) && (e->op == X_READ || e->op == X_SELECT);
 }
 
-// The byte of which e is a function, by operations with invariant operands.
+// The byte that e is a function of, by operations with invariant operands.
 static expr *byte_under(const quantise *q, expr *e) {
     for (;;) {
         if (makes_byte(q, e)) return e;

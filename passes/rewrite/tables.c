@@ -24,7 +24,7 @@ typedef struct tables {
     int nlooks;
     map *made; // hash of the elements -> buffer
     const target *t;
-    bool floats; // only functions that need floating point, whatever they cost
+    bool floats; // only functions that need floating point, also cheap ones
 } tables;
 
 // ---------------------------------------------------------------- finding
@@ -77,7 +77,7 @@ static bool worthwhile(const tables *t, const expr *source, const expr *e) {
 // ---------------------------------------------------------------- elements
 static int64_t least(const expr *byte) { return byte->dtype == DT_I8 ? -(BYTES / 2) : 0; }
 
-// Gathers need elements of at least 32 bits, but for those of Helium; lookups of bytes are none.
+// Gathers need elements of at least 32 bits, except on Helium; lookups of bytes are no gathers.
 static dtype stored_type(const target *t, const expr *e) {
     bool bytes = is_scalar_core(t) || t->dot_across || t->arch.looks_up_bytes;
     if (dtype_bits(e->dtype) >= 32 || (dtype_is_byte(e->dtype) && bytes)) return e->dtype;

@@ -324,7 +324,7 @@ typedef struct builder {
     expr *n, *block;   // outer axes
     buffer *v, *m, *y; // NULL if the transform writes the output
     expr *channel;     // of the epilogue's current element
-    // if each stage is a kernel of its own
+    // if each stage is a separate kernel
     bool apart;
     program *p;
     region *r;

@@ -139,7 +139,7 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
     return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
-// How many positions a reduction takes; unknown ones count as many, and none as one.
+// At most how many iterations a reduction has, where an empty axis counts as one; 0: the nest does not reduce.
 static int64_t reduced_positions(const nest *n) {
     int64_t all = 1;
     for (int j = 0; j < n->ninner; j++) {
@@ -381,7 +381,7 @@ void nest_step(nest *n) {
     scope_close(e, mark);
 }
 
-// Blocked summation: long sums are split into blocks with partial sums of their own, because a single running
+// Blocked summation: long sums are split into blocks with separate partial sums, because a single running
 // sum rounds each term to the precision of the whole sum (N. Higham, The accuracy of floating point
 // summation, 1993).
 enum { SUM_BLOCK = 128 };

@@ -1,7 +1,7 @@
 // Forests of small trees, walked by bits (QuickScorer: Lucchese et al., "QuickScorer: a fast algorithm to rank
 // documents with additive ensembles of regression trees", SIGIR 2015; vectorised as in Lucchese et al. 2016).
 // A tree's leaves are numbered from the one that is reached by true tests only. A false test excludes the leaves
-// behind the true branch; of those left, the row reaches the first:
+// of the true branch; the row reaches the first leaf that is left:
 //
 //   left = all ones;  for all nodes i of tree t: left &= x[n, feature[i]] <= value[i] ? all ones : mask[i]
 //   leaf[t, n] = row[t, trailing zeros of left]
@@ -90,7 +90,7 @@ static void fill_tree(const small_trees *s, int t, int64_t *node, uint64_t *mask
         int other = 0;
         while (nodes[other] != f->no.at[nodes[j]]) other++;
         int64_t at = t * s->nodes + inner++;
-        int below = first[other] - first[j]; // leaves behind the true branch
+        int below = first[other] - first[j]; // leaves of the true branch
         node[at] = nodes[j];
         mask[at] = ~((below == 64 ? ~0ull : (1ull << below) - 1) << first[j]);
     }
@@ -128,7 +128,7 @@ static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
 }
 
 // ---------------------------------------------------------------- kernels
-// The infinity that passes all tests that NaN passes; 0: there is none.
+// The infinity that passes all tests that NaN passes; 0: none does.
 static double infinity_of(const forest *f) {
     double found = 0;
     for (int i = 0; i < f->mode.n; i++) {

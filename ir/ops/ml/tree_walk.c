@@ -1,5 +1,5 @@
 // Forests walked from node to node, for a vector of trees at a time. The successors of an inner node are adjacent: the one
-// of a failed test, then that of a passed one. A slot is a node at such a place:
+// of a failed test, then the child of a passed one. A slot is a node at such a place:
 //
 //   place[n, t]: at = root[t]; for depth: at = child[at] + (x[n, feature[at]] <= value[at])
 //
@@ -10,7 +10,7 @@
 #include <math.h>
 
 // The fields of a word, from the lowest bit: feature, whether NaN passes, mode, child. A word with a child that does not
-// fit has a table of its own for children.
+// fit has a separate table for children.
 typedef struct fields {
     int missing, mode, child, end;
 } fields;

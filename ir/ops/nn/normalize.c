@@ -286,7 +286,7 @@ static void upgrade_mvn(node *n) {
 OPERATOR(MeanVarianceNormalization, .upgrades = {{9, upgrade_mvn}}, .infer = infer_mvn, .lower = lower_mvn);
 
 // ---------------------------------------------------------------- BatchNormalization
-// Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, those of the batch.
+// Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, the statistics of the batch.
 static void infer_batch_normalization(node *n) {
     infer_like_ranked_first(n);
     const type *x = infer_in(n, 0);
@@ -323,7 +323,7 @@ static expr *batch_norm_value(kernel *k, const batch_norm *b, expr *c, expr *x, 
     return x_as(k, v, dtype_compute(b->out->dtype));
 }
 
-// The scale has a kernel of its own, which is inlined where it is not computed again for every row.
+// The scale has a separate kernel, which is inlined unless every row would compute it again.
 static void lower_inference(lowering *l, node *n, const batch_norm *b, buffer *x, dtype t) {
     kernel *k;
     expr *index[MAX_RANK], *c;

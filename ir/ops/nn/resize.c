@@ -41,7 +41,7 @@ typedef struct resized {
     int argument;      // position in the arguments
     bool known;        // the scale is `scale`
     double scale;      // a float
-    dim *over, *under; // the scale is over / under; NULL: it is not
+    dim *over, *under; // the scale is over / under; NULL: it is no such quotient
 } resized;
 
 typedef struct image {

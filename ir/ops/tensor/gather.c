@@ -206,7 +206,7 @@ static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr *
     return s;
 }
 
-// The kernels of a scatter: sums of complex numbers are those of their parts, and products a library function.
+// The kernels of a scatter: sums of complex numbers are sums of their parts, and products a library function.
 typedef struct scattering {
     lowering *l;
     node *n;
@@ -491,7 +491,7 @@ static expr *is_nonzero(kernel *k, buffer *b, expr *const *index, int rank) {
 }
 
 // Sets n's count to the number of nonzero elements of b: of all elements, or of the first `extent` of a list.
-// rank is that of the input.
+// rank: of the input.
 static void lower_count(lowering *l, node *n, buffer *b, int rank, dim *extent, dim *count) {
     dim *one = infer_k(n, 1);
     buffer *to = lower_temp(l, n, "count", DT_I64, 1, &one);

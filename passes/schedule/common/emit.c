@@ -493,7 +493,7 @@ static ins *failing_index(emitter *e, ins *ok, ins *index) {
     return lb_hreduce(b, L_HSMAX, lb_select(b, ok, least, index));
 }
 
-// The status has 56 bits of the index: what lies beyond becomes the largest or least of these.
+// The status has 56 bits of the index: indices beyond that become the largest or least of these.
 static void report_index(emitter *e, const expr *x, ins *ok, ins *lanes, ins *index) {
     lbuild *b = &e->b;
     ltype t = lt(LK_I64, 1);
@@ -626,7 +626,7 @@ ins *emit_stored(emitter *e, const buffer *to, ins *v) {
     return buffer_root(to)->tf32 ? lb_bitcast(&e->b, v->type, tf32_bits(&e->b, v)) : v;
 }
 
-// Whether each lane has an element of its own to write, with others in between; v may be the same in all of them.
+// Whether each lane writes its own element, with other elements in between; v may be the same in all lanes.
 static bool is_scattered(const emitter *e, const write *w, const access *to, const ins *v) {
     if (e->lanes == 1 || e->active || !to->affine || unit_stride(e, to) || w->combine != COMBINE_SET)
         return false;

@@ -9,7 +9,7 @@
 //
 // That these agree with correctly rounded quotients is not assumed but checked for the constants at hand. Both
 // sides of the first form are monotonic in v, so it suffices to compare them on both sides of each of the 255
-// steps of the result. The third has 65,536 pairs of operands, of which those near a step decide.
+// steps of the result. The third has 65,536 pairs of operands; pairs near a step decide.
 #include "passes/schedule/common/requantise.h"
 #include "compiler/base/integers.h"
 #include "ir/target.h"
