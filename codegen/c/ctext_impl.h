@@ -22,7 +22,7 @@ typedef struct cmod {
     map helpers;               // names of functions of the prelude in use
     map warpgroup;             // names of warpgroup products, waits and fences -> gpu_ins
     map by_bits;               // names of data that is written as bits, since it has infinities or NaNs
-    const char *section_macro; // of constants in a section of their own; NULL: not defined yet
+    const char *section_macro; // of constants in a separate section; NULL: not defined yet
     bool memory;               // string.h is needed
     bool doubles;              // values of f64
 } cmod;

@@ -181,7 +181,7 @@ static uint64_t data_at(const writer *w) {
     return (uint64_t)round_up((int64_t)end, DATA_ALIGN);
 }
 
-// Everything behind the section headers moves by the size of one.
+// Everything after the section headers moves by the size of one.
 static void put_header(const writer *w, const sink *to) {
     const coff *o = &w->o;
     unsigned char *h = memcpy(arena_alloc(o->arena, o->header), o->file.at, o->header);

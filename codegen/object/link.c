@@ -353,7 +353,7 @@ static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
     need(d, j, libc, "libc.a");
     need(d, j, start, start_name);
     ADD(start, j->o->runtime, libc);
-    // Without _initialize each exported function would begin and end a program of its own.
+    // Without _initialize each exported function would begin and end a separate program.
     if (j->shared) ADD("--export=malloc", "--export=free", "--export=_initialize");
 }
 

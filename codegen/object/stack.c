@@ -102,7 +102,7 @@ static void read_frames(stack_graph *g) {
 // ---------------------------------------------------------------- functions and calls
 static bool is_outlined(const char *name) { return strncmp(name, "OUTLINED_FUNCTION_", 18) == 0; }
 
-// Symbols of functions, and undefined symbols that are not data, which code may call. Aliases are functions of their own.
+// Symbols of functions, and undefined symbols that are not data, which code may call. Aliases are separate functions.
 static void find_functions(stack_graph *g, const lmodule *m) {
     elf_object *o = &g->o;
     map data = {.arena = g->arena};

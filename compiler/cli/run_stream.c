@@ -48,7 +48,7 @@ static int64_t steps_of(diag *d, const runnable *r, const tensor *in) {
     return steps;
 }
 
-// The inputs of step k; behind the end of the signal are zeros.
+// The inputs of step k; after the end of the signal are zeros.
 static void take_step(arena *a, const runnable *r, const tensor *in, int64_t k, tensor *step) {
     for (int j = 0; j < r->nin; j++) {
         const port *p = &r->in[j];

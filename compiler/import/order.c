@@ -1,5 +1,5 @@
 // Orders nodes topologically. The standard asks for that order in the file, but tools write others: ONNX
-// Runtime's conversion to float16, for example, appends casts of graph inputs behind their first uses.
+// Runtime's conversion to float16, for example, appends casts of graph inputs after their first uses.
 #include "compiler/import/order.h"
 
 typedef VEC(size_t) indices;

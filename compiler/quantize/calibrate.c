@@ -70,7 +70,7 @@ static void widen(histogram *h) {
 
 enum { BLOCK = 256 };
 
-// The bin of each element of a block. Zeros, which follow each other after Relu, alternate between bins behind the others, so
+// The bin of each element of a block. Zeros, which follow each other after Relu, alternate between bins after the others, so
 // that no increment waits for the one before. Returns the number of zeros.
 static int bins_of(int *restrict at, const float *restrict x, float inverse) {
     int zeros = 0;

@@ -84,7 +84,7 @@ static value *either(graph *g, node *before, value *on, value *rounded, value *p
     return new_output(new_node(g, before, "Where", NULL, 3, (value *[]){on, rounded, plain}), NULL);
 }
 
-// After the plan is applied: every DequantizeLinear of the plan has a Where behind it.
+// After the plan is applied: every DequantizeLinear of the plan has a Where after it.
 static void add_switch(graph *g, value *switches, value *rounded, value *plain, int i) {
     node *before = node_next(rounded->def);
     int n = rounded->uses.n;

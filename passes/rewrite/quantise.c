@@ -4,7 +4,7 @@
 //   sum over k of (a - za) * sa * (b - zb) * sb
 //       = sa * sb * (sum a*b - za * sum b - zb * sum a + K * za * zb)
 //
-// The sums of a constant operand are constants, others small kernels of their own. On x86 one operand is made
+// The sums of a constant operand are constants, others small separate kernels. On x86 one operand is made
 // unsigned and the other signed, on AArch64 both are made signed, as the dot product instructions require.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/eval.h"

@@ -216,7 +216,7 @@ static bool read_of(const time_loop *l, const node *n, read *r) {
     return found && runs_over_time(l, r->of, r->axis);
 }
 
-// How many samples behind sample `first` the loop does not reach; -1: it does not run along them.
+// How many samples after sample `first` the loop does not reach; -1: it does not run along them.
 static int64_t unread_samples(time_loop *l, dim *size, int64_t first) {
     dim *all = dim_addk(size, -first);
     bool fixed = dim_is_const(l->trips) && exported_size(l->s, all) == dim_value(l->trips);

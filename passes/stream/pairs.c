@@ -1,5 +1,5 @@
 // Values with two axes of time, such as the scores of attention: one of queries, then one of keys. In: the graph over the whole
-// signal. Out: how many samples before and behind its own place a query sees, and the roles of a node's inputs.
+// signal. Out: how many samples before and after its own place a query sees, and the roles of a node's inputs.
 //
 // Masks are functions of positions alone. They are computed at compile time for a signal of PROBE samples: where all keys
 // farther away than some distance have one value, that is the mask's value outside of its band. If it makes weights 0, a step needs
@@ -20,7 +20,7 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
-// Whether n compares positions with one behind the probe: its results change where the probe has ended. Distances are
+// Whether n compares positions with one after the probe: its results change where the probe has ended. Distances are
 // compared in vain, unless --stream-capacity lets attention see that far.
 static bool changes_later(const streaming *s, const node *n) {
     static const char *const names[] = {
@@ -89,7 +89,7 @@ bool is_pair(const streaming *s, const type *t, int *query, int *keys) {
     return n == 2;
 }
 
-// Elements of a probe between its two axes, and before, between and behind them.
+// Elements of a probe between its two axes, and before, between and after them.
 static int64_t stride_of(const constant *c, int axis) {
     int64_t n = 1;
     for (int j = axis + 1; j < c->rank; j++) n *= c->dims[j];
@@ -110,7 +110,7 @@ static bool distances(const constant *c, int query, int keys, double outside, bo
     return (bounded || *before < length / 2) && *ahead < length / 2;
 }
 
-// The value far before each query, and how far before and behind it other values are; or, if all that is before it may be seen,
+// The value far before each query, and how far before and after it other values are; or, if all that is before it may be seen,
 // the value far behind it, and the number of samples that --stream-capacity allows. False: there is none.
 static bool band_of(streaming *s, const value *v, double *outside, int64_t *before, int64_t *ahead) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);

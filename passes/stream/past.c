@@ -136,7 +136,7 @@ static constant *size_before(streaming *s, const value *v, int64_t length) {
     return sizes_at(s, z ? z : sizes_of(s, v), length);
 }
 
-// The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
+// The constants that stand for the inputs of a node before the first step, with `more` samples after them that do not count.
 // False: they are not known.
 static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
     int64_t length = length_before(s, p, more);

@@ -15,7 +15,7 @@ typedef struct signal {
     bool moves;
 } signal;
 
-// Of a result: where its signal begins, and the samples at fixed places before and behind it.
+// Of a result: where its signal begins, and the samples at fixed places before and after it.
 typedef struct places {
     bool signal, head, tail;
     int64_t first;      // of the signal
@@ -282,7 +282,7 @@ static const type *type_of(reader *r, const buffer *b) {
     return t;
 }
 
-// The part of a concatenation before the signal, of a constant number of samples, or the one behind it.
+// The part of a concatenation before the signal, of a constant number of samples, or the one after it.
 static bool is_end_part(reader *r, expr *index) {
     for (int j = 0; j < r->kernel->axes.n; j++)
         if (runs_over_time(r, j) && expr_uses_axis(index, j)) return false;
@@ -295,7 +295,7 @@ static places *places_of(reader *r, const buffer *b) {
     return p;
 }
 
-// Samples at fixed places belong to no step: only before and behind a signal do they not replace some of it.
+// Samples at fixed places belong to no step: only before and after a signal do they not replace some of it.
 static bool are_apart(reader *r, const places *p) {
     bool apart =
         !p->signal || ((!p->head || p->head_last < p->first) && (!p->tail || p->tail_first >= p->first));

@@ -155,7 +155,7 @@ static void mend_reshape(streaming *s, node *n) {
     node_set_in(n, 1, with_element(s, n->in[1], t.n, best, size));
 }
 
-// x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and behind them.
+// x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and after them.
 static void mend_pair_reshape(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     shape_list t;

@@ -60,7 +60,7 @@ static int64_t missing_samples(streaming *s, const plan *p) {
     return most;
 }
 
-// So many samples more behind those that the node needs, whatever they are.
+// So many samples more after those that the node needs, whatever they are.
 static void lengthen(streaming *s, const plan *p, int64_t samples) {
     node *n = p->node;
     s->at = n;

@@ -32,7 +32,7 @@ typedef struct signal {
     const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0
     VEC(past) pasts;
     bool
-        pair; // it has a second axis, of keys: `before` samples before those of the step to `ahead` behind them
+        pair; // it has a second axis, of keys: `before` samples before those of the step to `ahead` after them
     int keys;
     bool constant;      // a pair of positions that depends on their distance alone: the same in every step
     bool outside_known; // for all keys farther away

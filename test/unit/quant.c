@@ -23,7 +23,7 @@ typedef struct quant_case {
     bool channels; // a scale for each output channel
     int64_t batch, in, height, width, out, tall, wide, stride, dilation, group, pads[4];
     bool stored;    // the input is quantised already
-    int64_t layers; // products: of matrices, each with weights of its own; 0: one
+    int64_t layers; // products: of matrices, each with separate weights; 0: one
     bool open;      // the number of rows, or of images, is known at run time only
 } quant_case;
 

@@ -70,7 +70,7 @@ bool reads_ahead(const tiling *t) {
            (!t->block.splits || t->k.n == 1) && panels_are_dense(t);
 }
 
-// How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead behind the
+// How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead after the
 // arithmetic of a step, and what fetches ahead by itself stops at the end of a page. The end of a panel, or of its part
 // in the block of K, requests the next tile's beginning; shorter panels: all of it.
 static ins *bytes_ahead(const tiling *t, const tile *x, ins *k) {

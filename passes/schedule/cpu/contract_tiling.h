@@ -220,7 +220,7 @@ bool may_be_few(const tiling *t);
 bool may_repeat_rows(const tiling *t);
 
 // Code of old CPUs: all rows are in tiles of t->rows, of which the last one has some rows several times. Where there may be a
-// single one, as in a batch, it has a tile of its own.
+// single one, as in a batch, it has a separate tile.
 bool has_one_height(const tiling *t);
 bool unrolls_k(const tiling *t); // whether a turn of the innermost loop over K has several steps
 

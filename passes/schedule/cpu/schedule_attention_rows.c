@@ -1,4 +1,4 @@
-// Attention of few queries, such as the step of a decoder: keys and values are read where they lie, as packing them
+// Attention of few queries, such as the step of a decoder: keys and values are read in place, as packing them
 // would take longer than using them.
 //
 //   for i:

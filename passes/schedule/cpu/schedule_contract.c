@@ -335,7 +335,7 @@ static ins *bit_of(lbuild *b, int64_t bits, ins *at) {
     return lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, bits), at), lb_idx(b, 1));
 }
 
-// Single rows have a tile of their own where they are likely.
+// Single rows have a separate tile where they are likely.
 static void rows_of_one_height(tiling *t, tile x, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     if (t->rows < 2 || !may_be_few(t)) {
@@ -704,7 +704,7 @@ static void all_loops(tiling *t, ins *scratch) {
     outer_loops(t, &outer, 0);
 }
 
-// Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
+// Pairs for which the target has no unit: with a separate emitter, since it may turn out that they do not fit.
 static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     if (!scratch || !widens_pairs(e->t, c)) return false;
     emitter own = emitter_apart(e);

@@ -10,7 +10,7 @@ enum { PANEL = 16, LEAST_PANEL = 4 };
 // Those of a panel of so many columns.
 int panel_for(const target *t, const dim *columns);
 
-// Bytes of scratch memory for cache blocking, and behind it for columns of 16-bit floats in f32
+// Bytes of scratch memory for cache blocking, and after it for columns of 16-bit floats in f32
 // (contract_widen.c); 0: none.
 int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
@@ -20,9 +20,9 @@ bool widens_pairs(const target *t, const contraction *c);   // of bf16, for whic
 // Constants of a byte or less that are unpacked for all rows of a call, if these are at least so many.
 enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
 bool unpacks_for_rows(const target *t, const contraction *c);
-// The same behind both, for digits of few rows (contract_digits.c).
+// The same after both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
-// The same behind all three, for rows in bf16 (contract_pairs.c); NULL: these are not rounded.
+// The same after all three, for rows in bf16 (contract_pairs.c); NULL: these are not rounded.
 dim *pairs_scratch(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);

@@ -1,5 +1,5 @@
 // Reads whose positions are linear in parts of the vector axis only, as those of padding and of repeated tiles are: each
-// part becomes a loop of its own, so that its elements lie side by side and no position is clamped in it.
+// part becomes a separate loop, so that its elements lie side by side and no position is clamped in it.
 //
 //   for v < 34:                            for v < 4: y[v] = x[0]
 //     y[v] = x[max(min(v - 3, 27), 0)]     for 4 <= v < 31: y[v] = x[v - 3]

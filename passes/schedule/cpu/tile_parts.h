@@ -16,12 +16,12 @@
 
 typedef struct tiling tiling; // contract_tiling.h
 
-enum { MOST_PARTS = 2, MARK_BYTES = 64 }; // the parts lie behind the mark
+enum { MOST_PARTS = 2, MARK_BYTES = 64 }; // the parts lie after the mark
 typedef struct tile_parts {
     int a, b;         // parts of each operand: 1 if its values are bf16
     bool rest;        // A's values have more bits than their parts
     bool rounds;      // B is unpacked, and both are rounded: one part each
-    tiling *unpacked; // then how B is, with an emitter of its own
+    tiling *unpacked; // then how B is, with a separate emitter
     bool in_blocks;   // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
     ins *mark;        // what the parts of A in scratch memory are (a mark_of_parts), NULL: not made yet
     ins *first_row, *end_row, *rows; // then those of this call, and those of a block
