@@ -52,7 +52,7 @@ static const char *int_text(cfn *c, lkind k, int64_t v, bool is_unsigned) {
     return FMT("%lld", (long long)v);
 }
 
-// Bits of an i32 whose C type may be int, as that of small literals. CUDA's int has 32 bits.
+// Bits of an i32 whose C type may be int, as the type of small literals is. CUDA's int has 32 bits.
 static int short_bits(cfn *c, lkind k, int bits) {
     return k == LK_I32 && bits <= INT_BITS_LEAST + 1 && c->mod->dialect == DIALECT_C ? bits : 0;
 }
@@ -463,7 +463,7 @@ static cexpr compare(cfn *c, const ins *x) {
     return compare_numbers(c, x, signs[x->op]);
 }
 
-// Inverts comparisons, but those of floats only if the result for NaN stays right.
+// Inverts comparisons; comparisons of floats only if the result for NaN stays right.
 cexpr cexpr_not(cfn *c, const ins *x) {
     static const char *const inverse[L_COUNT] = {
 #define INS(...)

@@ -169,7 +169,7 @@ static void lower_level(host *h, int first) {
     }
 }
 
-// In an arena of its own, which is dropped if the module has an equal kernel.
+// In a separate arena, which is dropped if the module has an equal kernel.
 static kernel_code *schedule_apart(host *h, arena *own, kernel *k) {
     host_builder *a = h->builder;
     lmodule apart = *a->m;

@@ -71,7 +71,7 @@ void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message
     lb_end(b, failed);
 }
 
-// Fails if that argument ("output 'y'") is a null pointer although it has elements.
+// Fails if that argument ("output 'y'") is a null pointer although the tensor has elements.
 static void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {
     lbuild *b = &h->b;
     ins *none = lb_cmp(b, L_EQ, pointer, lb_null(b));

@@ -69,7 +69,7 @@ typedef struct host {
     const target *t;
     kernel_code **code; // by kernel id, for this variant
     const char *suffix; // of function names
-    ins *level;         // the CPU level of the run, by its position in `builder->h`; NULL: it is that of `t`
+    ins *level;         // the CPU level of the run, by its position in `builder->h`; NULL: the level of `t`
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;
@@ -156,9 +156,9 @@ sentences *sentences_new(arena *a, text *table);
 int64_t sentences_add(sentences *s, const char *text, bool numbers);
 // host_results.c
 void find_results(host_builder *a);
-// Sets the address of a buffer that becomes an output, and opens a branch for the case that it needs memory of its own.
+// Sets the address of a buffer that becomes an output, and opens a branch for the case that the buffer needs memory of the run.
 ins *open_own_memory(host *h, const buffer *of);
-ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that it has such memory
+ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that the buffer has such memory
 // host_context.c
 void begin_weights(host_builder *a);
 const char *weights_head_symbol(const host_builder *a);

@@ -87,7 +87,7 @@ static void call_plain(host *h, const callees *all, ins *scratch) {
     call_from(h, all, &v, 0);
 }
 
-// The check of that message, of which the status has the index; NULL: it has none.
+// The check with that message, if the status has its index; NULL: it has none.
 static const expr *find_check(const kernel *k, int message) {
     const expr *index, *size;
     for (int j = 0; j < k->exprs.n; j++) {

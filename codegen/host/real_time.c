@@ -80,7 +80,7 @@ static const char *library_of(const char *symbol) {
     return begins(symbol, "onnxc_lib_") ? symbol + strlen("onnxc_lib_") : NULL;
 }
 
-// Functions that neither allocate nor wait. Those of the compiler's support library begin with underscores.
+// Functions that neither allocate nor wait. Names of the compiler's support library begin with underscores.
 // onnxc_rt_message stores its text in memory of the thread.
 static bool is_harmless(const char *symbol) {
     // clang-format off

@@ -68,7 +68,7 @@ static const ins *symbol_in(const ins *x) {
 
 static int64_t place_in_symbol(const ins *x) { return x->op == L_OFFSET ? x->args[1]->i * x->i : 0; }
 
-// Places in the same data, as those of tables of numbers, that fit an element of the table.
+// Offsets in the same data, as of tables of numbers, that fit an element of the table.
 static bool same_data(const ins *x, const ins *y) {
     const ins *a = symbol_in(x), *b = symbol_in(y);
     int64_t most = INT32_MAX;

@@ -34,7 +34,7 @@ typedef struct coff {
     bytes file;
     const char *what;
     bool big;
-    uint32_t nsections, symbols_at, nsymbols; // records, with those that follow a symbol
+    uint32_t nsections, symbols_at, nsymbols; // records, including the auxiliary ones of symbols
     size_t header, symbol;                    // bytes of each
     bytes strings;
 } coff;
@@ -135,7 +135,7 @@ static void set_name(writer *w, unsigned char *symbol, const char *name) {
     text_addn(&w->strings, name, strlen(name) + 1);
 }
 
-// A name that DLLs export must be external; other ones would only meet those of other models.
+// A name that DLLs export must be external; other names would only collide with names of other models.
 static void define(writer *w, unsigned char *symbol, const ldata *d, int64_t offset) {
     bool big = w->o.big;
     set(symbol + 8, (uint32_t)offset, 4);

@@ -94,7 +94,7 @@ bool macho_is_object(bytes b) {
     return h.magic == MAGIC_64 && h.type == OBJECT_FILE;
 }
 
-// The command at a place, if it has so many bytes.
+// The command at an offset, if it has this number of bytes.
 static void *command_at(const macho *o, uint32_t at, size_t least) {
     const command *c = (const command *)(void *)(o->commands + at);
     if (c->size < least) broken(o, "a load command is too short");

@@ -111,7 +111,7 @@ static double run_timed(session *s, contestant *c) {
     return seconds;
 }
 
-// Seconds of so many runs of a program, after those that are known.
+// Seconds of further runs of a program, added to the known ones.
 static void time_program(session *s, contestant *c, int64_t runs) {
     const char *message = NULL;
     double *seconds = ARENA_ARRAY(s->arena, double, runs + 1);

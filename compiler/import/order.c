@@ -14,10 +14,10 @@ typedef struct {
     arena *arena;
     const scope *scope;
     Onnx__NodeProto **nodes;
-    indices *needs; // by node: those that compute its inputs and the outer values of its regions
+    indices *needs; // by node: the nodes that compute its inputs and the outer values of its regions
 } sorter;
 
-// The names that a region defines, which are not those of nodes outside.
+// The names that a region defines; they refer to no nodes outside.
 typedef struct inner {
     const struct inner *outer;
     map names;

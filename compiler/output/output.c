@@ -66,7 +66,7 @@ static void note_cost(pipeline *p) {
     b->cost = run_cost_estimate(p->loops, arena_printf(p->arena, "%s_run", b->io->name), p->arena, p->diag);
 }
 
-// WebAssembly has forms of its own, and lacks some.
+// WebAssembly has additional forms, and lacks some.
 static void check_form(const pipeline *p) {
     bool wasm = p->target->arch.is_wasm, wasi = strstr(p->target->triple, "wasi");
     const writer *w = p->writer;
@@ -123,7 +123,7 @@ const char *output_runtime(pipeline *p) {
     const options *o = p->options;
     if (o->runtime || !p->build->needs_runtime) return o->runtime;
     const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
-    const target *t = p->target->triple ? p->target : own; // C text: what cc makes of it
+    const target *t = p->target->triple ? p->target : own; // C text: the target for which cc compiles it
     const char *path = installed_runtime(p, t, strcmp(own->triple, t->triple) == 0);
     if (path) return path;
     diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",

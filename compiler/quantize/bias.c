@@ -7,7 +7,7 @@
 #include "compiler/quantize/impl.h"
 #include <string.h>
 
-// Products with a bias of their own.
+// Products with a bias input.
 static bool can_correct(const plan *p, const node *n) {
     const qnode *q = &p->nodes[n->id];
     if (!q->quantised || q->role != ROLE_PRODUCT) return false;

@@ -19,7 +19,7 @@ typedef struct calibration {
 } calibration;
 
 // ---------------------------------------------------------------- the model with further outputs
-// The output that gives v, a new one if there is none; -1 - j: v is input j.
+// The output that gives v, a new one if needed; -1 - j: v is input j.
 static int place_of(const graph *g, const value *v) {
     for (int i = 0; i < g->inputs.n; i++)
         if (g->inputs.at[i] == v) return -1 - i;

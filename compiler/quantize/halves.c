@@ -2,7 +2,7 @@
 // between nodes in 16 bits and others. Inputs and outputs of the model keep their types.
 //
 // A node stays in float32 if its operator takes nothing else, if a number would become infinite or 0 (an epsilon of 1e-12),
-// or if the samples, or the operator where there are none, let values beyond 65504 expect.
+// or if values beyond 65504 are likely: from the samples or, without samples, by the operator.
 #include "compiler/quantize/impl.h"
 #include "ir/ops/downgrade.h"
 #include <math.h>

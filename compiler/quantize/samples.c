@@ -32,7 +32,7 @@ static bool is_data(const char *path) {
 }
 
 // ---------------------------------------------------------------- finding
-// The file of input j in a folder; NULL: it has none.
+// The file of input j in a folder, or NULL.
 static const char *file_of_input(const samples *s, arena *a, const char *folder, int j) {
     static const char *const endings[] = {"pb", "npy", "csv", "bin"};
     for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {

@@ -250,7 +250,7 @@ static void choose(search *s) {
     choose_ranges(s->plan);
 }
 
-// Whether the model itself, which is not quite that of the switches, reaches the goal with the choice.
+// Whether the model itself, which differs a little from the one with switches, reaches the goal with the choice.
 static bool model_suffices(search *s) {
     plan *p = s->plan;
     choose(s);

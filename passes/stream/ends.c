@@ -78,7 +78,7 @@ bool plan_ending(streaming *s, const plan *p) {
 }
 
 // ---------------------------------------------------------------- the last samples
-// An index from the end; 0: it is none.
+// An index from the end; 0: it is an index from the start.
 static int64_t from_end(const constant *c, int64_t i) {
     int64_t at = c && i < c->count ? constant_int(c, i) : 0;
     return at < 0 && at > INT32_MIN ? -at : 0;

@@ -48,7 +48,7 @@ static void give_next(streaming *s, value *state, value *v) {
 }
 
 void state_next(streaming *s, value *state, value *v) {
-    give_next(s, state, make(s, "Identity", 1, &v, NULL)); // an output of its own, whatever else v is
+    give_next(s, state, make(s, "Identity", 1, &v, NULL)); // a separate output, even if v is another one
 }
 
 // The number of the step, which is its own state.
@@ -228,7 +228,7 @@ static constant *first_past(streaming *s, const signal *of, const past *p) {
     return is_zero(c) ? NULL : c;
 }
 
-// The state of v, with so many samples.
+// The state of v, with this number of samples.
 static value *past_state(streaming *s, const value *v, const signal *of, int64_t samples) {
     type t = of->now->type;
     dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);

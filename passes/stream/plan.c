@@ -156,7 +156,7 @@ static void add_outputs(streaming *s, const plan *p, signal as) {
     }
 }
 
-// Rate and lead of the outputs, from those of the inputs. False: no input is a signal with a rate.
+// Rate and lead of the outputs from the inputs'. False: no input is a signal with a rate.
 static bool find_rate(streaming *s, plan *p, signal *out) {
     bool any = false;
     for (int i = 0; i < p->node->nin; i++) {

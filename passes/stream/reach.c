@@ -102,7 +102,7 @@ static dim *product_of(dims *t, dim *const *d, int from, int to) {
     return dim_product(t, d + from, to - from);
 }
 
-// How the time of a view runs through that of the buffer it shares memory with.
+// Maps the time of a view to the time of the buffer it shares memory with.
 static bool view_window(reader *r, const buffer *b, int axis, const buffer *of, int of_axis, window *w) {
     dims *t = r->node->graph->module->dims;
     dim *inner = product_of(t, b->dims, axis + 1, b->rank),

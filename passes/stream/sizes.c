@@ -110,7 +110,7 @@ static bool holds_parts(dim *axis, const dim *before, const dim *outer, int64_t 
     return *parts > 1 && dim_value(before) % dim_value(outer) == 0 && dim_divisible(axis, *parts);
 }
 
-// Whether element i of the target is the time of x along `axis`. One of its samples is *times / *by of those of x.
+// Whether element i of the target is the time of x along `axis`. It has *times / *by as many samples as x.
 static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, int i, int64_t *times,
                     int64_t *by) {
     dims *table = s->module->dims;
@@ -178,7 +178,7 @@ static void mend_pair_reshape(streaming *s, node *n) {
 }
 
 // ---------------------------------------------------------------- Expand, Resize
-// Elements of Expand's shape that are those of time: 1 keeps them.
+// Elements of Expand's shape for axes of time: 1 keeps the axis.
 static void mend_expand(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     int count;
@@ -269,7 +269,7 @@ static bool same(const constant *c, int64_t a, int64_t b) {
     return x == y || (x != x && y != y);
 }
 
-// The shortest step along both axes that changes nothing, with at least two of them in c; 0: there is none.
+// The shortest step along both axes that changes nothing, with at least two of them in c; 0: none.
 static int64_t period_of(const streaming *s, const constant *c, int axis) {
     int64_t n = c->dims[axis], inner = 1, work = s->context->fold_work;
     for (int j = axis + 2; j < c->rank; j++) inner *= c->dims[j];
@@ -284,7 +284,7 @@ static int64_t period_of(const streaming *s, const constant *c, int axis) {
     return 0;
 }
 
-// The function of positions of which a square has the first ones. NULL: it is none.
+// The function of positions whose first values the square has. NULL: it is no such square.
 static value *extended(streaming *s, const constant *c, int axis, value *length) {
     int64_t period = period_of(s, c, axis), n = c->dims[axis], wide = 2 * n - 1, zero = 0, last = wide - 1,
             middle = n - 1;
@@ -356,7 +356,7 @@ static int64_t only_axis(const node *n) {
     return axis < 0 ? axis + n->in[0]->type.rank : axis;
 }
 
-// The first positions of a table, as many as there are samples.
+// The first positions of a table, one for each sample.
 static void mend_table_slice(streaming *s, node *n) {
     int count;
     const constant *c = known(s, n->in[0], 0);

@@ -1,7 +1,7 @@
 // Attention on GPUs, with an online softmax (Milakov and Gimelshein 2018; Dao 2023). In: a kernel that
 // attention_match knows. Out, in every block, for FLASH_ROWS rows of queries:
 //
-//   for j0 in steps of so many keys:
+//   for j0 in steps of a block of keys:
 //     S = Q K^T; S = f(S): scale, mask ...; m' = max(m, max S); P = exp(S - m')
 //     l = l exp(m - m') + sum P; acc = acc exp(m - m')
 //     acc += P V

@@ -119,7 +119,7 @@ static bool stage_fits(const kernel *k, const stage *s) {
     return true;
 }
 
-// Positions of all axes of a stage are flattened, and so are those of the outer axes.
+// Positions of all axes of a stage are flattened, and so are positions of the outer axes.
 static bool positions_fit(const emitter *e) {
     int all[MAX_AXES], n = 0;
     const kernel *k = e->k;
