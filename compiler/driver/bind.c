@@ -298,8 +298,8 @@ static void bind_growth(program *p, diag *d, const options *o, const char *s, in
     if (dims_are_opaque(&now, 1)) {
         diag_missing(
             d, NULL,
-            "--state %s: the size of axis %d of '%s' is known only in the run, and how a state grows must "
-            "follow from the sizes of the inputs",
+            "--state %s: the size of axis %d of '%s' is known only at run time, but the growth of a state "
+            "must follow from the sizes of the inputs",
             s, axis, p->outputs.at[out]->name);
         return;
     }

@@ -140,7 +140,7 @@ void find_bands(streaming *s) {
                 continue;
             if (map_get_number(&s->doubtful, (uint64_t)n->in[i]->id))
                 diag_fatal(s->module->diag, n->loc,
-                           "--stream: the mask of this node depends on positions behind the first %d", PROBE);
+                           "--stream: the mask of this node depends on positions beyond the first %d", PROBE);
             if (before > s->before) s->before = before;
             if (ahead > s->ahead) s->ahead = ahead;
         }

@@ -92,10 +92,11 @@ static void check_outputs(const streaming *s, const plan *p) {
 
 static int64_t rate_through(const streaming *s, const node *n, const signal *in, const window *w) {
     if (in->rate * w->down % w->up)
-        diag_fatal(s->module->diag, n->loc,
-                   "--stream: this node turns every %lld samples into %lld, and gets %lld in a step, which "
-                   "is not a multiple",
-                   (long long)w->up, (long long)w->down, (long long)in->rate);
+        diag_fatal(
+            s->module->diag, n->loc,
+            "--stream: this node turns every %lld samples into %lld, but a step gives it %lld, which is "
+            "not a multiple of %lld",
+            (long long)w->up, (long long)w->down, (long long)in->rate, (long long)w->up);
     return in->rate * w->down / w->up;
 }
 
@@ -486,14 +487,14 @@ void accept_delay(streaming *s, int output, int64_t lead, const node *late) {
     const char *name = s->graph->output_names.at[output];
     if (lead >= 0) return;
     if (-lead > s->delay) {
-        diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later",
+        diag_hint(s->module->diag, "--stream-delay=%lld lets outputs come that many samples later",
                   (long long)-lead);
         diag_fatal(s->module->diag, late ? late->loc : NULL,
                    "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
                    (long long)-lead);
     }
-    diag_remark(s->module->diag, NULL, "stream: output '%s' comes %lld samples later than that of the model",
-                name, (long long)-lead);
+    diag_remark(s->module->diag, NULL, "stream: output '%s' comes %lld samples later than in the model", name,
+                (long long)-lead);
 }
 
 // An output of the model has the samples of the step: none is missing, and none comes before the step.

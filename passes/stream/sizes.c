@@ -428,8 +428,8 @@ static void mend_table(streaming *s, node *n, int i) {
                                                   : NULL;
     if (!v)
         diag_fatal(s->module->diag, n->loc,
-                   "--stream: input %d of this node is a constant over %lld by %lld samples, which depends "
-                   "on more than their distance",
+                   "--stream: input %d of this node is a constant of %lld by %lld samples, and its elements "
+                   "depend on more than the distance of two samples",
                    i, (long long)c->dims[axis], (long long)c->dims[axis]);
     node_set_in(n, i, v);
 }
