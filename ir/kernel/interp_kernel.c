@@ -153,13 +153,10 @@ static void eval_expr(run *r, const expr *e, int64_t n) {
     if (!r->varies[e->id]) n = 1;
     if (expr_op_class(e->op) == XC_LEAF) return eval_leaf(r, e, n, out);
     if (e->op == X_CHECK) return eval_check(r, e, n, out);
-    const cell *v[3] = {0};
-    int stride[3] = {0};
-    for (int j = 0; j < expr_arity(e->op); j++) {
-        v[j] = r->cells[e->arg[j]->id];
-        stride[j] = r->varies[e->arg[j]->id];
-    }
-    eval_op(e, n, v[0], stride[0], v[1], stride[1], v[2], stride[2], out);
+    cells in[3] = {{0}};
+    for (int j = 0; j < expr_arity(e->op); j++)
+        in[j] = (cells){r->cells[e->arg[j]->id], r->varies[e->arg[j]->id]};
+    eval_op(e, n, in, out);
 }
 
 void strip_eval(run *r, const expr_list *c, int64_t n) {

@@ -36,7 +36,7 @@ static bool value_of(const expr *x, const expr *leaf, cell v, cell *out) {
     if (!expr_arity(x->op) || x->op == X_CHECK) return false;
     for (int j = 0; j < expr_arity(x->op); j++)
         if (!value_of(x->arg[j], leaf, v, &arg[j])) return false;
-    eval_op(x, 1, &arg[0], 0, &arg[1], 0, &arg[2], 0, out);
+    *out = eval_scalar(x, arg);
     return true;
 }
 

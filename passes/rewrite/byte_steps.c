@@ -160,8 +160,8 @@ expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v) {
 static void apply_all(const chain *c, cell *v, int64_t n) {
     for (int j = c->n - 1; j >= 0; j--) {
         const link *l = &c->links[j];
-        const cell *a = l->side ? &c->constant[j] : v, *b = l->side ? v : &c->constant[j];
-        eval_op(l->op, n, a, !l->side, b, l->side, a, !l->side, v);
+        cells link = {v, 1}, constant = {&c->constant[j], 0}, first = l->side ? constant : link;
+        eval_op(l->op, n, (cells[]){first, l->side ? link : constant, first}, v);
     }
 }
 

@@ -132,7 +132,7 @@ static void evaluate_for(const pair_sum *s, int a) {
         const cell *x = s->terms[n->arg[0]].value, *y = s->terms[n->arg[1]].value;
         bool leaf = n->x == s->leaf[0] || n->x == s->leaf[1];
         if (leaf) set_leaf(s, n, a);
-        else if (n->x->op != X_CONST) eval_op(n->x, BYTES, x, 1, y, 1, x, 1, n->value);
+        else if (n->x->op != X_CONST) eval_op(n->x, BYTES, (cells[]){{x, 1}, {y, 1}, {x, 1}}, n->value);
         else
             for (int i = 0; i < BYTES; i++)
                 if (dtype_is_float(n->x->dtype)) n->value[i].f = n->x->f;

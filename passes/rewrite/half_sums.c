@@ -126,13 +126,12 @@ static int64_t sum_at(const sums *h) {
 
 // ---------------------------------------------------------------- samples
 static cell value_of(const sums *h, const expr *e) {
-    cell a[3] = {{0}}, out;
+    cell a[3] = {{0}};
     for (int j = 0; j < h->n; j++)
         if (e == h->leaf[j]) return (cell){.f = (double)h->value[j]};
     if (e->op == X_CONST) return dtype_is_float(e->dtype) ? (cell){.f = e->f} : (cell){.i = e->i};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = value_of(h, e->arg[j]);
-    eval_op(e, 1, &a[0], 1, &a[1], 1, &a[2], 1, &out);
-    return out;
+    return eval_scalar(e, a);
 }
 
 static bool agrees(sums *h, const expr *x) {

@@ -71,12 +71,11 @@ static expr *value_of_read(expr *e, const expr *read) {
 }
 
 static cell evaluate(const expr *e, const expr *read, cell element) {
-    cell a[3] = {{0}}, out;
+    cell a[3] = {{0}};
     if (e == read) return element;
     if (e->op == X_CONST) return dtype_is_float(e->dtype) ? (cell){.f = e->f} : (cell){.i = e->i};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = evaluate(e->arg[j], read, element);
-    eval_op(e, 1, &a[0], 1, &a[1], 1, &a[2], 1, &out);
-    return out;
+    return eval_scalar(e, a);
 }
 
 double word_value(const expr *e, const expr *read, int code) {
