@@ -156,7 +156,8 @@ sentences *sentences_new(arena *a, text *table);
 int64_t sentences_add(sentences *s, const char *text, bool numbers);
 // host_results.c
 void find_results(host_builder *a);
-// Sets the address of a buffer that becomes an output, and opens a branch for the case that the buffer needs memory of the run.
+// Sets the address of a buffer that becomes an output, and opens a branch for the case that the buffer needs memory of
+// the run.
 ins *open_own_memory(host *h, const buffer *of);
 ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that the buffer has such memory
 // host_context.c

@@ -68,7 +68,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level == 2 && !(t->arch.shifts_call && t->ptr_bits == 32)) set_flag(e, fn, "minsize", 0);
     // Host code runs once.
     set_flag(e, fn, f->kernel ? "noinline" : "optsize", 0);
-    // The alignment of loops to lines of the instruction cache must not depend on other functions: that changed times of networks by 5 %.
+    // The alignment of loops to lines of the instruction cache must not depend on other functions: that changed times
+    // of networks by 5 %.
     if (f->kernel && !t->size_level && t->vector_bits > 128) LLVMSetAlignment(fn, CODE_LINE);
     if (t->freestanding && t->arch.red_zone) set_flag(e, fn, "noredzone", 0); // of interrupt handlers
     report_frame(e, fn);

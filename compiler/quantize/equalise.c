@@ -3,8 +3,9 @@
 //
 //   w1[i] /= s[i], b1[i] /= s[i], w2[.., i] *= s[i]     with s[i] = sqrt(max |w1[i]| / max |w2[.., i]|),
 //
-// which leaves the result as it is, because what is between them commutes with positive factors: f(x / s) = f(x) / s. An upper bound, as
-// that of ReLU6, does so for channels that stay below it: the samples tell which, and how far they may grow.
+// which leaves the result as it is, because what is between them commutes with positive factors: f(x / s) = f(x) / s.
+// An upper bound, as that of ReLU6, does so for channels that stay below it: the samples tell which, and how far they
+// may grow.
 #include "compiler/quantize/impl.h"
 #include <float.h>
 #include <math.h>

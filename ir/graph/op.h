@@ -1,4 +1,4 @@
-// Operators: an op_def and a line in ir/ops/list.h are all that onnxc knows of one.
+// Operators: an op_def and a line in ir/ops/list.h are all that onnxc knows of an operator.
 #ifndef ONNXC_IR_GRAPH_OP_H
 #define ONNXC_IR_GRAPH_OP_H
 #include "ir/graph/graph.h"
@@ -6,8 +6,8 @@
 
 typedef struct op_def op_def;
 
-// How an operator hands states from sample to sample of inputs, to samples of outputs: which these are, with their time axes,
-// and for each state the input that it begins with and the output that has the last one.
+// An operator that hands states from sample to sample: the inputs and outputs that have samples, with their time axes,
+// and for each state the input with its initial value and the output with its final one.
 enum { SEQUENCE_MOST = 16 };
 typedef struct op_sequence {
     int nin, in[SEQUENCE_MOST], in_axis[SEQUENCE_MOST];
@@ -17,15 +17,16 @@ typedef struct op_sequence {
     int batch_axis;
     bool has_rows; // along this axis of input 0, which do not depend on each other
     int row_axis;
-    // Without such inputs: the state is the last sample of the output, and counts as the sample of the input before the next.
+    // Without inputs for states: the state is the last sample of the output, and is used as the sample of the input before
+    // the next one.
     bool is_running;
-    double neutral; // what counts before the first sample
-    bool exclusive; // an output sample is the one before
+    double neutral; // used before the first sample
+    bool exclusive; // output samples exclude the current input sample
 } op_sequence;
 typedef struct lowering lowering; // ir/kernel/lower.h
 
 // One upgrade step, run at import for files whose operator version is below `since`, oldest step first:
-// rewrites n from the meaning of the previous version into that of `since`. It may add nodes before n (and
+// rewrites n from its meaning in the previous version to its meaning in `since`. It may add nodes before n (and
 // after it, by giving n's outputs to new nodes).
 typedef struct op_upgrade {
     int since;
@@ -40,7 +41,7 @@ struct op_def {
     // Versions come from the generated table (ir/graph/schema.c). All are supported if the newest is, given
     // the upgrades.
     op_upgrade upgrades[8]; // ends with since = 0
-    // Sets the types of all outputs (dims, and contents where known) from those of the inputs; reports
+    // Sets the types of all outputs (dims, and contents where known) from the types of the inputs; reports
     // a mismatch with infer_error. NULL: the upgrade rewrites it away before inference.
     void (*infer)(node *n);
     // Adds kernels or steps to the program. NULL: not implemented (exit 2), unless `expand` is set.
@@ -65,8 +66,8 @@ struct op_def {
     // Keys of the maps in output 0, a sequence with a map for each row of input 0. As an output of the model
     // it is passed as that table.
     const constant *(*map_keys)(const node *n);
-    // For operators with states that run along a sequence, which --stream makes a step of before they expand. False: this node
-    // does not run forward over all of it.
+    // For operators with states that run along a sequence: --stream turns them into a step before they are expanded. False:
+    // this node does not run forward over the whole sequence.
     bool (*sequence)(const node *n, op_sequence *s);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;

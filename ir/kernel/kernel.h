@@ -40,9 +40,9 @@ typedef enum space {
 // The physical layout of a buffer. Entry i of `order` is a physical axis, outermost first: logical axis
 // `axis` split by `tile` (0: what remains of the axis after its other tiles). Row-major is {0,0},{1,0},... A
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
-// `fill`, which the writers of the buffer maintain. Neighbours along entry `gap_entry` are `gap` unused
-// elements further apart than their contents. Memory has room for room[axis] elements of an axis; 0: for the elements it has.
-// Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` of them, 0: all.
+// `fill`, which the writers of the buffer maintain. Between neighbours along entry `gap_entry` there are `gap`
+// unused elements. Memory has room for room[axis] elements of an axis; 0: for the elements it has.
+// Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` columns; 0: all.
 typedef struct layout {
     int n;
     struct layout_entry {
@@ -72,11 +72,11 @@ struct buffer {
     buffer *view_of;      // NULL, or the buffer whose memory this one shares, same element order
     int64_t view_offset;  // in elements
     int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
-    const value *value;   // that it holds; NULL: made by the compiler
+    const value *value;   // the value that it holds; NULL: the compiler made the buffer
     const type *holds; // BUF_INPUT/OUTPUT: type of a struct onnxc_value (sequence, optional); NULL: a tensor
     const constant *labels; // BUF_OUTPUT: keys of the maps that this table represents; or NULL
     dim *offset;            // BUF_TEMP after planning: byte offset in the workspace
-    int pool;               // number of the pool that has it
+    int pool;               // number of the pool that it is in
     int region;             // program region (loop body) that owns it, 0 main
     space space;
     const buffer *caller; // the input or output whose memory it uses if that is in the right space; or NULL
@@ -90,9 +90,9 @@ dim *layout_stride(const buffer *b, int entry); // elements between neighbours a
 int64_t layout_gap(const layout *l, int entry); // the unused part of that distance
 bool layout_equal(const layout *a, const layout *b);
 
-// The last of the panels that physical axis `entry` counts, whose rows are narrower than those before it. It begins
-// `first` elements from the beginning; another row's rest of elements without meaning follows its rows, so that vectors of
-// a whole row may be read.
+// The last of the panels that physical axis `entry` counts, with narrower rows than the panels before it. It begins
+// `first` elements from the beginning. Elements without meaning follow its last row, so that vectors as wide as a whole
+// row may be read.
 typedef struct last_panel {
     int entry;
     int64_t number, first, rows, columns, tile;

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A repeat is found by `WINDOW` equal instructions, and must save this number of bytes. Longer periods than the most do not repeat.
+// A repeat is found by `WINDOW` equal instructions, and must save this number of bytes. Longer periods than the most do
+// not repeat.
 enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 256, MOST_LOOPS = 256 };

@@ -13,7 +13,8 @@
 
 enum { LINE = 64, FEW_SETS = 4, SHORT_ROW = 512, SOME_ROWS = 16 };
 
-// Unused elements after a row of `n`, so that rows begin with cache lines and their distance is no multiple of FEW_SETS lines.
+// Unused elements after a row of `n`, so that rows begin with cache lines and their distance is no multiple of FEW_SETS
+// lines.
 static int64_t gap_behind(int64_t n, int bits) {
     int64_t bytes = n * bits / 8, fill = (LINE - bytes % LINE) % LINE, lines = (bytes + fill) / LINE;
     if (bytes < SHORT_ROW) return 0;

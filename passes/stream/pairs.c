@@ -110,8 +110,9 @@ static bool distances(const constant *c, int query, int keys, double outside, bo
     return (bounded || *before < length / 2) && *ahead < length / 2;
 }
 
-// The value far before each query, and how far before and after it other values are; or, if all that is before it may be seen,
-// the value far behind it, and the number of samples that --stream-capacity allows. False: the values do not settle.
+// The value far before each query, and how far before and after it other values are; or, if all that is before it may
+// be seen, the value far behind it, and the number of samples that --stream-capacity allows. False: the values do not
+// settle.
 static bool band_of(streaming *s, const value *v, double *outside, int64_t *before, int64_t *ahead) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     int query, keys;

@@ -111,7 +111,8 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
 
 // loops.c
-// Turns a Loop over the samples into a Scan. NULL, or why n is no such loop; it stays in any case, without users where it was replaced.
+// Turns a Loop over the samples into a Scan. NULL, or why n is no such loop; it stays in any case, without users where
+// it was replaced.
 const char *loop_to_scan(streaming *s, node *n);
 // Replaces a Loop of a few iterations, such as one over equal layers, by the nodes of its iterations. The first of them, or NULL.
 node *loop_to_layers(streaming *s, node *n);

@@ -1,4 +1,5 @@
-// GroupedMatMul, an operator of onnxc: consecutive groups of rows of x, each multiplied by its own matrix. ends[g]: the row after group g.
+// GroupedMatMul, an operator of onnxc: consecutive groups of rows of x, each multiplied by its own matrix. ends[g]: the
+// row after group g.
 //
 //   for g: for row in ends[g - 1] .. ends[g] - 1: y[row, j] = sum over k of x[row, k] * w[g, j, k]
 //

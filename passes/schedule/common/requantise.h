@@ -1,9 +1,11 @@
-// Quantisation to bytes in few instructions: QuantizeLinear, and DequantizeLinear after it, on floats in registers. The results have the bits of the plain expressions (ir/kernel/eval.c).
+// Quantisation to bytes in few instructions: QuantizeLinear, and DequantizeLinear after it, on floats in registers. The
+// results have the bits of the plain expressions (ir/kernel/eval.c).
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_REQUANTISE_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_REQUANTISE_H
 #include "passes/schedule/common/emit.h"
 
-// The value of a cast that varies along the vector axis; NULL: the cast has another form, or the target lacks the instructions.
+// The value of a cast that varies along the vector axis; NULL: the cast has another form, or the target lacks the
+// instructions.
 ins *emit_requantised(emitter *e, expr *x);
 // A select, one of whose values takes many instructions because the target has none for floats; NULL: another one.
 ins *emit_selected(emitter *e, expr *x);
