@@ -235,7 +235,7 @@ static void find_times(search *s, const host_builder *part) {
     }
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- the analysis
 real_time *real_time_find(host_builder *a) {
     search s = {.a = a, .arena = a->arena, .functions.arena = a->arena, .seen.arena = a->arena};
     s.result = ARENA_NEW(a->arena, real_time);

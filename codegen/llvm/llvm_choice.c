@@ -25,7 +25,7 @@ struct choice_table {
     map rows;                   // by the elements of a row -> its first one + 1
 };
 
-// ---------------------------------------------------------------- what is chosen
+// ---------------------------------------------------------------- recognising choices
 // The parameter that x compares with that constant; NULL: x is something else.
 static const ins *compared_with(const ins *x, int64_t constant) {
     if (x->op != L_EQ || x->args[0]->type.kind != LK_I32 || x->args[0]->op != L_PARAM) return NULL;

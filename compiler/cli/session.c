@@ -218,7 +218,7 @@ void session_write(session *s, const char *text) {
     else outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
-// ---------------------------------------------------------------- what a compilation shows
+// ---------------------------------------------------------------- output of a compilation
 static void print_pass(void *user, const char *pass, const char *s) {
     session *x = user;
     session_clear_progress(x);

@@ -333,7 +333,7 @@ static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
     return o;
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- a compilation
 static void write_zeros(const sink *to, int64_t n) {
     static const char zeros[64];
     for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);

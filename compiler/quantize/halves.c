@@ -17,7 +17,7 @@ typedef struct conversion {
     map constants;      // id -> the constant in 16 bits
 } conversion;
 
-// ---------------------------------------------------------------- which nodes
+// ---------------------------------------------------------------- nodes that can compute in halves
 // The variable of input i's type, if it may be `to`; -1: no.
 static int type_variable(const node *n, int i, dtype to) {
     const schema_version *s = newest_version(n->op);

@@ -31,7 +31,7 @@ static bool is_data(const char *path) {
            ends_with(path, ".csv") || ends_with(path, ".bin") || ends_with(path, ".raw");
 }
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- finding files
 // The file of input j in a folder, or NULL.
 static const char *file_of_input(const samples *s, arena *a, const char *folder, int j) {
     static const char *const endings[] = {"pb", "npy", "csv", "bin"};

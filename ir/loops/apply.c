@@ -221,7 +221,7 @@ static ins *tested(lbuild *b, expr_op op, ins *x) {
     return lb_cmp(b, L_EQ, lb_un(b, L_FABS, x), lb_float(b, x->type, INFINITY));
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- operations
 
 static ins *converted(lbuild *b, const expr *e, dtype t, ins *x) {
     if (e->op == X_BITCAST) return lb_conv(b, L_BITCAST, compute_kind(e->dtype), x);

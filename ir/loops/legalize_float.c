@@ -407,7 +407,7 @@ static void make_narrow(lbuild *b, lfunc *f, int detail) {
     lb_return(b, pick(s, is_nan(l, a), not_a_number(s), v));
 }
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- selection
 
 bool soft_float_kind(const target *t, lkind k) {
     if (!t->freestanding || t->arch.is_text) return false;

@@ -34,7 +34,7 @@ typedef struct frame {
 
 static const fact nothing;
 
-// ---------------------------------------------------------------- what control depends on
+// ---------------------------------------------------------------- control dependences
 static const bool *needed_of(counter *c, const lfunc *f);
 
 static const lfunc *callee(const counter *c, const ins *x) {

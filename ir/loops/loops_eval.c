@@ -216,7 +216,7 @@ static uint64_t multiply_add(lkind k, bool fused, uint64_t a, uint64_t b, uint64
                        : leval_float_word(k, fmaf((float)x, (float)y, (float)z));
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- instructions
 
 static uint64_t constant(const ins *x, int lane) {
     lkind k = x->type.kind;

@@ -30,7 +30,7 @@ typedef struct frame {
 
 static const fact nothing = {UNKNOWN, 0, 0};
 
-// ---------------------------------------------------------------- what addresses depend on
+// ---------------------------------------------------------------- address dependences
 static bool is_access(const ins *x) { return lop_class(x->op) == LC_MEMORY; }
 
 // How many lanes of a partial vector exist. NULL: all.

@@ -75,7 +75,7 @@ typedef struct sharing {
     map called;   // units that kernels call, by name
 } sharing;
 
-// ---------------------------------------------------------------- which numbers
+// ---------------------------------------------------------------- numbers that may differ
 static bool has_vectors(const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         if (x->type.lanes > 1 || x->op == L_CALL) return true;

@@ -36,7 +36,7 @@ typedef struct outlining {
     bool fits;
 } outlining;
 
-// ---------------------------------------------------------------- what there is
+// ---------------------------------------------------------------- analysis
 static end_function *end_of(outlining *o, const ins *call) {
     for (int j = 0; j < o->nends; j++)
         if (!strcmp(o->ends[j].f->name, call->name)) return &o->ends[j];

@@ -149,7 +149,7 @@ static repeat_list find_repeats(const search *s) {
     return found;
 }
 
-// ---------------------------------------------------------------- what iterations leave
+// ---------------------------------------------------------------- values after the loop
 // A value that later code reads: the one of the first iteration, and its array.
 typedef struct left {
     ins *value, *array;

@@ -6,7 +6,7 @@
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool reads_constant(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_CONST; }
 
 static bool plain_contraction(const kernel *k) {
@@ -97,7 +97,7 @@ static bool reduces_rows(const kernel *k) {
     return reduces && k->stages.n > 1 && !is_contraction(k);
 }
 
-// ---------------------------------------------------------------- one form
+// ---------------------------------------------------------------- canonical form
 typedef struct form {
     kernel *k, *old;
     arena *scratch;

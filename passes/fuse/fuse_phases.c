@@ -20,7 +20,7 @@ typedef struct phases {
     expr *value; // of the writer that is being rewritten
 } phases;
 
-// ---------------------------------------------------------------- what fits
+// ---------------------------------------------------------------- matching
 static bool is_open(const kernel *k) {
     arena *scratch = arena_new();
     dim_list dims = kernel_dims(scratch, k);

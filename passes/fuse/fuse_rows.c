@@ -133,7 +133,7 @@ static bool settle_pairs(rows *r) {
     return true;
 }
 
-// ---------------------------------------------------------------- what the first gives the second
+// ---------------------------------------------------------------- values handed from producer to consumer
 static bool find_shared(rows *r) {
     const site *a = r->p1, *b = r->p2;
     for (int j = 0; j < a->writes.n; j++) {

@@ -50,7 +50,7 @@ typedef struct set {
 } set;
 typedef VEC(set *) set_list;
 
-// ---------------------------------------------------------------- what depends on what
+// ---------------------------------------------------------------- dependences
 static int64_t bytes_of(const buffer *b) {
     int64_t bytes;
     return dim_usual(buffer_bytes(b), USUAL_SIZE, &bytes) && bytes > 0 ? bytes : 0;

@@ -207,7 +207,7 @@ static void grow(program *p, const uses *u, int output) {
     }
 }
 
-// ---------------------------------------------------------------- all of them
+// ---------------------------------------------------------------- the pass
 // Whether a kernel that writes the output in place only copies the input.
 static bool only_copies(const kernel *k) {
     const expr *value = k->stages.at[0]->writes.at[0].value;

@@ -60,7 +60,7 @@ bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term
     return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
 }
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 bool rises_alone(const expr *x) {
     dtype from = x->arg[0]->dtype, to = x->dtype;
     if (x->op == X_RINT || x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC) return to == DT_F32;

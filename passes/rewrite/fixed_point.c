@@ -321,7 +321,7 @@ static expr *limit_node(void *user, expr *x) {
     return now == x ? NULL : now;
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- the pass
 typedef struct rewriting {
     kernel *k;
     const stage *s;

@@ -39,7 +39,7 @@ typedef struct pair_sum {
     int16_t *result;                // by a and b
 } pair_sum;
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool is_constant(const term *n) { return n->factor[0] == 0 && n->factor[1] == 0 && n->both == 0; }
 
 static int push(pair_sum *s, term n) {

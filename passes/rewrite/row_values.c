@@ -32,7 +32,7 @@ static expr *own_axis(kernel *k, const stage *s) {
 }
 static dim *extent_of(const repeated *r, const expr *axis) { return r->k->axes.at[axis->axis].extent; }
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool computes(const stage *s, const expr *value) {
     arena *scratch = arena_new();
     expr_list all = stage_nodes(scratch, s, PART_STEP | PART_VALUE);

@@ -39,7 +39,7 @@ typedef struct row_windows {
     buffer *kept;
 } row_windows;
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool slope_of(kernel *k, expr *e, int axis, int64_t *v) {
     expr *slope = e->dtype == DT_I64 ? expr_slope(k, e, axis) : NULL;
     return slope && expr_known_int(slope, v);

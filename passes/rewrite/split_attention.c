@@ -37,7 +37,7 @@ typedef struct split {
     expr *state;
 } split;
 
-// ---------------------------------------------------------------- whether
+// ---------------------------------------------------------------- matching
 
 static bool is_known(const kernel *k) {
     for (int j = 0; j < k->axes.n; j++)
@@ -71,7 +71,7 @@ static bool find(split *s) {
     return !dim_is(condition(s), 0);
 }
 
-// ---------------------------------------------------------------- both kernels
+// ---------------------------------------------------------------- the two kernels
 
 static kernel *begin_kernel(split *s, const char *name) {
     s->k = variant_new(s->p, s->old, name, "split");

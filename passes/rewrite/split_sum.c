@@ -37,7 +37,7 @@ typedef struct split {
     expr *state;
 } split;
 
-// ---------------------------------------------------------------- whether and where
+// ---------------------------------------------------------------- matching
 
 // The product of extents; -1: out of range or unknown.
 static int64_t extent_of(const kernel *k, const int *axes, int n) {

@@ -27,7 +27,7 @@ typedef struct tables {
     bool floats; // only functions that need floating point, also cheap ones
 } tables;
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool is_leaf(const expr *e) {
     return (expr_op_class(e->op) == XC_LEAF && e->op != X_CONST) || e->op == X_CHECK;
 }

@@ -51,7 +51,7 @@ void add_last_states(streaming *s, const plan *p, const value *samples) {
     add_endings(s, n, behind, behind >= 0 ? NULL : in->late ? in->late : n);
 }
 
-// ---------------------------------------------------------------- what follows from them
+// ---------------------------------------------------------------- values derived from ends
 typedef struct inputs {
     const streaming *s;
     const ending *first;

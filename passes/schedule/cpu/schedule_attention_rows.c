@@ -25,7 +25,7 @@
 
 enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096, LINE = 64 };
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Whether rows of packed elements begin with a byte.
 static bool begins_in_bytes(const buffer *b) {
     int bits = dtype_bits(b->dtype);

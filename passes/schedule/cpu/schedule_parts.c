@@ -42,7 +42,7 @@ static expr_list nodes_of(bends *v, expr *offset) {
     return all;
 }
 
-// ---------------------------------------------------------------- where the parts begin
+// ---------------------------------------------------------------- boundaries of the parts
 static int64_t slope_at(const cell *value, int64_t at) {
     return (int64_t)((uint64_t)value[at + 1].i - (uint64_t)value[at].i);
 }
@@ -129,7 +129,7 @@ void nest_parts_leave(nest *n, const nest_parts *p) {
     for (int j = 0; j < p->reads.n; j++) entry_of(n->e, p->reads.at[j])->read = p->whole[j];
 }
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Whether the beginnings of parts are few enough and far apart.
 static bool gather_parts(const bends *v, const bool *begins, nest_parts *p) {
     for (int64_t at = 0; at < v->span.count; at++) {

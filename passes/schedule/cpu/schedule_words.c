@@ -5,7 +5,7 @@
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static int bits_of(const contraction *c) { return dtype_bits(c->b->buffer->dtype); }
 
 int word_elements(const contraction *c) {

@@ -22,7 +22,7 @@ enum {
 // Tasks of columns all take the same parts of A: a thread makes them once and marks its scratch memory.
 typedef enum mark_of_parts { NOT_MADE, MADE, NOT_FINITE } mark_of_parts;
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static bool is_exact(dtype t, double v) {
     uint16_t bits;
     dtype_store_float(t, &bits, 0, v, false);

@@ -17,7 +17,7 @@ enum {
     FRAGMENT = 4
 };
 
-// ---------------------------------------------------------------- whether it fits
+// ---------------------------------------------------------------- applicability
 
 // Whether a factor may be multiplied in 16-bit type t: its reads are of that type, or f32 that --precision
 // allows to be rounded to it.
