@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import check_interface
+from check_interface import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONGEST_FILE = 800
@@ -115,11 +116,6 @@ def check_tree():
             yield f"{path}: left behind by a program"
         elif os.path.getsize(os.path.join(ROOT, path)) > (limit := LARGER_FILES.get(path, LARGEST_FILE)):
             yield f"{path}: above {limit} bytes"
-
-
-def text_of(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-        return f.read()
 
 
 def is_within(path, rooms):
