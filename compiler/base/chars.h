@@ -1,4 +1,4 @@
-// Classes of ASCII characters, whatever the locale.
+// Classes of ASCII characters, independent of the locale.
 #ifndef ONNXC_COMPILER_BASE_CHARS_H
 #define ONNXC_COMPILER_BASE_CHARS_H
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // In: a model and a time. Out: choices for its kernels that were measured to be faster than what the cost
-// models choose. Two questions, each with trial ways of the model of its own:
+// models choose. Two questions, each with its own trial variants of the model:
 //
 //   for each kernel with several algorithms:   every algorithm's kernel against the others
 //   for each kernel of the way with the best:  one choice after the other, each against the best so far

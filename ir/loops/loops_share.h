@@ -1,5 +1,5 @@
 // Functions with equal bodies share one: networks repeat a kernel for every layer. The first of them, the original, owns the
-// body; the others have parameters of their own, with its instructions as values.
+// body; the other ones have their own parameters, with its instructions as values.
 #ifndef ONNXC_IR_LOOPS_LOOPS_SHARE_H
 #define ONNXC_IR_LOOPS_LOOPS_SHARE_H
 #include "ir/loops/loops.h"

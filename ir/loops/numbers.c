@@ -7,7 +7,7 @@
 // A kernel and the kernels that it calls make a unit. Units of one shape are a group. Numbers that are the same in all
 // units of a group stay; numbers that are equal to each other in every unit share an entry.
 //
-// Loops that kernels with different ends have in common (ir/loops/outline.c) are units of their own. Their entries stand
+// Loops that kernels with different ends have in common (ir/loops/outline.c) are separate units. Their entries stand
 // first in the tables of the kernels that call them.
 #include "ir/loops/numbers.h"
 #include "compiler/base/integers.h"

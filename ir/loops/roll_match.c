@@ -1,5 +1,5 @@
 // Whether sequences of instructions are equal but for numbers and variables. Functions are compared by content, in the same
-// way: kernels of equal layers have names of their own.
+// way: kernels of equal layers have different names.
 #include "ir/loops/roll_impl.h"
 #include "ir/target.h"
 #include <string.h>

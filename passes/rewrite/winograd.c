@@ -9,7 +9,7 @@
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
 // Threads share the blocks. If there is only one block and several threads are possible, each step is a
-// kernel of its own, and threads share its points and rows.
+// separate kernel, and threads share its points and rows.
 //
 // T = 4 needs a quarter of the multiplications of the direct algorithm and four times its weights; T = 2
 // needs 1/2.25 of the multiplications and 1.8 times the weights, and suits small images.

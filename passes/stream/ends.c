@@ -17,7 +17,8 @@ static bool has_length_of(void *user, const dim *atom, int64_t *value) {
     return atom == s->length;
 }
 
-// How many samples after its last one, in a signal that ends with the step, are known of v. Negative: so many are missing.
+// How many samples after its last one, in a signal that ends with the step, are known of v. Negative: the number of
+// missing samples.
 static int64_t known_behind(const streaming *s, const value *v, const signal *as) {
     int64_t size;
     if (!dim_eval(v->type.dims[as->axis], has_length_of, (void *)s, &size)) size = as->rate << 20;

@@ -102,7 +102,7 @@ static void see_output(block_search *s, const node *n) {
     need_padding(s, used, stored);
 }
 
-// In blocks, an input has so many channels more as fill the last one.
+// In blocks, an input has additional channels that fill the last block.
 static int64_t channels_of_input(const node *n) {
     const type *t = &n->in[0]->type;
     if (t->kind != TYPE_TENSOR || t->rank != 4) return BLOCKS_OF_UNKNOWN_COUNT;

@@ -40,7 +40,7 @@ static bool scales_outer_axes(node *n, int rank, int axis) {
     return own > inner;
 }
 
-// The scale's elements are those of the normalised axes, in their order, whatever its shape, unless it is broadcast.
+// The scale has an element for each position of the normalised axes, in order and in any shape, unless it is broadcast.
 static value *scale_of_axes(node *n, int rank, int axis) {
     if (infer_rank(n, 1) == rank - axis || scales_outer_axes(n, rank, axis)) return widened(n, 1);
     return NODE(n, "Reshape", widened(n, 1), shape_part(n, n->in[0], axis, INT64_MAX));

@@ -8,7 +8,7 @@
 #include "passes/schedule/common/schedule.h"
 
 // A buffer access as an element offset: base + sum of coef[axis] * axis if affine. Otherwise coef[axis] is
-// set for the axes in which the offset is linear, whatever the rest of it depends on.
+// set for the axes in which the offset is linear; the rest of it may depend on anything.
 typedef struct access {
     buffer *buffer;
     expr *offset;       // in elements of the physical storage

@@ -3,7 +3,7 @@
 //   for batch axes, for n0 in steps of NV * L, for outer M axes, for m0 in steps of MR:
 //     acc[MR][NV] = 0
 //     for k axes:
-//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows as they lie
+//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows in place
 //       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
 //     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
 //
@@ -173,7 +173,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope_close(e, loop);
 }
 
-// Whether each block of the K axis is a multiple of so many positions.
+// Whether each block of the K axis is a multiple of this number of positions.
 static bool goes_in_steps(const tiling *t, int a, int steps) {
     const dim *n = t->e->extent[a];
     return dim_is_const(n) && dim_value(n) % steps == 0 && t->block.k_step % steps == 0;
@@ -408,7 +408,7 @@ static void m_loops(tiling *t, tile x, int depth) {
 }
 
 // ---------------------------------------------------------------- blocks
-typedef struct column_range { // whole tiles of so many vectors, or one whose last vector has `last` columns
+typedef struct column_range { // whole tiles of `vectors` vectors, or one whose last vector has `last` columns
     ins *begin, *end;         // end NULL: one tile
     int vectors;
     ins *last;

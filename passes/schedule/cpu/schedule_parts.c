@@ -5,7 +5,7 @@
 //     y[v] = x[max(min(v - 3, 27), 0)]     for 4 <= v < 31: y[v] = x[v - 3]
 //                                          for 31 <= v < 34: y[v] = x[27]
 //
-// Numbers that depend on the position alone are evaluated for all positions: parts are found whatever operations make them.
+// Numbers that depend on the position alone are evaluated for all positions: parts are found for any operations.
 #include "ir/kernel/eval.h"
 #include "passes/schedule/common/nest.h"
 

@@ -100,7 +100,7 @@ static ins *bytes_at(tiles *x, const buffer *of, ins *at) {
     return lb_offset(&x->t.e->b, pointer_of(x->t.e, of), at, x->size);
 }
 
-// The second tile of rows begins so many elements after the first.
+// The distance from the first tile of rows to the second, in elements.
 static ins *second_rows(tiles *x) {
     emitter *e = x->t.e;
     if (x->region->across) return emit_index(e, x->t.a->coef[x->r.pair_axis]);
@@ -383,7 +383,7 @@ static void m_loops(tiles *x, int depth) {
     lb_end(b, loop);
 }
 
-// Blocks of so many tiles of columns from begin to end.
+// Blocks of this number of tiles of columns, from begin to end.
 static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
@@ -513,7 +513,7 @@ static void outer_loops(tiles *x, const axis_list *axes, int depth) {
 // ---------------------------------------------------------------- entry
 enum { L1_OF_TILES = 48 << 10 }; // of every CPU with tiles so far
 
-// Bytes of K for so many rows or columns.
+// Bytes of K for this number of rows or columns.
 static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->chunk * x->size; }
 
 // If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.

@@ -52,7 +52,7 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
-// The overhead of tiles with so many lanes: overlapping tails are computed twice, if allowed.
+// The overhead of tiles with this number of lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
     if (!dim_is_const(n)) return twice ? 1 : INFINITY;

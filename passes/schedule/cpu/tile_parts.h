@@ -50,8 +50,9 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
 // Tasks share out the columns evenly.
 int64_t columns_of_rounded_task(const contraction *c);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
-// Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
-// those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
+// Begins the panels from column n0 to `end`, in blocks of this number: makes the parts of their first `chunk` positions
+// of K, or of all. Later calls make those of the next rows of pairs, if there are any; they divide half a chunk. last:
+// columns of the last one, NULL: all.
 void begin_panels(tile_parts *p, tiling *t, ins *n0, ins *end, int panels, ins *last, int chunk);
 void split_next_pairs(tile_parts *p, tiling *t, int rows);
 // Where the tiles of part j begin, at the current counters, and the bytes from one row to the next.
