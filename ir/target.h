@@ -38,22 +38,22 @@ typedef struct arch {
     bool no_unwind_tables;   // they would need libgcc's unwinder
     int stack_align;         // of the stack pointer at calls; 0: frames are not known
     int red_zone;            // bytes below the stack pointer that hosted functions without calls use
-    int pushes_after;        // calls may push arguments after so many; 0: these are in the caller's frame
-    bool shifts_call;        // 32-bit code for the least size calls a support library for shifts of 64 bits
-    bool vectors_vary;       // frames with vectors have a size that is known at run time only
-    bool scalar_operands;    // vector instructions take a scalar operand for all lanes
-    bool widens_products;    // ... and add products of 16 bits to sums of 32: bytes need no groups
-    bool vector_lengths;     // ... and work on the first n lanes, for any n
-    bool divides_floats;     // vector instructions divide floats of 32 and 64 bits, but no integers
-    bool looks_up_bytes; // vector instructions find bytes in registers: tables of bytes are stored as bytes
-    bool strided_loads;  // one instruction loads elements that are equally far apart; also of some ARM CPUs
-    bool is_wasm;        // WebAssembly: a stack machine, linked at fixed addresses by a linker of its own
-    bool compiled_again; // by an engine, whose register allocator spills where loads come early
+    int pushes_after;  // number of arguments after which calls push them; 0: these are in the caller's frame
+    bool shifts_call;  // 32-bit code for the least size calls a support library for shifts of 64 bits
+    bool vectors_vary; // frames with vectors have a size that is known at run time only
+    bool scalar_operands; // vector instructions take a scalar operand for all lanes
+    bool widens_products; // ... and add products of 16 bits to sums of 32: bytes need no groups
+    bool vector_lengths;  // ... and work on the first n lanes, for any n
+    bool divides_floats;  // vector instructions divide floats of 32 and 64 bits, but no integers
+    bool looks_up_bytes;  // vector instructions find bytes in registers: tables of bytes are stored as bytes
+    bool strided_loads;   // one instruction loads elements that are equally far apart; also of some ARM CPUs
+    bool is_wasm;         // WebAssembly: a stack machine, linked at fixed addresses by its own linker
+    bool compiled_again;  // by an engine, whose register allocator spills where loads come early
     const char *protect[2];       // module flags of branch protection
     const char *protect_function; // function attribute of branch protection
     const cpu_level *levels;      // of hosted 64-bit code, from the least to the best; the last name is NULL
 } arch;
-// The format to which factors of f32 products may be rounded; int8: those of constants with fewer bits.
+// The format to which factors of f32 products may be rounded; int8: only rows multiplied by constants with fewer bits.
 typedef enum precision {
     PRECISION_OWN,
     PRECISION_TF32,
@@ -72,13 +72,13 @@ typedef struct target {
     bool cpu_chosen; // by the user: code has no other CPU levels
     int ptr_bits;
     int vector_bits;     // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;     // SIMD registers of so many bits
+    int vector_regs;     // width of SIMD registers in bits
     int tile_regs;       // without vectors and dot products: registers for tiles of sums of bytes, 0: too few
     int float_regs;      // without vectors: registers for tiles of sums of f32, 0: too few
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     bool scalar_panels;  // no CPU level has vectors
-    int sve_bits;        // SVE: code is for vector registers of at least so many bits; 0: without SVE
+    int sve_bits;        // SVE: the least number of bits of a vector register; 0: without SVE
     bool scalar_floats;  // f32 is computed lane by lane: vectors would flush denormal numbers
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool relaxed_muladd; // WebAssembly: one instruction for vectors that rounds once or twice
@@ -96,7 +96,7 @@ typedef struct target {
     bool dot_across;        // one instruction adds the products of two vectors of bytes to a scalar
     bool narrow_scales; // scales of weights are stored as f16 where that is exact: a CPU level converts it
     bool i8mm, bf16mm;  // AArch64: dot4 u8*s8, blocks of bytes; of bf16 (ir/loops/loops_blocks.h)
-    bool bf16_pairs;    // x86: products of pairs of bf16, faster than those of f32
+    bool bf16_pairs;    // x86: products of pairs of bf16, faster than products of f32
     bool wide_groups;   // constants are packed for such blocks (passes/schedule/cpu/schedule_groups.h)
     bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
     bool spread_rows;        // for tiles of some CPU level (passes/layout/spread_rows.c)
@@ -129,7 +129,7 @@ static inline bool has_bf16_unit(const target *t) { return t->amx_bf16 || t->bf1
 // Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };
 
-// Whether so many lanes of f32 are whole vectors, or half of one or less, that one instruction each rounds. Without
+// Whether instructions round this many lanes of f32: whole vectors, or at most half of one. Without
 // vectors: whether one instruction rounds a number.
 static inline bool rounds_to_int(const target *t, int lanes) {
     if (!t->vector_bits) return t->round_to_int && lanes == 1;

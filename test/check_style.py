@@ -4,8 +4,8 @@ usage: check_style.py [--report]      --report: also the longest files and funct
 
 Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
 behind; files named in comments and docs exist; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
-that can be written to (in build/release/libonnxc.a, where that exists); headers declare what other files use; the interface has a new number if it changed
-(check_interface.py).
+that can be written to (in build/release/libonnxc.a, where that exists); headers declare what other files use; no function is a copy of another one; the
+interface has a new number if it changed (check_interface.py).
 """
 import collections
 import glob
@@ -17,11 +17,13 @@ import subprocess
 import sys
 
 import check_interface
+from check_interface import text_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONGEST_FILE = 800
 LONGEST_FUNCTION = 60
 LARGEST_FILE = 1 << 20
+SMALLEST_COPY = 28  # tokens: shorter functions may be equal by chance
 LARGER_FILES = {"samples/llm/speaker.onnx": 3 << 20}
 
 # What files of a room may include besides those of their own: rooms (a folder stands for all within it), or single files.
@@ -92,6 +94,10 @@ HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
 ORDERED = ("goal",)
 ENUM = re.compile(r"typedef enum \w+ \{([^}]*)\} (\w+);")
 ROW = re.compile(r"^[A-Z]+\((\w+),", re.MULTILINE)  # of a .def table
+FUNCTION = re.compile(r"^(?:static |inline )*[A-Za-z_][\w \*]*?\b(\w+)\([^;{}]*\) \{(?:[^\n]*\}$|\n.*?^\})", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w[\w.]*|\S')
+LOCAL = re.compile(r"\b(?!(?:return|else|case)\b)[A-Za-z_]\w*[ *]+([A-Za-z_]\w*)(?= ?[,)=;[])")
 COMPARED = re.compile(r"(?<![<>-])[<>]=?\s*([A-Z]\w+)\b|\b([A-Z]\w+)\s*[<>](?![<>])")
 # LLVM's own state is set up once in a process, and its fatal errors come back to the thread that caused them.
 MAY_HAVE_DATA = ("llvm_guard.o", "target_probe.o")
@@ -110,11 +116,6 @@ def check_tree():
             yield f"{path}: left behind by a program"
         elif os.path.getsize(os.path.join(ROOT, path)) > (limit := LARGER_FILES.get(path, LARGEST_FILE)):
             yield f"{path}: above {limit} bytes"
-
-
-def text_of(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-        return f.read()
 
 
 def is_within(path, rooms):
@@ -178,6 +179,24 @@ def check_declarations(texts):
                 yield f"{path}: {name} is used in one file only: make it static there"
 
 
+def copies(texts):
+    """Functions that differ in their own names and those of their variables only, in groups of "path: name"."""
+    groups = collections.defaultdict(list)
+    for path, text in texts.items():
+        for found in FUNCTION.finditer(text):
+            body = COMMENT.sub("", found[0])
+            number = {found[1]: "f"}
+            for name in LOCAL.findall(body):
+                number.setdefault(name, f"v{len(number)}")
+            tokens = TOKEN.findall(re.sub(r"^(static |inline )+", "", body))
+            for i, token in enumerate(tokens):
+                if token in number and (not i or tokens[i - 1] not in (".", ">")):
+                    tokens[i] = number[token]
+            if len(tokens) >= SMALLEST_COPY:
+                groups[" ".join(tokens)].append(f"{path}: {found[1]}")
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def check_format(paths):
     tool = shutil.which("clang-format-19")
     if not tool:
@@ -211,9 +230,10 @@ def functions(text):
         found = HEAD.match(line)
         if not inside and found:
             head, name = number, found[1]
+        code = line.split("//")[0].rstrip()
         if head is not None and not inside:
-            inside = line.endswith("{")
-            if line.endswith((";", "}")):
+            inside = code.endswith("{")
+            if code.endswith((";", "}")):
                 head = None
         elif inside and line == "}":
             yield name, number - head + 1
@@ -249,6 +269,7 @@ def main():
     for path in listed("*.c", "*.h", "*.def", "*.md", "*.py", "*.awk", "*.sh", "Makefile"):
         problems += check_paths(path, text_of(path))
     problems += check_declarations(texts)
+    problems += [f"{group[0]}: is the same as {' and '.join(group[1:])}" for group in copies(ours)]
     problems += check_format([path for path in paths if not path.endswith(".def")])
     problems += check_data()
     problems += check_tree()

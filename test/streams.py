@@ -406,7 +406,7 @@ def attentions(checks):
         agree(checks, f"attention to {capacity} samples", n.model(), [1, 4, 12], exact=False, more=[f"--stream-capacity={capacity}"])
     n = Network(4, np.random.default_rng(4))
     attention(n, late_change)
-    checks.refused("mask that changes", n.model(), ["Where", "depends on positions behind the first 1024"], options=["--stream=x:2=4"])
+    checks.refused("mask that changes", n.model(), ["Where", "depends on positions beyond the first 1024"], options=["--stream=x:2=4"])
     for mask in causal_mask, lambda n, scores, queries, keys: scores:
         n = Network(4, np.random.default_rng(4))
         attention(n, mask)

@@ -1,5 +1,6 @@
 // In: any text. Out: an identifier that is not a keyword of C or C++ and not a name of their headers.
 #include "codegen/c/cname.h"
+#include "compiler/base/chars.h"
 #include <string.h>
 
 // Keywords of C and C++, types in a model's header, and macros of headers that programs include before it.
@@ -36,9 +37,7 @@ bool c_is_reserved(const char *s) {
     return c_is_word_of(reserved, s) || is_limit(s);
 }
 
-static bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+static bool is_plain(char c) { return char_is_letter(c) || char_is_digit(c); }
 
 // Other characters become underscores, but not at the start, where they would make a reserved name.
 const char *c_identifier(arena *a, const char *s, const char *fallback) {

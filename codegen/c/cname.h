@@ -12,5 +12,5 @@ const char *c_identifier(arena *a, const char *s, const char *fallback);
 // Without the middle if it is long: C compilers need not distinguish identifiers beyond 63 characters.
 const char *c_short_name(arena *a, const char *s, size_t n);
 const char *c_short_names(arena *a,
-                          const char *text); // all names but those of the first line; text may be NULL
+                          const char *text); // all names except the ones in the first line; text may be NULL
 #endif

@@ -38,8 +38,6 @@ cexpr cexpr_make(prec p, csign sign, const char *s) {
     return (cexpr){.s = s, .prec = p, .sign = sign, .top = L_COUNT};
 }
 
-static bool is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
-
 const char *cexpr_paren(cfn *c, cexpr e, prec least) { return e.prec >= least ? e.s : FMT("(%s)", e.s); }
 
 // ---------------------------------------------------------------- constants
@@ -54,7 +52,7 @@ static const char *int_text(cfn *c, lkind k, int64_t v, bool is_unsigned) {
     return FMT("%lld", (long long)v);
 }
 
-// Bits of an i32 whose C type may be int, as that of small literals. CUDA's int has 32 bits.
+// Bits of an i32 whose C type may be int, as the type of small literals is. CUDA's int has 32 bits.
 static int short_bits(cfn *c, lkind k, int bits) {
     return k == LK_I32 && bits <= INT_BITS_LEAST + 1 && c->mod->dialect == DIALECT_C ? bits : 0;
 }
@@ -86,7 +84,7 @@ static cexpr bits_const(cfn *c, lkind k, double v) {
 }
 
 static cexpr float_const(cfn *c, lkind k, double v) {
-    if (is_half(k)) {
+    if (lkind_is_half(k)) {
         uint16_t h;
         dtype_store_float(k == LK_F16 ? DT_F16 : DT_BF16, &h, 0, v, false);
         return cexpr_make(PREC_POSTFIX, SIGN_UNSIGNED, FMT("0x%04x", h));
@@ -309,15 +307,15 @@ static cexpr int_min_max(cfn *c, const ins *x) {
 // An operand of float arithmetic. f16 and bf16 are computed in f32, whose double rounding is innocuous.
 static cexpr float_of(cfn *c, const ins *x) {
     cexpr e = cexpr_of(c, x);
-    if (!is_half(x->type.kind)) return e;
+    if (!lkind_is_half(x->type.kind)) return e;
     return call(c, SIGN_SIGNED, cprelude(c, ckind_suffix(x->type.kind, 0), "to_f32"), e.s);
 }
 
 static cexpr narrow(cfn *c, lkind to, cexpr e) {
-    return is_half(to) ? call(c, SIGN_UNSIGNED, cprelude(c, "f32_to", ckind_suffix(to, 0)), e.s) : e;
+    return lkind_is_half(to) ? call(c, SIGN_UNSIGNED, cprelude(c, "f32_to", ckind_suffix(to, 0)), e.s) : e;
 }
 
-static lkind float_kind(lkind k) { return is_half(k) ? LK_F32 : k; }
+static lkind float_kind(lkind k) { return lkind_is_half(k) ? LK_F32 : k; }
 
 static cexpr float_bin(cfn *c, const ins *x) {
     cexpr a = float_of(c, x->args[0]), b = float_of(c, x->args[1]);
@@ -465,7 +463,7 @@ static cexpr compare(cfn *c, const ins *x) {
     return compare_numbers(c, x, signs[x->op]);
 }
 
-// Inverts comparisons, but those of floats only if the result for NaN stays right.
+// Inverts comparisons; comparisons of floats only if the result for NaN stays right.
 cexpr cexpr_not(cfn *c, const ins *x) {
     static const char *const inverse[L_COUNT] = {
 #define INS(...)
@@ -535,7 +533,7 @@ static cexpr int_to_float(cfn *c, const ins *x) {
     if (from->type.kind == LK_I1 && x->op == L_SITOF)
         e = choose(c, cexpr_paren(c, e, PREC_OR), cexpr_int(c, LK_I32, -1), cexpr_int(c, LK_I32, 0),
                    SIGN_SIGNED);
-    if (!is_half(k)) return cast(c, ctype_name(k, 0), SIGN_SIGNED, e);
+    if (!lkind_is_half(k)) return cast(c, ctype_name(k, 0), SIGN_SIGNED, e);
     // Round to odd in f32, so that the second rounding is exact.
     e = call(c, SIGN_SIGNED, cprelude(c, "to_odd", "f32"), cast(c, "double", 0, e).s);
     return narrow(c, k, e);
@@ -551,7 +549,7 @@ static cexpr float_to_int(cfn *c, const ins *x) {
 static cexpr float_to_float(cfn *c, const ins *x) {
     lkind from = x->args[0]->type.kind, to = x->type.kind;
     cexpr e = float_of(c, x->args[0]);
-    if (from == LK_F64 && is_half(to)) e = call(c, SIGN_SIGNED, cprelude(c, "to_odd", "f32"), e.s);
+    if (from == LK_F64 && lkind_is_half(to)) e = call(c, SIGN_SIGNED, cprelude(c, "to_odd", "f32"), e.s);
     else if (float_kind(from) != float_kind(to)) e = cast(c, ctype_name(float_kind(to), 0), SIGN_SIGNED, e);
     return narrow(c, to, e);
 }
@@ -564,7 +562,7 @@ static cexpr bitcast(cfn *c, const ins *x) {
     if (to == LK_F32 || to == LK_F64)
         return call(c, SIGN_SIGNED, cprelude(c, "from_bits", ckind_suffix(to, 0)),
                     cexpr_passed(c, x->args[0], SIGN_UNSIGNED));
-    if (is_half(to)) return with_sign(c, LK_I16, e, SIGN_UNSIGNED);
+    if (lkind_is_half(to)) return with_sign(c, LK_I16, e, SIGN_UNSIGNED);
     if (from == LK_PTR || to == LK_PTR)
         return cast(c, to == LK_PTR ? "void *" : ctype_name(to, SIGN_SIGNED), SIGN_SIGNED,
                     cast(c, "intptr_t", SIGN_SIGNED, e));
@@ -636,7 +634,7 @@ static cexpr shuffle_xor(cfn *c, const ins *x) {
     cexpr e = cexpr_of(c, x->args[0]);
     e = call(c, SIGN_SIGNED, "__shfl_xor_sync", FMT("0xffffffffu, %s, %lld", e.s, (long long)x->i));
     if (k == LK_I64 || k == LK_I32 || k == LK_F32 || k == LK_F64) return e;
-    return cast(c, ctype_name(k, 0), is_half(k) ? SIGN_UNSIGNED : SIGN_SIGNED, e);
+    return cast(c, ctype_name(k, 0), lkind_is_half(k) ? SIGN_UNSIGNED : SIGN_SIGNED, e);
 }
 
 static cexpr dot(cfn *c, const ins *x) {

@@ -14,15 +14,15 @@ typedef struct cmod {
     dialect dialect;
     arena *arena; // of the whole text
     diag *d;
-    const char *prefix;        // of names in the prelude; no symbol of the module begins with it
-    map symbols;               // names of functions, data and calls -> "": reserved for local names
-    map funcs, data;           // name -> lfunc, ldata
-    map used;                  // names that functions refer to
-    map defined, early;        // functions written, and those referred to before their definition
-    map helpers;               // names of functions of the prelude in use
-    map warpgroup;             // names of warpgroup products, waits and fences -> gpu_ins
-    map by_bits;               // names of data that is written as bits, since it has infinities or NaNs
-    const char *section_macro; // of constants in a section of their own; NULL: not defined yet
+    const char *prefix; // of names in the prelude; no symbol of the module begins with it
+    map symbols;        // names of functions, data and calls -> "": reserved for local names
+    map funcs, data;    // name -> lfunc, ldata
+    map used;           // names that functions refer to
+    map defined, early; // functions written, and those referred to before their definition
+    map helpers;        // names of functions of the prelude in use
+    map warpgroup;      // names of warpgroup products, waits and fences -> gpu_ins
+    map by_bits;        // names of data that is written as bits, because it contains infinities or NaNs
+    const char *section_macro; // of constants in a separate section; NULL: not defined yet
     bool memory;               // string.h is needed
     bool doubles;              // values of f64
 } cmod;
@@ -133,7 +133,7 @@ bool cplan_has_effect(const ins *x);            // must stay in place, even if u
 bool cplan_no_wrap(const cfn *c, const ins *x); // + - * in plain signed arithmetic cannot overflow
 
 // ctext_expr.c
-cexpr cexpr_of(cfn *c, const ins *x); // its name, or its tree if it has none
+cexpr cexpr_of(cfn *c, const ins *x); // its name, or its expression tree if it has no name
 cexpr cexpr_tree(cfn *c, const ins *x);
 int cexpr_known(const ins *x);         // result of a comparison: 0, 1; -1: not known
 cexpr cexpr_not(cfn *c, const ins *x); // negation of a bool

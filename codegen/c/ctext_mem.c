@@ -43,7 +43,7 @@ static bool same_elem(cptr p, cptr q) {
     return p.kind == PTR_ELEM && q.kind == PTR_ELEM && p.elem == q.elem && p.sign == q.sign;
 }
 
-// The type of a computed pointer: that of the accesses through it, else that of its base.
+// The type of a computed pointer: the type of the accesses through it, else the type of its base.
 static cptr by_access(cfn *c, const ins *x, cptr natural) {
     lkind k = info_of(c, x)->access;
     if (!k || info_of(c, x)->mixed) return natural;

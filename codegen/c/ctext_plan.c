@@ -223,7 +223,7 @@ static int const_bits(int64_t v) {
     return n;
 }
 
-// Bits of the value as a signed number, at most those of its kind.
+// Bits of the value as a signed number, at most the bits of its kind.
 static int value_bits(const ins *x, int depth) {
     int all = kind_bits(x->type.kind), n = all;
     const ins *a = x->nargs > 0 ? x->args[0] : NULL, *b = x->nargs > 1 ? x->args[1] : NULL;

@@ -2,6 +2,7 @@
 // and is inlined into the user. Before memory or a variable changes, pending values that read it get names.
 #include "codegen/c/cname.h"
 #include "codegen/c/ctext_impl.h"
+#include "compiler/base/chars.h"
 
 enum { COLUMNS = 110, MOST_INLINE = 14 };
 
@@ -70,8 +71,7 @@ static const char *identifier(arena *a, const char *hint) {
     bool lower = false;
     char *s = arena_printf(a, "v%s", hint), *w = s + 1;
     for (; *w; w++) {
-        bool letter = (*w >= 'a' && *w <= 'z') || (*w >= 'A' && *w <= 'Z');
-        if (!letter && !(*w >= '0' && *w <= '9')) *w = '_';
+        if (!char_is_letter(*w) && !char_is_digit(*w)) *w = '_';
         lower |= *w >= 'a' && *w <= 'z';
     }
     bool plain = (s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z' && s[1] != 'I' && !s[2]) ||

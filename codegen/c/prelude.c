@@ -1,5 +1,5 @@
 // In: names of snippets, and text that refers to snippets as ox_NAME. Out: the snippets needed, in the order
-// of the prelude's files, in which each snippet precedes those that refer to it.
+// of the prelude's files, in which each snippet precedes the snippets that refer to it.
 #include "codegen/c/prelude.h"
 #include <ctype.h>
 #include <string.h>

@@ -11,7 +11,7 @@ typedef struct prelude_snippet {
 extern const prelude_snippet prelude_snippets[]; // ends with a NULL name
 
 const prelude_snippet *prelude_find(const char *name); // NULL: none
-// `own`, preceded by the snippets in `names` (NULL: all of the dialect) and those that `own` uses. INLINE and
+// `own`, preceded by the snippets in `names` (NULL: all of the dialect) and the snippets that `own` uses. INLINE and
 // ox_ are replaced by the linkage and the prefix.
 const char *prelude_text(arena *a, bool cuda, const char *prefix, const map *names, const char *own);
 #endif

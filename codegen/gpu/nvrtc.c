@@ -36,7 +36,7 @@ static const char *const functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 _Static_assert(sizeof(struct nvrtc_api) == FUNCTIONS * sizeof(void *), "one name for each function");
 
-// ---------------------------------------------------------------- finding it
+// ---------------------------------------------------------------- loading the library
 
 // Opens the last match in order of names, which is the newest version.
 static void *open_matching(arena *a, const char *pattern, const char **path) {

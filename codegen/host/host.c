@@ -5,7 +5,7 @@
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
 #include "codegen/host/real_time.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/uses.h"
 #include "ir/loops/legalize.h"
@@ -169,7 +169,7 @@ static void lower_level(host *h, int first) {
     }
 }
 
-// In an arena of its own, which is dropped if the module has an equal kernel.
+// In a separate arena, which is dropped if the module has an equal kernel.
 static kernel_code *schedule_apart(host *h, arena *own, kernel *k) {
     host_builder *a = h->builder;
     lmodule apart = *a->m;

@@ -44,7 +44,7 @@ typedef struct build_options {
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights;       // name of the weights file; NULL: the object contains the constants
-    const char *const_section; // of the constants; NULL: that of read-only data
+    const char *const_section; // of the constants; NULL: the section of read-only data
     bool check_weights;        // there will be NAME_check_weights
     const memory_pools *pools; // instead of a workspace; NULL: none
     version *versions;         // run instead of the main program, which then only defines the interface
@@ -82,13 +82,13 @@ typedef struct build {
     bool check_weights;    // the header has NAME_check_weights
     int64_t align;         // of the workspace
     dim *device_workspace; // bytes on the GPU; NULL: no GPU
-    int scratch_threads; // for this many at most there is scratch memory of their own in the workspace; 0: none
-    bool needs_runtime; // the object refers to runtime-lite
+    int scratch_threads;   // the workspace has scratch memory for this number of threads; 0: none
+    bool needs_runtime;    // the object refers to runtime-lite
     struct real_time *real_time;
     VEC(kernel_function) kernel_functions;
     // Set after code generation:
     int64_t stack; // bytes of the deepest stack of a call; -1: not known; 0: there is no machine code
-    const char *stack_note; // what else is to be said of it
+    const char *stack_note; // a note on it for the user
     const run_cost *cost;   // NULL: not known
     bool imported;          // the header is for a DLL of Windows
 } build;

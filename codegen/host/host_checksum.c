@@ -1,5 +1,5 @@
 // NAME_check_weights. In: a module with all its constants. Out: a function that computes their CRC-32 (IEEE 802.3, as zlib and
-// the CRC units of microcontrollers do) and compares it with that of the constants as the object writer writes them.
+// the CRC units of microcontrollers do) and compares it with the sum of the constants as the object writer writes them.
 //
 //   NAME_crc32(data, count, sum):  for each byte, low four bits first:  sum = table[(sum ^ bits) & 15] ^ sum >> 4
 #include "codegen/host/host_checksum.h"

@@ -115,7 +115,7 @@ static ins *size_sum(host *h, ins *x, ins *y, ins **large) {
     return sum;
 }
 
-// The operand of a minimum (above) or maximum (below). A number beyond all sizes ("as many as there are") is
+// The operand of a minimum (above) or maximum (below). A number beyond all sizes ("to the end") is
 // not an error there, because the result is the other operand.
 static ins *size_limit(host *h, const dim *d, bool above, bool below, ins **large) {
     lbuild *b = &h->b;

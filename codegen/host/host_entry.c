@@ -4,9 +4,6 @@
 #include "codegen/host/host_impl.h"
 #include <string.h>
 
-static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
-static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
-
 // ---------------------------------------------------------------- failures
 // The runtime composes messages, and puts numbers into them. Objects that do not link with it have plain ones.
 static bool composes(const host *h) { return h->builder->result->needs_runtime && !h->builder->o->real_time; }
@@ -74,7 +71,7 @@ void host_fail_saying(host *h, ins *cond, onnxc_status code, const said *message
     lb_end(b, failed);
 }
 
-// Fails if that argument ("output 'y'") is a null pointer although it has elements.
+// Fails if that argument ("output 'y'") is a null pointer although the tensor has elements.
 static void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {
     lbuild *b = &h->b;
     ins *none = lb_cmp(b, L_EQ, pointer, lb_null(b));

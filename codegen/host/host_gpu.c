@@ -3,7 +3,7 @@
 // the driver's message.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 

@@ -69,7 +69,7 @@ typedef struct host {
     const target *t;
     kernel_code **code; // by kernel id, for this variant
     const char *suffix; // of function names
-    ins *level;         // the CPU level of the run, by its position in `builder->h`; NULL: it is that of `t`
+    ins *level;         // the CPU level of the run, by its position in `builder->h`; NULL: the level of `t`
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;
@@ -106,6 +106,8 @@ typedef struct host {
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
 static inline ltype i32(void) { return lt(LK_I32, 1); }
+static inline ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
+static inline ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
 
 // host.c
 const char *local_name(host *h, const char *name, const char *fallback); // of a variable
@@ -154,9 +156,10 @@ sentences *sentences_new(arena *a, text *table);
 int64_t sentences_add(sentences *s, const char *text, bool numbers);
 // host_results.c
 void find_results(host_builder *a);
-// Sets the address of a buffer that becomes an output, and opens a branch for the case that it needs memory of its own.
+// Sets the address of a buffer that becomes an output, and opens a branch for the case that the buffer needs memory of
+// the run.
 ins *open_own_memory(host *h, const buffer *of);
-ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that it has such memory
+ins *open_own_free(host *h, const buffer *of); // opens a branch for the case that the buffer has such memory
 // host_context.c
 void begin_weights(host_builder *a);
 const char *weights_head_symbol(const host_builder *a);

@@ -73,7 +73,7 @@ static void add_callee(arena *a, callees *all, const kernel_code *c, int level) 
     all->level[all->n++] = level;
 }
 
-// The first level that is left, and those that call their kernels in its way.
+// The first level that is left, and the levels that call their kernels in the same way.
 static callees take_callees(host *h, const kernel *k, bool *taken) {
     arena *a = h->builder->arena;
     int n = count_levels(h);

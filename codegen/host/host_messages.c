@@ -41,7 +41,7 @@ sentences *sentences_new(arena *a, text *table) {
     return s;
 }
 
-// ---------------------------------------------------------------- what was said before
+// ---------------------------------------------------------------- shared sentences
 static uint64_t key_at(const char *s) { return hash_bytes(HASH_SEED, s, LEAST_SHARED); }
 
 static void remember(sentences *s, const sentence *new) {
@@ -79,7 +79,7 @@ static match find_match(const sentences *s, const char *text) {
     return best.n < LEAST_SHARED ? (match){0} : best;
 }
 
-// ---------------------------------------------------------------- what is said
+// ---------------------------------------------------------------- messages
 // Clipped, and without bytes that mean something else to the runtime.
 static char *said_text(arena *a, const char *text, bool numbers) {
     size_t n = strlen(text);

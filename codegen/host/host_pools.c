@@ -2,8 +2,6 @@
 // the other in the workspace of the generic entry; functions with flat arrays get an array of their addresses as workspace.
 #include "codegen/host/host_impl.h"
 
-static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
-
 bool passes_pools(const host_builder *a) { return a->io->callers > 0; }
 
 // What the programs of all versions need.

@@ -1,7 +1,7 @@
 // Results of computed size. In: a program that computes a result in a heap buffer and then copies it to an output, as the
 // output has room only if its capacity says so, which a run compares once it knows the size. Out: a variable for the
-// buffer's address, set where the program allocates the buffer: that of the output if it has room, else memory of the
-// buffer's own, so that the run goes on and tells the sizes of all outputs. No copy is left.
+// buffer's address, set where the program allocates the buffer: the address of the output if it has room, else of
+// memory of the buffer's own, so that the run goes on and tells the sizes of all outputs. No copy is left.
 #include "codegen/host/host_impl.h"
 #include "ir/kernel/uses.h"
 

@@ -3,8 +3,6 @@
 #include "ir/loops/convert.h"
 #include <string.h>
 
-static ins *index_const(host *h, int64_t v) { return lb_idx(&h->b, v); }
-
 // ---------------------------------------------------------------- buffers
 static ins *planned_pointer(host *h, const buffer *b) {
     if (!b->offset) diag_defect(h->builder->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
@@ -12,7 +10,7 @@ static ins *planned_pointer(host *h, const buffer *b) {
                      b->space == SPACE_DEVICE ? h->device
                      : h->pools               ? h->pools[b->pool]
                                               : h->workspace,
-                     h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
+                     h->offset[b->id] ? h->offset[b->id] : idx(h, dim_value(b->offset)), 1);
 }
 
 static bool has_variable(const host_builder *a, const buffer *b) { return on_heap(b) || a->result_of[b->id]; }
@@ -23,7 +21,7 @@ static ins *root_pointer(host *h, const buffer *b) {
     case BUF_INPUT: return io_pointer(h, false, b->io);
     case BUF_OUTPUT: return io_pointer(h, true, b->io);
     case BUF_CONST:
-        if (h->weights) return lb_offset(l, h->weights, index_const(h, constant_place(h->builder, b)), 1);
+        if (h->weights) return lb_offset(l, h->weights, idx(h, constant_place(h->builder, b)), 1);
         return lb_symbol(l, constant_symbol(h->builder, b));
     case BUF_HEAP:
     case BUF_TEMP:
@@ -38,11 +36,11 @@ static ins *root_pointer(host *h, const buffer *b) {
 ins *buffer_pointer(host *h, const buffer *b) {
     int64_t offset = 0;
     for (const buffer *v = b; v->view_of; v = v->view_of) offset += dtype_size(v->dtype, v->view_offset);
-    return lb_offset(&h->b, root_pointer(h, buffer_root(b)), index_const(h, offset), 1);
+    return lb_offset(&h->b, root_pointer(h, buffer_root(b)), idx(h, offset), 1);
 }
 
 static ins *is_true(host *h, const buffer *b) {
-    ins *v = lb_load(&h->b, lt(LK_I8, 1), buffer_pointer(h, b), index_const(h, 0), 1);
+    ins *v = lb_load(&h->b, lt(LK_I8, 1), buffer_pointer(h, b), idx(h, 0), 1);
     return lb_cmp(&h->b, L_NE, v, lb_int(&h->b, lt(LK_I8, 1), 0));
 }
 
@@ -63,7 +61,7 @@ static void call_callee(host *h, const callees *all, const values *v, const kern
     for (int j = 0; j < c->ndims; j++) add_argument(h, &a, v->dims[place_of_dim(all, c->dims[j])]);
     if (c->scratch) add_argument(h, &a, v->scratch);
     if (c->tasks) {
-        add_argument(h, &a, index_const(h, 0));
+        add_argument(h, &a, idx(h, 0));
         add_argument(h, &a, v->tasks);
     }
     if (c->has_status) add_argument(h, &a, h->kernel_status);
@@ -84,12 +82,12 @@ static void call_plain(host *h, const callees *all, ins *scratch) {
     values v = {.scratch = scratch, .dims = ARENA_ARRAY(h->builder->arena, ins *, all->ndims + 1)};
     for (int j = 0; j < c->nbuffers; j++) add_argument(h, &v.buffers, buffer_pointer(h, c->buffers[j]));
     for (int j = 0; j < all->ndims; j++) v.dims[j] = host_index(h, all->dims[j]);
-    if (c->marks_scratch) lb_store(&h->b, scratch, index_const(h, 0), lb_int(&h->b, i32(), 0), 4);
+    if (c->marks_scratch) lb_store(&h->b, scratch, idx(h, 0), lb_int(&h->b, i32(), 0), 4);
     if (c->tasks) v.tasks = to_index(h, dim_of_level(h, all, tasks_of));
     call_from(h, all, &v, 0);
 }
 
-// The check of that message, of which the status has the index; NULL: it has none.
+// The check with that message, if the status has its index; NULL: it has none.
 static const expr *find_check(const kernel *k, int message) {
     const expr *index, *size;
     for (int j = 0; j < k->exprs.n; j++) {
@@ -129,7 +127,7 @@ static void check_kernel(host *h, const kernel_code *c, ins *status) {
 
 static ins *status_value(host *h, const kernel_code *c, ins *at) {
     lkind kind = status_kind(c->kernel, h->t);
-    return lb_load(&h->b, lt(kind, 1), at, index_const(h, 0), kind == LK_I64 ? 8 : 4);
+    return lb_load(&h->b, lt(kind, 1), at, idx(h, 0), kind == LK_I64 ? 8 : 4);
 }
 
 static void call_hook(host *h, int64_t kernel) {
@@ -144,7 +142,7 @@ static void call_hook(host *h, int64_t kernel) {
 static ins *scratch_pointer(host *h, const kernel *k) {
     if (h->builder->scratch[k->id]) return buffer_pointer(h, h->builder->scratch[k->id]);
     ins *place = h->scratch[k->id];
-    if (!place) place = index_const(h, dim_value(h->builder->plan.scratch_offset[k->id]));
+    if (!place) place = idx(h, dim_value(h->builder->plan.scratch_offset[k->id]));
     ins *memory = h->pools ? h->pools[h->builder->plan.scratch_pool[k->id]] : h->workspace;
     return lb_offset(&h->b, h->gpu_run ? h->device : memory, place, 1);
 }
@@ -170,7 +168,7 @@ static void kernel_step(host *h, const step *s) {
     }
     if (c->has_status) {
         lkind kind = status_kind(c->kernel, h->t);
-        lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, lt(kind, 1), 0), kind == LK_I64 ? 8 : 4);
+        lb_store(b, h->kernel_status, idx(h, 0), lb_int(b, lt(kind, 1), 0), kind == LK_I64 ? 8 : 4);
     }
     call_by_levels(h, s->kernel, call_kernel);
     if (c->has_status) check_kernel(h, c, status_value(h, c, h->kernel_status));
@@ -287,7 +285,7 @@ static void set_dim_step(host *h, const step *s) {
         v = host_dim(h, s->dim);
     } else {
         dtype t = s->buffer->dtype;
-        v = load_element(b, t, buffer_pointer(h, s->buffer), index_const(h, s->index), 1);
+        v = load_element(b, t, buffer_pointer(h, s->buffer), idx(h, s->index), 1);
         v = convert_value(b, dtype_compute(t), DT_I64, v, true);
     }
     check_bounds(h, s, v);

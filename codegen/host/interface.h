@@ -23,7 +23,7 @@ typedef struct io_tensor {
     int growth;                // of a state that grows: 1 + the number of its io_growth; or 0
     int growth_axis;           // the axis of that size
     int64_t room;              // its largest size, for which the memory has room
-    int first_dim;             // index in the flat array of dims: those of all inputs, then of all outputs
+    int first_dim;             // index in the flat array of dims: of all inputs, then of all outputs
     const io_scale *quant;     // scale and zero point of a quantised tensor; NULL: none
     const constant *labels;    // labels of its columns, or the table that its elements index; NULL: none
     const char **label_macros; // by string label: the macro of its index

@@ -80,7 +80,7 @@ static const char *library_of(const char *symbol) {
     return begins(symbol, "onnxc_lib_") ? symbol + strlen("onnxc_lib_") : NULL;
 }
 
-// Functions that neither allocate nor wait. Those of the compiler's support library begin with underscores.
+// Functions that neither allocate nor wait. Names of the compiler's support library begin with underscores.
 // onnxc_rt_message stores its text in memory of the thread.
 static bool is_harmless(const char *symbol) {
     // clang-format off
@@ -235,7 +235,7 @@ static void find_times(search *s, const host_builder *part) {
     }
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- the analysis
 real_time *real_time_find(host_builder *a) {
     search s = {.a = a, .arena = a->arena, .functions.arena = a->arena, .seen.arena = a->arena};
     s.result = ARENA_NEW(a->arena, real_time);

@@ -3,7 +3,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "compiler/base/clock.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/interp_kernel.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"

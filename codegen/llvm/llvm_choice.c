@@ -25,7 +25,7 @@ struct choice_table {
     map rows;                   // by the elements of a row -> its first one + 1
 };
 
-// ---------------------------------------------------------------- what is chosen
+// ---------------------------------------------------------------- recognising choices
 // The parameter that x compares with that constant; NULL: x is something else.
 static const ins *compared_with(const ins *x, int64_t constant) {
     if (x->op != L_EQ || x->args[0]->type.kind != LK_I32 || x->args[0]->op != L_PARAM) return NULL;
@@ -68,7 +68,7 @@ static const ins *symbol_in(const ins *x) {
 
 static int64_t place_in_symbol(const ins *x) { return x->op == L_OFFSET ? x->args[1]->i * x->i : 0; }
 
-// Places in the same data, as those of tables of numbers, that fit an element of the table.
+// Offsets in the same data, as of tables of numbers, that fit an element of the table.
 static bool same_data(const ins *x, const ins *y) {
     const ins *a = symbol_in(x), *b = symbol_in(y);
     int64_t most = INT32_MAX;
@@ -122,10 +122,6 @@ static void open_table(emit *e) {
     e->choices->place = LLVMAddGlobal(e->module, LLVMArrayType2(e->kinds[LK_I32], 0), "choices");
 }
 
-static LLVMValueRef at_byte(emit *e, LLVMValueRef from, LLVMValueRef bytes) {
-    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], from, &bytes, 1, "");
-}
-
 static LLVMValueRef smaller(emit *e, LLVMValueRef x, int most) {
     LLVMValueRef limit = LLVMConstInt(e->kinds[LK_I32], (unsigned)most, 0);
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntULT, x, limit, ""), x, limit, "");
@@ -139,7 +135,7 @@ static LLVMValueRef load_chosen(emit *e, const choice *c, LLVMValueRef *elements
     LLVMValueRef number = LLVMBuildZExt(e->b, smaller(e, value_of(e, c->number), c->n - 1), word, "");
     number = LLVMBuildMul(e->b, number, LLVMConstInt(word, 4, 0), "");
     LLVMValueRef at =
-        at_byte(e, at_byte(e, e->choices->place, number), LLVMConstInt(word, 4 * (unsigned)row, 0));
+        byte_offset(e, byte_offset(e, e->choices->place, number), LLVMConstInt(word, 4 * (unsigned)row, 0));
     return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->kinds[LK_I32], at, ""), word, "");
 }
 
@@ -153,14 +149,14 @@ static LLVMValueRef emit_chosen(emit *e, const choice *c) {
     }
     if (same) return functions[0];
     LLVMValueRef distance = load_chosen(e, c, functions);
-    return at_byte(e, e->choices->place, distance);
+    return byte_offset(e, e->choices->place, distance);
 }
 
 static LLVMValueRef emit_place(emit *e, const choice *c, int arg) {
     LLVMValueRef places[MOST_CHOICES] = {NULL};
     for (int j = 0; j < c->n; j++)
         places[j] = LLVMConstInt(e->kinds[LK_I32], (unsigned)place_in_symbol(c->choices[j]->args[arg]), 0);
-    return at_byte(e, value_of(e, symbol_in(c->choices[0]->args[arg])), load_chosen(e, c, places));
+    return byte_offset(e, value_of(e, symbol_in(c->choices[0]->args[arg])), load_chosen(e, c, places));
 }
 
 static LLVMValueRef element(emit *e, LLVMValueRef f, LLVMValueRef table) {

@@ -173,7 +173,7 @@ static LLVMValueRef emit_copy(emit *e, const ins *x, LLVMValueRef *args) {
     return NULL;
 }
 
-// callee NULL: that of the call.
+// callee NULL: the function that the call names.
 static LLVMValueRef emit_call_of(emit *e, const ins *x, LLVMValueRef callee) {
     int first = x->op == L_CALLPTR, n = x->nargs - first;
     ltype *types = ARENA_ARRAY(e->arena, ltype, n);
@@ -267,7 +267,7 @@ static int count_variables(const lblock *block) {
 }
 
 // Host code has a failure exit with a predecessor for each check. As values, its variables would be phi nodes
-// there, with so many operands that LLVM takes quadratic time.
+// there, with a number of operands for which LLVM takes quadratic time.
 static bool has_many_variables(const lfunc *f) {
     enum { MANY = 16 };
     return !f->kernel && count_variables(f->body) > MANY;

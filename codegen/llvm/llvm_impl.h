@@ -77,10 +77,13 @@ LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
 LLVMValueRef emit_pure(emit *e, const ins *x);   // llvm_ins.c
 LLVMValueRef emit_memory(emit *e, const ins *x); // llvm_memory.c
+static inline LLVMValueRef byte_offset(emit *e, LLVMValueRef from, LLVMValueRef bytes) {
+    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], from, &bytes, 1, "");
+}
 // v as this type if Helium loaded its lanes one by one, as wide signed ones; else NULL.
 LLVMValueRef gathered_lanes(emit *e, LLVMValueRef v, ltype type);
 LLVMValueRef emit_dot(emit *e, const ins *x);
-// A sum with a product of 16 bits, NULL: it has another form, or no instruction.
+// A sum with a product of 16 bits; NULL: x has another form, or the target lacks the instruction.
 LLVMValueRef emit_widened_product(emit *e, const ins *x); // llvm_dot.c
 // An operand as one of four words in all lanes.
 typedef struct word_lane {
@@ -93,11 +96,11 @@ LLVMValueRef emit_sve_product(emit *e, lop op, LLVMValueRef acc, LLVMValueRef b,
                               const word_lane *l);
 LLVMValueRef emit_sve_shuffle(emit *e, const ins *x);
 LLVMValueRef emit_sve_muladd(emit *e, const ins *x); // NULL: no operand is such a lane
-// The lane of a vector of four words that is in all lanes of the operand; -1: it has another form.
+// The lane of a vector of four words that is in all lanes of the operand; -1: the operand has another form.
 int lane_of_four(const ins *operand, const ins **four); // llvm_dot.c
 // llvm_choice.c; NULL: the instruction has another form.
 LLVMValueRef emit_choice_of_calls(emit *e, const ins *x, const ins **call); // the callee, and the first call
-void emit_choice_of_arguments(emit *e, const ins *x);                       // sets those that are chosen
+void emit_choice_of_arguments(emit *e, const ins *x);                       // sets the chosen arguments
 LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x);
 void write_choices(emit *e);                   // once all functions are emitted
 void keep_addresses(emit *e);                  // after LLVM's passes

@@ -245,7 +245,7 @@ static LLVMValueRef emit_rounded(emit *e, LLVMValueRef x, int lanes) {
                                  args, 1);
 }
 
-// 4 lanes on AArch64, 8 or 16 on x86. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
+// 4 lanes on AArch64, 8 or 16 on x86. After a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
 static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
     LLVMValueRef from = arg(e, x, 0);
     if (x->type.lanes == 4)
@@ -255,7 +255,8 @@ static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
         e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256", &from, 1);
 }
 
-// LLVM would compare halves before a widening instead of floats behind it, lane by lane where comparisons of halves are missing.
+// LLVM would compare halves before a widening instead of floats after it, lane by lane where comparisons of halves are
+// missing.
 static LLVMValueRef emit_widened(emit *e, const ins *x) {
     LLVMValueRef wide = emit_cast(e, x, LLVMFPExt);
     LLVMTypeRef type = LLVMTypeOf(wide);

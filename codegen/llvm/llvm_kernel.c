@@ -1,4 +1,4 @@
-// Names by content. Kernels with the same instructions, target and options get the same name, whatever their
+// Names by content. Kernels with the same instructions, target and options get the same name, independently of their
 // node is called, and linkers keep one of them (COMDAT). A call of another kernel counts as its content. The compile cache stores emissions under such names.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"

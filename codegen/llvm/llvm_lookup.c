@@ -1,5 +1,6 @@
 // Lookups of bytes in a table of 256 by vector instructions that find bytes in registers (x86 pshufb and vpermi2b, AArch64
-// tbl): the table is in as many registers as it takes. In: the table's address, a vector of bytes. Out: the bytes at these positions.
+// tbl): the table is in one or several registers. In: the table's address, a vector of bytes. Out: the bytes at these
+// positions.
 #include "codegen/llvm/llvm_impl.h"
 
 enum { TABLE = 256, PART = 16, FEW = 16 };

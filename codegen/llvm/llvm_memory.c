@@ -8,10 +8,6 @@ static LLVMValueRef index_const(const emit *e, int64_t v) {
     return LLVMConstInt(index_type(e), (unsigned long long)v, 1);
 }
 
-static LLVMValueRef byte_offset(emit *e, LLVMValueRef ptr, LLVMValueRef bytes) {
-    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], ptr, &bytes, 1, "");
-}
-
 static LLVMValueRef to_index(emit *e, const ins *x) {
     LLVMValueRef v = value_of(e, x);
     int bits = kind_bits(e, x->type.kind);
@@ -119,7 +115,7 @@ static void set_alignment(emit *e, LLVMValueRef call, unsigned argument, ltype t
     LLVMAddCallSiteAttribute(call, argument + 1, bytes);
 }
 
-// The others are 0, and not those of the register before.
+// Other lanes are 0, not the lanes of the previous register.
 static LLVMValueRef load_length(emit *e, const ins *x, LLVMValueRef p, const ins *n) {
     LLVMTypeRef types[2] = {type_of(e, x->type), e->kinds[LK_PTR]};
     LLVMValueRef all = all_lanes(e, x->type), length = vector_length(e, n, x->type.lanes);
@@ -308,7 +304,7 @@ static const char gather_name[] = "llvm.arm.mve.vldr.gather.offset",
                   scatter_name[] = "llvm.arm.mve.vstr.scatter.offset";
 
 // ---- Helium: lanes are as wide as their offsets from one address, and may be wider than the elements
-// Offsets in bytes of lanes `first` to first + n, from *base on; NULL: not known to fit so many bits.
+// Offsets in bytes of lanes `first` to first + n, from *base on; NULL: not known to fit this number of bits.
 static LLVMValueRef constant_offsets(emit *e, const ins *x, lkind k, int first, int n, lkind lane,
                                      LLVMValueRef *base) {
     progression at;
@@ -396,7 +392,7 @@ static LLVMValueRef emit_gather(emit *e, const ins *x) {
     return v;
 }
 
-// Lanes first to first + n. Those of 8 and 16 bits have constant distances.
+// Lanes first to first + n. Elements of 8 and 16 bits have constant distances.
 static void scatter_wide_lanes(emit *e, const ins *x, LLVMValueRef value, int first, int n) {
     lkind k = x->args[2]->type.kind, lane = n <= 4 ? LK_I32 : n == 8 ? LK_I16 : LK_I8;
     int bits = kind_bits(e, k), shift = 0;
@@ -450,7 +446,7 @@ static LLVMValueRef emit_atomic_add(emit *e, const ins *x) {
                               LLVMAtomicOrderingMonotonic, 0);
 }
 
-// Schedules align arrays to cache lines; where there are none, that would only make frames larger.
+// Schedules align arrays to cache lines; on cores without caches, that would only make frames larger.
 static int local_align(const target *t, int align) {
     int most = t->vector_bits / 8 > t->arch.stack_align ? t->vector_bits / 8 : t->arch.stack_align;
     return t->freestanding && most && align > most ? most : align;

@@ -83,7 +83,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level == 2 && !(t->arch.shifts_call && t->ptr_bits == 32)) set_flag(e, fn, "minsize", 0);
     // Host code runs once.
     set_flag(e, fn, f->kernel ? "noinline" : "optsize", 0);
-    // Where loops lie in lines of the instruction cache must not depend on other functions: that changed networks by 5 %.
+    // The alignment of loops to lines of the instruction cache must not depend on other functions: that changed times
+    // of networks by 5 %.
     if (f->kernel && !t->size_level && t->vector_bits > 128) LLVMSetAlignment(fn, CODE_LINE);
     if (t->freestanding && t->arch.red_zone) set_flag(e, fn, "noredzone", 0); // of interrupt handlers
     report_frame(e, fn);
@@ -232,7 +233,7 @@ static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
 }
 
 // Declares a function of the runtime or of the user if the module does not define it. WebAssembly's linker compares its
-// type with that of the definition.
+// type with the type of the definition.
 LLVMValueRef function_symbol(emit *e, const char *name, LLVMTypeRef type) {
     LLVMValueRef v = map_get(&e->symbols, name);
     if (v) return v;

@@ -21,7 +21,7 @@ static LLVMValueRef reordered(emit *e, LLVMValueRef x, const int *from, int word
     return as(e, x, LK_I8, 4 * words);
 }
 
-// Halves of 16 bits: each lane of 128 bits has those of the first register, then those of the second.
+// Halves of 16 bits: each lane of 128 bits has the halves of the first register, then the halves of the second.
 static LLVMValueRef halves(emit *e, LLVMValueRef x, int from) {
     return two(e, "llvm.x86.avx512.packssdw.512", slice(e, x, from, 16), slice(e, x, from + 16, 16));
 }

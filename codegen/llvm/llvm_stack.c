@@ -30,7 +30,7 @@ static int64_t alignment_slack(const target *t, LLVMValueRef fn) {
 }
 
 typedef struct calls {
-    bool any, indirect; // intrinsics are none
+    bool any, indirect; // intrinsics do not count
     int arguments;      // of the call that has most
 } calls;
 

@@ -1,4 +1,4 @@
-// SVE: vectors of fixed length lie at the start of registers that may be longer. Out: products of bytes and of bf16, which
+// SVE: vectors of fixed length are at the start of registers that may be longer. Out: products of bytes and of bf16, which
 // LLVM has for whole registers only, and shuffles, which LLVM does in memory.
 //
 // Blocks, and the lanes that products take of an operand, are counted in each part of 128 bits, so four words that count

@@ -1,5 +1,5 @@
 // In: an object in memory. Out: addresses, by LLVM's ORC linker. Data symbols are absolute: weights are not
-// copied, those that are made on demand are made once, here.
+// copied; data that is produced on demand is produced once, here.
 #include "codegen/llvm/load.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/target/llvm_guard.h"

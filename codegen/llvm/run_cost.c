@@ -22,7 +22,7 @@ static void add(code_cost *to, code_cost c, double times) {
 }
 
 // ---------------------------------------------------------------- the listing
-// "p5.2_" with what LLVM adds: code in front of or behind a loop belongs to the block around it, code between two
+// "p5.2_" with what LLVM adds: code in front of or after a loop belongs to the block around it, code between two
 // blocks to the second. -1: no such name.
 static int block_of(const char *comment) {
     const char *name = strstr(comment, "%p");

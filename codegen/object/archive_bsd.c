@@ -3,7 +3,7 @@
 // Layout: magic, index ("__.SYMDEF"), members; each with a 60-byte text header and its padded name.
 #include "codegen/object/archive.h"
 #include "codegen/object/object.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static layout plan(arena *a, diag *d, const archive *r) {
 static void put_zeros(const sink *to, uint64_t n) { sink_addn(to, (const char[ALIGN]){0}, (size_t)n); }
 static void put_word(const sink *to, uint32_t v) { sink_addn(to, (const char *)&v, sizeof v); }
 
-// The size is that of the padded name and the padded contents.
+// The size includes the padded name and the padded contents.
 static void put_header(arena *a, const sink *to, uint64_t at, const char *name, uint64_t contents) {
     uint64_t n = name_bytes(at, name), size = n + (uint64_t)round_up((int64_t)contents, ALIGN);
     const char *field = arena_printf(a, "#1/%llu", (unsigned long long)n);

@@ -2,7 +2,7 @@
 // symbols keep their numbers, so relocations stay valid: data that code refers to are already undefined symbols and become
 // defined, other data are appended. Layout: header, section headers, LLVM's sections, symbols, strings, the data.
 #include "codegen/object/coff.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <string.h>
@@ -34,7 +34,7 @@ typedef struct coff {
     bytes file;
     const char *what;
     bool big;
-    uint32_t nsections, symbols_at, nsymbols; // records, with those that follow a symbol
+    uint32_t nsections, symbols_at, nsymbols; // records, including the auxiliary ones of symbols
     size_t header, symbol;                    // bytes of each
     bytes strings;
 } coff;
@@ -135,7 +135,7 @@ static void set_name(writer *w, unsigned char *symbol, const char *name) {
     text_addn(&w->strings, name, strlen(name) + 1);
 }
 
-// A name that DLLs export must be external; other ones would only meet those of other models.
+// A name that DLLs export must be external; other names would only collide with names of other models.
 static void define(writer *w, unsigned char *symbol, const ldata *d, int64_t offset) {
     bool big = w->o.big;
     set(symbol + 8, (uint32_t)offset, 4);
@@ -181,7 +181,7 @@ static uint64_t data_at(const writer *w) {
     return (uint64_t)round_up((int64_t)end, DATA_ALIGN);
 }
 
-// Everything behind the section headers moves by the size of one.
+// Everything after the section headers moves by the size of one.
 static void put_header(const writer *w, const sink *to) {
     const coff *o = &w->o;
     unsigned char *h = memcpy(arena_alloc(o->arena, o->header), o->file.at, o->header);

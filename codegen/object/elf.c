@@ -4,8 +4,8 @@
 // headers.
 #include "codegen/object/elf_impl.h"
 #include "codegen/object/stack.h"
+#include "compiler/base/integers.h"
 #include "compiler/base/outfile.h"
-#include "compiler/base/round.h"
 #include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <elf.h>

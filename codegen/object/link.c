@@ -224,7 +224,7 @@ static void run_linker(arena *a, diag *d, strings *args) {
 }
 
 // ---------------------------------------------------------------- the linker's arguments Existing library
-// folders under the system root: those of Debian, of its cross compilers, of other distributions.
+// folders under the system root: Debian's, its cross compilers', other distributions'.
 static strings library_folders(arena *a, const link_options *o, const target *t) {
     const char *root = o->sysroot ? o->sysroot : "", *triple = t->folder;
     const char *cross = strcmp(triple, "i386-linux-gnu") == 0 ? "i686-linux-gnu" : triple;
@@ -327,7 +327,7 @@ static void export(arena *a, const char *option, const char *name, strings *args
     ADD(arena_printf(a, "--%s=%s", option, name));
 }
 
-// A command for WASI, or a module with the functions of the header. The stack lies below the data, so that it cannot
+// A command for WASI, or a module with the functions of the header. The stack is below the data, so that it cannot
 // grow into them. The memory above __heap_base belongs to malloc if the module has one, else to the caller.
 static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
     enum { STACK_BYTES = 1 << 18 };
@@ -353,7 +353,7 @@ static void wasm_arguments(arena *a, diag *d, const job *j, strings *args) {
     need(d, j, libc, "libc.a");
     need(d, j, start, start_name);
     ADD(start, j->o->runtime, libc);
-    // Without _initialize each exported function would begin and end a program of its own.
+    // Without _initialize each exported function would begin and end a separate program.
     if (j->shared) ADD("--export=malloc", "--export=free", "--export=_initialize");
 }
 
@@ -364,7 +364,7 @@ static bool starts_threads(const lmodule *m) {
     return false;
 }
 
-// A file written by one call lies in huge pages of Linux's cache, which map as such: weights are then read up to a
+// A file written by one call is in huge pages of Linux's page cache, which are mapped as such: weights are then read up to a
 // quarter faster. The linker keeps it in memory until then, so not the largest ones.
 static bool gains_by_huge_pages(const lmodule *m) {
     enum { LEAST = 4 << 20, MOST = 1 << 30 };

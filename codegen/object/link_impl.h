@@ -12,7 +12,7 @@ typedef struct job {
     const char *linker, *object, *path, *out; // path: the final name; out: the temporary one
     bool shared, stays;                       // stays: threads may run its code after dlclose
     bool whole;                               // written by one call
-    bool large;                               // the constants lie between the headers and the code
+    bool large;                               // the constants are between the headers and the code
     glibc_wraps wraps;
     bytes code;         // the object without data
     const char *folder; // for files of the linker that are dropped; NULL: none

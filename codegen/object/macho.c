@@ -2,7 +2,7 @@
 // data by undefined symbols, which become defined. As defined symbols come before undefined ones, symbols are renumbered, also in
 // relocations. Layout: header, load commands, sections, the data, relocations, symbols, indirect symbols, names.
 #include "codegen/object/macho.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <string.h>
@@ -94,7 +94,7 @@ bool macho_is_object(bytes b) {
     return h.magic == MAGIC_64 && h.type == OBJECT_FILE;
 }
 
-// The command at a place, if it has so many bytes.
+// The command at an offset, if it has this number of bytes.
 static void *command_at(const macho *o, uint32_t at, size_t least) {
     const command *c = (const command *)(void *)(o->commands + at);
     if (c->size < least) broken(o, "a load command is too short");

@@ -4,7 +4,7 @@
 #include "codegen/object/elf.h"
 #include "codegen/object/macho.h"
 #include "codegen/object/wasm.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/weights.h"
 
 bool object_is_one(bytes file) {

@@ -1,6 +1,6 @@
 // In: an object. Out: the deepest stack of a call. A depth-first search over the graph of calls: nodes are
 // functions with their frames, edges are relocations in the code of one function that refer to another.
-// Functions outside of the object are those of the C library and of the compiler's support library.
+// Functions outside of the object belong to the C library and to the compiler's support library.
 #include "codegen/object/stack.h"
 #include "codegen/object/elf_impl.h"
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 typedef struct machine {
     int number;
     int call; // bytes that a call instruction pushes
-    int jump; // type of the relocations of tail calls, for which the caller's frame is gone; 0: none
+    int jump; // type of the relocations of tail calls, which release the caller's frame first; 0: none
 } machine;
 
 static const machine machines[] = {
     {EM_ARM, 0, R_ARM_THM_JUMP24}, {EM_AARCH64, 0, R_AARCH64_JUMP26}, {EM_RISCV, 0, 0}, {EM_X86_64, 8, 0}};
 
-// Bytes for functions outside of the object: more than those of newlib, glibc, libgcc and compiler-rt use.
+// Stack bytes for functions outside of the object: more than the functions of newlib, glibc, libgcc and compiler-rt use.
 enum { COPY_STACK = 64, SUPPORT_STACK = 192, OUTLINED_STACK = 32 };
 
 typedef struct call {
@@ -102,7 +102,7 @@ static void read_frames(stack_graph *g) {
 // ---------------------------------------------------------------- functions and calls
 static bool is_outlined(const char *name) { return strncmp(name, "OUTLINED_FUNCTION_", 18) == 0; }
 
-// Symbols of functions, and undefined symbols that are not data, which code may call. Aliases are functions of their own.
+// Symbols of functions, and undefined symbols that are not data, which code may call. Aliases are separate functions.
 static void find_functions(stack_graph *g, const lmodule *m) {
     elf_object *o = &g->o;
     map data = {.arena = g->arena};

@@ -31,7 +31,7 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 
 enum { SVE_LEAST = 128, SVE_MOST = 2048 };
 
-// gcc's flag: "scalable", or the number of bits; clang's "256+" means at least so many, as here all do.
+// gcc's flag: "scalable", or the number of bits; clang's "256+" means at least 256, which is what every number means here.
 static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
     const char *value = flag_after(flag, "-msve-vector-bits=");
     (void)a;

@@ -23,7 +23,7 @@ typedef enum op_class {
     OP_FLOAT_DIV,
     OP_VECTOR,
     OP_VECTOR_MEMORY,
-    OP_LIST, // loads or stores a list of registers: cycles besides those of each
+    OP_LIST, // loads or stores a list of registers: cycles in addition to the cycles of each register
     OP_COUNT
 } op_class;
 

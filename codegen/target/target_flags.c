@@ -61,7 +61,7 @@ static void set_width(target_names *n, arena *a, const char *architecture) {
     if (architecture) n->triple = triple_with_part(a, n->triple, 0, architecture);
 }
 
-// Features behind the CPU's name have LLVM's names unless the architecture has its own.
+// Features after the CPU's name have LLVM's names unless the architecture has its own.
 static void set_cpu(target_names *n, arena *a, diag *d, const char *value) {
     static const spelling none[] = {{NULL, NULL}};
     size_t length = strcspn(value, "+");

@@ -74,8 +74,9 @@ bool triple_is_bare(const char *triple); // no operating system
 // Questions to LLVM (target_probe.c).
 void probe_initialise(void); // registers LLVM's targets, once per process
 void probe_check_names(arena *a, diag *d, const target_names *n);
-// A CPU whose features never change, such as a level of a psABI, with those that targets ask for. LLVM is not asked about it,
-// or about the levels of an architecture: the answer takes longer than compiling a small model. A table ends with {NULL, NULL}.
+// A CPU whose features never change, such as a level of a psABI, with its features that targets ask for. LLVM is not
+// asked about it, or about the levels of an architecture: the answer takes longer than compiling a small model. A table
+// ends with {NULL, NULL}.
 typedef struct fixed_cpu {
     const char *cpu, *features; // "+x,+y"
 } fixed_cpu;

@@ -176,7 +176,7 @@ static bool read_host(const target *t, const char *const *names, int n, bool *ha
     return known && read_lists((const char *const[2]){t->features, ""}, false, names, n, has);
 }
 
-// Other features than those of levels may imply some that are not listed.
+// Features that belong to no level may imply some that are not listed.
 static bool read_fixed(const target *t, const fixed_cpu *fixed, const char *const *names, int n, bool *has) {
     bool plain = !*t->features || t->level;
     for (; plain && fixed && fixed->cpu; fixed++)

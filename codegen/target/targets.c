@@ -98,7 +98,7 @@ static const char *with_version(arena *a, const char *triple) {
     return named ? triple_with_part(a, triple, 2, "macosx11.0.0") : triple;
 }
 
-// Marks of branch protection are ELF's; constants of more than 2 GiB have sections of their own there only.
+// Marks of branch protection are ELF's; constants of more than 2 GiB have separate sections there only.
 static arch arch_for(const arch_row *row, object_format format) {
     arch facts = row->facts;
     if (format != OBJECT_COFF && format != OBJECT_MACHO) return facts;

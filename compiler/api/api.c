@@ -120,7 +120,7 @@ static void begin(compilation *c) {
     c->pipeline = pipeline_new(c->arena, &c->diag, &c->options, &hooks);
 }
 
-// Runs body in a new compilation; errors are part of the result. Numbers have decimal points, whatever the locale of the
+// Runs body in a new compilation; errors are part of the result. Numbers have decimal points in any locale of the
 // program.
 static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(compilation *, void *), void *arg,
                             arena *a) {

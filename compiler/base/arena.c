@@ -27,7 +27,7 @@ struct arena {
     void *handler_arg;
     int in_handler; // while the handler runs, it may allocate past the limit
     arena *owner, *inner, *next,
-        *before; // inner: head of the list of temporary arenas; next, before: links in that of the owner
+        *before; // inner: head of the list of temporary arenas; next, before: links in the owner's list
 };
 
 static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }

@@ -34,7 +34,7 @@ char *arena_vprintf(arena *a, const char *format, va_list args);
 void arena_on_destroy(arena *a, void (*fn)(void *), void *arg);
 // Limits the bytes of the arena (0: no limit); handler is called when they are exceeded and must not return.
 void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg);
-bool arena_has_room(const arena *a, size_t bytes); // whether so many more are within the limit
+bool arena_has_room(const arena *a, size_t bytes); // whether this many more are within the limit
 size_t arena_bytes(const arena *a);
 
 #define ARENA_NEW(a, type)      ((type *)arena_alloc((a), sizeof(type)))

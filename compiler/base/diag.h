@@ -69,7 +69,7 @@ typedef struct diag {
     int errors;       // errors so far
     int error_limit;  // stop after this number (0: 20)
     bool remarks;
-    unsigned off, fatal; // warnings, as bits: those that are not shown, those that are errors
+    unsigned off, fatal; // warnings, as bits: not shown; treated as errors
     diag_class class;    // worst class so far: DEFECT > USER > MISSING
     jmp_buf *jump;
     const char *pending_hint, *pending_table;

@@ -9,7 +9,7 @@ static size_t machine_memory(void) {
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : INT64_MAX;
 }
 
-// The number after a word of a small file, "" for the first; false if there is none ("max").
+// The number after a word of a small file, "" for the first; false if it is not a number ("max").
 static int read_number(const char *path, const char *format, unsigned long long *v) {
     char line[256];
     int found = 0;

@@ -1,4 +1,4 @@
-// Where text goes while it is written: a callback, so that big outputs never lie in memory as a whole.
+// Where text goes while it is written: a callback, so that large outputs are never in memory as a whole.
 #ifndef ONNXC_COMPILER_BASE_SINK_H
 #define ONNXC_COMPILER_BASE_SINK_H
 #include "compiler/base/arena.h"

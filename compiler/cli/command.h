@@ -58,7 +58,7 @@ const struct footprint *sizes_measure(session *s, const source *from);
 // peak.c: measures floating-point operations per second of one thread with code for t (f32; a multiply-add
 // counts as two).
 double measure_peak(arena *a, diag *d, const target *t);
-// Threads that code for t uses on this machine; bytes per second that so many threads read from memory.
+// Threads that code for t uses on this machine; bytes per second that this number of threads reads from memory.
 int peak_threads(const target *t);
 double measure_bandwidth(arena *a, int threads);
 #endif

@@ -1,6 +1,7 @@
 // onnxc bench: compares the latency of models and libraries, compiled with several options, in one run.
 #include "compiler/base/clock.h"
 #include "compiler/base/json.h"
+#include "compiler/base/order.h"
 #include "compiler/base/outfile.h"
 #include "compiler/cli/kernel_hook.h"
 #include "compiler/cli/run_io.h"
@@ -110,7 +111,7 @@ static double run_timed(session *s, contestant *c) {
     return seconds;
 }
 
-// Seconds of so many runs of a program, behind those that are known.
+// Seconds of further runs of a program, added to the known ones.
 static void time_program(session *s, contestant *c, int64_t runs) {
     const char *message = NULL;
     double *seconds = ARENA_ARRAY(s->arena, double, runs + 1);
@@ -147,10 +148,6 @@ static void measure(session *s, const bench_options *o, contestants *all) {
         for (int i = 0; i < all->n; i++) VEC_PUSH(s->arena, &all->at[i].seconds, run_timed(s, &all->at[i]));
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 static double quantile(const contestant *c, double q) {
     return c->seconds.at[(int)(q * (c->seconds.n - 1) + 0.5)];
 }
@@ -161,7 +158,7 @@ static void report(session *s, contestants *all) {
            "ratio");
     for (int i = 0; i < all->n; i++) {
         contestant *c = &all->at[i];
-        qsort(c->seconds.at, (size_t)c->seconds.n, sizeof *c->seconds.at, by_value);
+        qsort(c->seconds.at, (size_t)c->seconds.n, sizeof *c->seconds.at, compare_doubles);
         double median = quantile(c, 0.5);
         printf("%10d %12s %12s %12s %12s %12.1f %7.3f  %s\n", c->seconds.n, time_text(a, quantile(c, 0)),
                time_text(a, median), time_text(a, quantile(c, 0.9)), time_text(a, quantile(c, 0.99)),

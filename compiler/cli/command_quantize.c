@@ -98,7 +98,7 @@ static void check_outputs(session *s, const char *model, const char *report) {
         diag_fatal(&s->diag, NULL, "two outputs have the file name '%s'", to);
 }
 
-// Weights go to a file of their own if the model came with one, or if protobuf's 2 GiB would not hold them.
+// Weights go to a separate file if the model came with one, or if protobuf's 2 GiB would not hold them.
 static void write_model(session *s, const module *m, bool external) {
     const int64_t most = (int64_t)2000 << 20;
     const char *path = s->options.output;

@@ -211,7 +211,7 @@ typedef struct bucket {
     VEC(int) at[2];
 } bucket;
 
-// Pairs nodes with equal keys, in order; only where both models have as many of them, if `exact`.
+// Pairs nodes with equal keys, in order. exact: only where both models have the same number of them.
 static void pair_by(diff *d, diff_key k, bool exact, bool any_op) {
     arena *scratch = arena_new();
     map buckets = {.arena = scratch};

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// The ratio of the power of the signal to that of the error.
+// The ratio of the power of the signal to the power of the error.
 double signal_to_noise(const tensor *got, const tensor *want) {
     double signal = 0, noise = 0;
     for (int64_t i = 0; i < want->count; i++) {

@@ -92,7 +92,7 @@ static void add_rows(text *t, const schema_op *s) {
     for (int last = s->nversions - 1, first; last >= 0; last = first - 1) {
         const schema_version *v = &s->versions[last];
         bool deprecated = v->deprecated;
-        if (deprecated && last > 0) v = &s->versions[last - 1]; // the types are those of the version before
+        if (deprecated && last > 0) v = &s->versions[last - 1]; // the types are in the version before
         for (first = last; first > 0 && same_types(&s->versions[first - 1], v);) first--;
         text_printf(t, "| %s | %s | ", name, supported);
         for (int j = first; j <= last; j++)

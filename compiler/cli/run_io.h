@@ -31,7 +31,7 @@ int match_port(const char *v, const port *ports, int n, const char **rest);
 void expect_inputs(session *s, const io_options *o);
 // One tensor for each input of r. Those without an option are random if `fill`, otherwise an error.
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill);
-// None may be the model's, or that of an input, another output or an expected value.
+// None may be the file of the model, an input, another output or an expected value.
 void check_output_names(session *s, const io_options *o, const string_list *compare);
 void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out);
 #endif

@@ -48,7 +48,7 @@ static int64_t steps_of(diag *d, const runnable *r, const tensor *in) {
     return steps;
 }
 
-// The inputs of step k; behind the end of the signal are zeros.
+// The inputs of step k; after the end of the signal are zeros.
 static void take_step(arena *a, const runnable *r, const tensor *in, int64_t k, tensor *step) {
     for (int j = 0; j < r->nin; j++) {
         const port *p = &r->in[j];
@@ -119,7 +119,7 @@ bool run_signal(arena *a, diag *d, runnable *r, const tensor *in, tensor *out, c
     if (!steps) return r->run(r, a, in, out, message);
     tensor *step = ARENA_ARRAY(a, tensor, r->nin + 1), *got = ARENA_ARRAY(a, tensor, r->nout + 1);
     memcpy(step, in, (size_t)r->nin * sizeof *step);
-    for (int j = 0; j < r->nin; j++) { // of their own: the run's results are copied there
+    for (int j = 0; j < r->nin; j++) { // separate memory: the run's results are copied there
         if (!is_state(r, j)) continue;
         step[j] = tensor_new(a, in[j].dtype, in[j].rank, in[j].dims);
         keep_state(a, &in[j], &step[j]);

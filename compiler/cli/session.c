@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 
 typedef struct info_options {
     bool help, version, list_targets;
@@ -42,15 +41,10 @@ const verb *verb_find(const char *name) {
     return NULL;
 }
 
-static bool is_there(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0;
-}
-
 // A name without the ending of the file that is there.
 static void hint_at_ending(session *s, const char *path) {
     const char *with = arena_printf(s->arena, "%s.onnx", path);
-    if (strcmp(path, "-") != 0 && !is_there(path) && is_there(with))
+    if (strcmp(path, "-") != 0 && !path_exists(path) && path_exists(with))
         diag_hint(&s->diag, "did you mean '%s'?", with);
 }
 
@@ -58,7 +52,8 @@ static void hint_at_ending(session *s, const char *path) {
 static void check_verb(session *s, const char *word) {
     const char *names[VERBS];
     text known = {.arena = s->arena};
-    if (s->verb != &verb_compile || strpbrk(word, "./@") || is_there(word) || strcmp(word, "-") == 0) return;
+    if (s->verb != &verb_compile || strpbrk(word, "./@") || path_exists(word) || strcmp(word, "-") == 0)
+        return;
     for (int i = 0; i < VERBS; i++) {
         names[i] = verbs[i]->name;
         text_printf(&known, "%s%s", i ? ", " : "", names[i]);
@@ -223,7 +218,7 @@ void session_write(session *s, const char *text) {
     else outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
-// ---------------------------------------------------------------- what a compilation shows
+// ---------------------------------------------------------------- output of a compilation
 static void print_pass(void *user, const char *pass, const char *s) {
     session *x = user;
     session_clear_progress(x);

@@ -7,6 +7,7 @@
 //   kept      every value inside the model is kept, and looked at while it runs
 #include "compiler/cli/test_case.h"
 #include "compiler/base/cleanup.h"
+#include "compiler/base/fs.h"
 #include "compiler/cli/input_files.h"
 #include "compiler/cli/run_stream.h"
 #include "compiler/driver/bind.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { PRIME = 7, SMALL_PRIME = 3, RANK_MOST = 4, ALL_INPUTS = -1, NO_INPUT = -2 };
 
@@ -39,11 +39,6 @@ typedef struct unit {
     verdict verdict;
     const char *message;
 } unit;
-
-static bool exists(const char *path) {
-    struct stat s;
-    return stat(path, &s) == 0;
-}
 
 static void keep_error(void *user, const diag_message *m) {
     unit *u = user;
@@ -168,7 +163,8 @@ static void check_outputs(unit *u, const runnable *r, const tensor *in, const te
     bool ended = ends_with_step(r, in);
     for (int j = 0; j < r->nout; j++) {
         const port *p = &r->out[j];
-        if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j)) || (!p->streamed && !ended)) continue;
+        if (!path_exists(arena_printf(u->arena, "%s/output_%d.pb", set, j)) || (!p->streamed && !ended))
+            continue;
         const import_value *want = read_value(u, set, "output", j, p->kind);
         comparison c = compare_values(u->arena, value_of_port(u->arena, p, &out[j]),
                                       samples_in(u->arena, p, &out[j], want), for_dtype(t, out[j].dtype));
@@ -181,9 +177,9 @@ static void check_outputs(unit *u, const runnable *r, const tensor *in, const te
 }
 
 static void run_sets(unit *u, runnable *r) {
-    if (!exists(data_set(u, 0)))
+    if (!path_exists(data_set(u, 0)))
         fail(u, VERDICT_MISSING, "test_data_set_0 is missing, so nothing could be compared");
-    for (int k = 0; exists(data_set(u, k)) && u->verdict == VERDICT_OK; k++) {
+    for (int k = 0; path_exists(data_set(u, k)) && u->verdict == VERDICT_OK; k++) {
         if (k > 0 && u->constant != NO_INPUT) return; // the constants are from set 0
         const char *message = NULL, *set = data_set(u, k);
         tensor *out = ARENA_ARRAY(u->arena, tensor, r->nout + 1);

@@ -26,7 +26,7 @@ static void substitute_type(binder *b, type *t) {
     if (t->item) substitute_type(b, t->item);
 }
 
-// Where types were inferred before (pipeline_hooks), checks of sizes are there already.
+// Where types were inferred before (pipeline_hooks), the program has its checks of sizes already.
 static void substitute(binder *b) {
     module *m = b->module;
     for (int j = 0; j < m->values.n; j++) substitute_type(b, &m->values.at[j]->type);
@@ -290,7 +290,7 @@ static bool has_versions(const options *o, const char *name) {
     return false;
 }
 
-// The output is the input and more along one axis, whose size has a bound: for so many elements there is room.
+// The output is the input and more along one axis, whose size has a bound: memory has room for that many elements.
 static void bind_growth(program *p, diag *d, const options *o, const char *s, int out, int axis) {
     dim *size = p->inputs.at[p->state[out] - 1]->dims[axis], *now = p->outputs.at[out]->dims[axis];
     const char *grows = arena_printf(p->arena, "--state %s: axis %d grows from %s to %s", s, axis,
@@ -344,8 +344,8 @@ static void bind_state(program *p, diag *d, const options *o, const char *s) {
     if (differ == 1 && dims_are_opaque(&y->dims[axis], 1)) {
         diag_missing(
             d, NULL,
-            "--state %s: the size of axis %d of '%s' is known only in the run, and how a state grows must "
-            "follow from the sizes of the inputs",
+            "--state %s: the size of axis %d of '%s' is known only at run time, but the growth of a state "
+            "must follow from the sizes of the inputs",
             s, axis, y->name);
         return;
     }
@@ -402,7 +402,7 @@ static bool parse_stream(binder *b, const char *s, stream_input *in) {
     return true;
 }
 
-// All streamed axes get one symbolic size; a fixed one is that of the export.
+// All streamed axes get one symbolic size; a fixed size is the length at export.
 void bind_streams(arena *a, diag *d, module *m, const options *o) {
     // Longer than all that a model does at the ends of a signal.
     enum { LONG = 1 << 16 };

@@ -5,7 +5,7 @@
 #include "compiler/driver/versions.h"
 #include "ir/graph/graph.h"
 
-// --io-dtype, --io-layout and --last: first, since the others mean the interface that callers see.
+// --io-dtype, --io-layout and --last: first, since the other options refer to the interface that callers see.
 void bind_io(arena *a, diag *d, module *m, const options *o);
 // --dim and --shape. Unknown names, contradictions and negative sizes are errors. lists: the parsed --dim
 // options; choice: the range selected from each list; NULL: all.

@@ -139,8 +139,8 @@ static void check_pools_of(pipeline *p, const char *label, const program *of, co
     } else if (plan->pool_bytes[pools.n]) {
         diag_table(p->diag, pool_table(p->arena, of, plan, &pools));
         diag_error(p->diag, NULL,
-                   "--pool: the pools%s are too small: temporaries take %s, and %lld bytes fit none", version,
-                   text_str(&sizes), (long long)plan->pool_bytes[pools.n]);
+                   "--pool: the pools%s are too small: temporaries take %s, and %lld bytes fit in no pool",
+                   version, text_str(&sizes), (long long)plan->pool_bytes[pools.n]);
     }
 }
 

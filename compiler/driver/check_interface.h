@@ -1,4 +1,4 @@
-// --check-interface: compares the model's inputs and outputs with those of an earlier report.
+// --check-interface: compares the model's inputs and outputs with an earlier report.
 #ifndef ONNXC_COMPILER_DRIVER_CHECK_INTERFACE_H
 #define ONNXC_COMPILER_DRIVER_CHECK_INTERFACE_H
 #include "compiler/driver/pipeline.h"

@@ -5,6 +5,6 @@
 #include "ir/ops/custom.h"
 
 void check_custom_ops(arena *a, diag *d, const options *o); // reports wrong options
-// Those of the options, which are checked; NULL at the end.
+// The custom operators of the options, checked; NULL at the end.
 const op_def *const *custom_ops(arena *a, diag *d, const options *o);
 #endif

@@ -32,7 +32,7 @@ bytes cubin_code(pipeline *p) {
     return (bytes){(char *)made.code, made.size};
 }
 
-// PTX for newer architectures is that of the newest one requested, which its cubin compilation also returns.
+// The PTX for newer architectures is compiled for the newest one requested, which its cubin compilation also returns.
 typedef struct images {
     gpu_image *at;
     int n, newest;

@@ -198,7 +198,7 @@ const char *option_elsewhere(const char *name) {
     return NULL;
 }
 
-// Flags of C compilers about languages, headers, macros and libraries, none of which a model has. -I and the like
+// Flags of C compilers about languages, headers, macros and libraries, which do not apply to models. -I and the like
 // begin the word or are followed by another one.
 static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     static const char alone[] = " -ansi -pedantic -pedantic-errors -pie -no-pie -pipe -pthread -rdynamic ";
@@ -214,7 +214,7 @@ static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     return true;
 }
 
-// "run, bench": the other commands that have the option; "": none.
+// The other commands that have the option, "run, bench"; "": none.
 static const char *commands_with(const parser *p, const char *name) {
     text t = {.arena = p->arena};
     for (int s = 0; s < p->nsets; s++)

@@ -327,7 +327,7 @@ bool options_for_both(const options *o) {
     return o->device && strchr(o->device, ',') && output_is(o, OUTPUT_CODE);
 }
 
-// The words of all --gpu-arch options, each of which may have several.
+// The words of all --gpu-arch options; one option may have several.
 static string_list arch_names(arena *a, const options *o) {
     string_list all = {0};
     for (int i = 0; i < o->gpu_arch.n; i++) {

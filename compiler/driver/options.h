@@ -51,7 +51,7 @@ void options_apply(const options *o, diag *d);
 // Selects this machine's CPU and GPUs, unless the options name others, for code that is run immediately.
 void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
-// CPUs to compile for, "a,b,c", the most basic first; NULL: only that of t.
+// CPUs to compile for, "a,b,c", the most basic first; NULL: only the CPU of t.
 const char *options_variants(arena *a, const options *o, const target *t);
 // Whether kernels are for a GPU: --device, or the output is CUDA text, PTX or a cubin.
 bool options_for_gpu(const options *o);

@@ -44,7 +44,7 @@ void run_passes(pass_context *c, goal level, const char *group);
 // The last row of that name or group; NULL: none.
 const pass *pass_find(const char *name);
 bool pass_may_be_disabled(const char *name); // one of its rows is not required
-// "import, infer, ...; groups: fuse, ..."; over_kernels: only those that --passes takes.
+// "import, infer, ...; groups: fuse, ..."; over_kernels: only passes that --passes takes.
 const char *pass_names(arena *a, bool over_kernels);
 // Whether --print-after or --stop-after names a pass that makes machine code or files.
 bool pass_shows_code(arena *a, const options *o);

@@ -49,11 +49,11 @@ void add_size_checks(pipeline *p);
 // real_time.c
 void check_real_time(pipeline *p); // what --real-time promises; else errors
 
-// Bytes of the workspace if kernels run in patches for so many; -1: not constant.
+// Bytes of the workspace if kernels run in patches for this limit; -1: not constant.
 int64_t pipeline_workspace(pipeline *p, arena *a, int64_t patched_to);
 
 // tuned_choices.c
 void use_tuned_choices(pipeline *p, goal g); // before the program's passes
-const char *tuned_choices_text(pipeline *p); // those that the code uses, for the hash of the options
+const char *tuned_choices_text(pipeline *p); // the choices that the code uses, for the hash of the options
 void report_tuned_choices(pipeline *p);      // remarks on how many entries of --tune-db were used
 #endif

@@ -124,7 +124,7 @@ void check_program_options(pipeline *p) {
                       o->state.n || o->override.n;
     if (for_models || options_for_both(o) || o->tune)
         diag_fatal(p->diag, NULL,
-                   "programs as text take no options of the model, no --tune and one --device");
+                   "a program as text takes no options of the model, no --tune, and at most one --device");
 }
 
 static void read_program(pipeline *p) {

@@ -104,7 +104,7 @@ void set_targets(pipeline *p) {
     p->target = (target *)p->variants.at[0];
 }
 
-// Or smaller elements, if their products may be those of bytes.
+// Or smaller elements, if their products may be computed as products of bytes.
 static bool has_bytes_for_weights(const program *p, const target *t) {
     int least = t->arch.dot == DOT_X86 || t->precision == PRECISION_INT8 ? 1 : 8;
     for (int j = 0; j < p->buffers.n; j++) {

@@ -7,7 +7,7 @@
 #include "ir/kernel/program.h"
 #include <string.h>
 
-// ---------------------------------------------------------------- one of them
+// ---------------------------------------------------------------- one variant
 static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline_hooks *hooks) {
     pipeline *v = pipeline_new(a, p->diag, o, hooks);
     v->of = p;

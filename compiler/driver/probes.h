@@ -1,5 +1,5 @@
 // Values inside of a model, shown while it runs. In: which values are wanted. Out: probes in the imported graph
-// (ir/ops/probe.h), which keep these values in memory, whatever passes do, and give them to the caller.
+// (ir/ops/probe.h), which keep these values in memory through all passes and give them to the caller.
 #ifndef ONNXC_COMPILER_DRIVER_PROBES_H
 #define ONNXC_COMPILER_DRIVER_PROBES_H
 #include "compiler/import/import.h"

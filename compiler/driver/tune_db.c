@@ -1,4 +1,4 @@
-// In: a table of choices, or any file. Out: the other.
+// Reads and writes tables of choices. In: a table or any file. Out: a file or a table.
 #include "compiler/driver/tune_db.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"

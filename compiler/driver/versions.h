@@ -19,7 +19,7 @@ typedef struct size_list {
 
 // False: an error was reported.
 bool size_list_parse(arena *a, diag *d, const char *said, size_list *list);
-// All combinations of ranges, as an index into each of the n lists; those of later ranges come later.
+// All combinations of ranges, as an index into each of the n lists; combinations of later ranges come later.
 int version_choices(arena *a, diag *d, const size_list *lists, int n, int **choices);
 const char *version_label(arena *a, const size_list *lists, int n, const int *choice);  // "N=1 S=1:64"
 const char *version_suffix(arena *a, const size_list *lists, int n, const int *choice); // "_N1"

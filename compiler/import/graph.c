@@ -43,7 +43,7 @@ static const char *inner_name(importer *im, const scope *s, const char *name) {
 const char *module_name(importer *im, const scope *s, const char *name, const Onnx__ValueInfoProto **info) {
     const body *b = s->body;
     *info = NULL;
-    if (is_call(s)) { // outputs of functions are named after those of the call
+    if (is_call(s)) { // outputs of functions are named after the outputs of the call
         for (size_t i = 0; i < b->call->n_output; i++)
             if (*b->call->output[i] && strcmp(b->function->output[i], name) == 0)
                 return module_name(im, b->call_scope, b->call->output[i], info);

@@ -140,7 +140,7 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
 
 // ---- Attributes
 
-// The attribute of a node, or, for a reference to an attribute of the function, that of the call. NULL: the
+// The attribute of a node, or, for a reference to an attribute of the function, the attribute of the call. NULL: the
 // call omits it.
 static const Onnx__AttributeProto *follow(importer *im, scope **s, const loc *at,
                                           const Onnx__AttributeProto *a) {
@@ -337,7 +337,7 @@ static bool check_count(importer *im, const loc *at, const char *what, int given
     return false;
 }
 
-// Omitted inputs, also those that are inputs omitted by the call of a function, must be optional.
+// Omitted inputs must be optional, also inputs that are omitted by the call of a function.
 static bool check_given(importer *im, const loc *at, const schema_version *v, char **names, value **in,
                         int n) {
     bool good = true;

@@ -1,5 +1,5 @@
 // Orders nodes topologically. The standard asks for that order in the file, but tools write others: ONNX
-// Runtime's conversion to float16, for example, appends casts of graph inputs behind their first uses.
+// Runtime's conversion to float16, for example, appends casts of graph inputs after their first uses.
 #include "compiler/import/order.h"
 
 typedef VEC(size_t) indices;
@@ -14,10 +14,10 @@ typedef struct {
     arena *arena;
     const scope *scope;
     Onnx__NodeProto **nodes;
-    indices *needs; // by node: those that compute its inputs and the outer values of its regions
+    indices *needs; // by node: the nodes that compute its inputs and the outer values of its regions
 } sorter;
 
-// The names that a region defines, which are not those of nodes outside.
+// The names that a region defines; they refer to no nodes outside.
 typedef struct inner {
     const struct inner *outer;
     map names;

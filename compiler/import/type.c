@@ -1,4 +1,4 @@
-// Imports TypeProto. Named sizes become symbols; sizes without a name are unknown, also those that exporters
+// Imports TypeProto. Named sizes become symbols; sizes without a name are unknown, also sizes that exporters
 // write as a negative number, "?" or "None".
 #include "compiler/import/impl.h"
 #include <string.h>

@@ -276,7 +276,7 @@ ProtobufCMessage *wire_unpack(arena *a, diag *d, const ProtobufCMessageDescripto
     walker w = {.arena = a, .diag = d, .data = data, .size = size};
     walk(&w, kind);
     if (w.length > INT32_MAX)
-        diag_fatal(d, NULL, "more than 2 GiB besides raw_data, the most that protobuf allows");
+        diag_fatal(d, NULL, "the file has more than 2 GiB besides raw_data, which protobuf does not allow");
     w.out = arena_alloc(a, w.length + 1);
     walk(&w, kind);
     ProtobufCAllocator in_arena = {allocate, release, a};

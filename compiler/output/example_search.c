@@ -2,6 +2,7 @@
 // sequences, with which it runs on zeros: those that --dim declares, otherwise the first ones for which no check of
 // the program fails in the interpreter.
 #include "compiler/output/example_search.h"
+#include "compiler/base/integers.h"
 #include "compiler/driver/versions.h"
 #include "ir/kernel/interp.h"
 #include <string.h>
@@ -41,11 +42,9 @@ static const size_list *list_of(const pipeline *p, const dim *symbol) {
     return NULL;
 }
 
-static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
-
 // The next multiple of the divisor within the range of the symbol.
 static int64_t fitting(const dim *symbol, int64_t v) {
-    v = clamp(v, symbol->min, symbol->max);
+    v = int_clamp(v, symbol->min, symbol->max);
     int64_t over = symbol->divisor > 1 ? v % symbol->divisor : 0;
     if (!over) return v;
     return v > symbol->max - (symbol->divisor - over) ? v - over : v + symbol->divisor - over;
@@ -57,7 +56,7 @@ static void add_size(search *s, const dim *symbol, int64_t *value) {
     for (int i = 0; list && i < list->at.n; i++)
         for (int j = 0; j < USUAL; j++)
             add_candidate(s, &c,
-                          fitting(symbol, clamp(usual_sizes[j], list->at.at[i].lo, list->at.at[i].hi)));
+                          fitting(symbol, int_clamp(usual_sizes[j], list->at.at[i].lo, list->at.at[i].hi)));
     for (int j = 0; !list && j < USUAL; j++) add_candidate(s, &c, fitting(symbol, usual_sizes[j]));
     *value = c.at.at[0];
     VEC_PUSH(s->arena, &s->choices, c);

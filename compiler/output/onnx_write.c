@@ -1,7 +1,7 @@
 // The graph as an ONNX model, for viewers and other tools. In: a module. Out: a binary ModelProto, in which
 // nodes have the form of the chosen opset (onnx_opset.h).
 //
-// A message is a list of pieces: bytes made here, and weights where they lie. So sizes are known before
+// A message is a list of pieces: bytes made here, and weights in their own memory. So sizes are known before
 // anything is written, and weights are never copied.
 #include "compiler/output/onnx_write.h"
 #include "compiler/base/protobuf.h"

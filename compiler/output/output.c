@@ -66,7 +66,7 @@ static void note_cost(pipeline *p) {
     b->cost = run_cost_estimate(p->loops, arena_printf(p->arena, "%s_run", b->io->name), p->arena, p->diag);
 }
 
-// WebAssembly has forms of its own, and lacks some.
+// WebAssembly has additional forms, and lacks some.
 static void check_form(const pipeline *p) {
     bool wasm = p->target->arch.is_wasm, wasi = strstr(p->target->triple, "wasi");
     const writer *w = p->writer;
@@ -95,8 +95,8 @@ static bytes object_code(pipeline *p) {
     check_flash(p, object);
     return object;
 }
+void output_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }
-static void write_c_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
 
@@ -123,7 +123,7 @@ const char *output_runtime(pipeline *p) {
     const options *o = p->options;
     if (o->runtime || !p->build->needs_runtime) return o->runtime;
     const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
-    const target *t = p->target->triple ? p->target : own; // C text: what cc makes of it
+    const target *t = p->target->triple ? p->target : own; // C text: the target for which cc compiles it
     const char *path = installed_runtime(p, t, strcmp(own->triple, t->triple) == 0);
     if (path) return path;
     diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",
@@ -228,7 +228,7 @@ static void write_example(pipeline *p, const char *path) {
         diag_fatal(p->diag, NULL, "cannot make folder '%s': %s", path, strerror(errno));
     outfile *files[] = {begin_file(p, arena_printf(a, "%s/main.c", path), write_main_c),
                         begin_file(p, arena_printf(a, "%s/Makefile", path), write_makefile),
-                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), write_c_header)};
+                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), output_header)};
     link_lib(p, arena_printf(a, "%s/%s.a", path, name));
     for (int i = 0; i < 3; i++) outfile_commit(files[i]);
 }
@@ -280,7 +280,7 @@ static const format_writer writers[FORMAT_COUNT] = {
     [FORMAT_WASM] = {NULL, link_so, object_code},
     [FORMAT_JS] = {write_js, NULL, object_code},
     [FORMAT_C] = {write_c},
-    [FORMAT_HEADER] = {write_c_header},
+    [FORMAT_HEADER] = {output_header},
     [FORMAT_EXAMPLE] = {NULL, write_example, object_code},
     [FORMAT_ASM] = {write_code, NULL, asm_code},
     [FORMAT_LLVM_IR] = {write_code, NULL, llvm_ir_code},
@@ -333,7 +333,7 @@ static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
     return o;
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- a compilation
 static void write_zeros(const sink *to, int64_t n) {
     static const char zeros[64];
     for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);
@@ -409,7 +409,7 @@ static void write_main(pipeline *p, const writer *w) {
 static void write_header(pipeline *p, const sink *to) {
     const writer *w = p->writer;
     if (w->f->id == FORMAT_JS) javascript_write_types(p->arena, p->build, p->program, to);
-    else write_c_header(p, to);
+    else output_header(p, to);
 }
 
 static void write_outputs(pipeline *p) {

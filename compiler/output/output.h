@@ -8,6 +8,7 @@
 // Compiles s and writes all requested outputs, completely or not at all. If memory is not NULL, the main
 // output goes there, and only explicitly named files are written.
 void output_compile(pipeline *p, const source *s, bytes *memory);
+void output_header(pipeline *p, const sink *to);
 // The runtime library for the target, NULL if the code needs none: from the options, or the one installed
 // with onnxc for this machine's architecture.
 const char *output_runtime(pipeline *p);

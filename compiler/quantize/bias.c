@@ -7,15 +7,13 @@
 #include "compiler/quantize/impl.h"
 #include <string.h>
 
-static bool is_conv(const node *n) { return strcmp(n->op->name, "Conv") == 0; }
-
-// Products with a bias of their own.
+// Products with a bias input.
 static bool can_correct(const plan *p, const node *n) {
     const qnode *q = &p->nodes[n->id];
     if (!q->quantised || q->role != ROLE_PRODUCT) return false;
-    bool plain = strcmp(n->op->name, "Gemm") == 0 && !node_int(n, "transA", 0) &&
-                 node_float(n, "alpha", 1) == 1 && node_float(n, "beta", 1) == 1;
-    return is_conv(n) || plain;
+    bool plain = node_is(n, "Gemm") && !node_int(n, "transA", 0) && node_float(n, "alpha", 1) == 1 &&
+                 node_float(n, "beta", 1) == 1;
+    return is_op(n, "Conv") || plain;
 }
 
 // ---------------------------------------------------------------- calibration
@@ -38,20 +36,21 @@ void bias_sum_inputs(plan *p, int id, const tensor *t) {
     for (int i = 0; i < v->uses.n; i++) {
         const node *n = v->uses.at[i].node;
         if (n && v->uses.at[i].index == 0 && can_correct(p, n))
-            sum_channels(p, &p->nodes[n->id], t, is_conv(n) ? 1 : t->rank - 1);
+            sum_channels(p, &p->nodes[n->id], t, is_op(n, "Conv") ? 1 : t->rank - 1);
     }
 }
 
 // ---------------------------------------------------------------- correction
 // Convolutions have weights [outputs, inputs of the group, window...], Gemm has [inputs, outputs] unless transposed.
 static double shift_of(const qnode *q, const node *n, const constant *w, const float *error, int64_t c) {
-    bool by_row = is_conv(n) || node_int(n, "transB", 0);
+    bool by_row = is_op(n, "Conv") || node_int(n, "transB", 0);
     int64_t each = w->count / w->dims[by_row ? 0 : 1], inner = 1, inputs = w->dims[by_row ? 1 : 0];
     for (int i = 2; i < w->rank; i++) inner *= w->dims[i];
-    int64_t groups = is_conv(n) ? node_int(n, "group", 1) : 1, first = c / (w->dims[0] / groups) * inputs;
+    int64_t groups = is_op(n, "Conv") ? node_int(n, "group", 1) : 1,
+            first = c / (w->dims[0] / groups) * inputs;
     double shift = 0;
     for (int64_t k = 0; k < each; k++) {
-        double mean = q->sums[(is_conv(n) ? first : 0) + k / inner] / (double)q->summed;
+        double mean = q->sums[(is_op(n, "Conv") ? first : 0) + k / inner] / (double)q->summed;
         shift += (double)error[by_row ? c * each + k : k * w->dims[1] + c] * mean;
     }
     return shift;
@@ -71,7 +70,7 @@ const constant *bias_corrected(const plan *p, const node *n, const constant *w, 
 void bias_add_missing(const plan *p, node *n) {
     if (!p->correct || !p->nodes[n->id].sums || node_in(n, 2)) return;
     const constant *w = n->in[1]->constant;
-    int64_t channels = w->dims[is_conv(n) || node_int(n, "transB", 0) ? 0 : 1];
+    int64_t channels = w->dims[is_op(n, "Conv") || node_int(n, "transB", 0) ? 0 : 1];
     const char *name = arena_printf(p->arena, "%s_bias", n->out[0]->name);
     node_set_in(n, 2, value_constant(n->graph, name, floats(p->arena, 1, &channels)));
 }

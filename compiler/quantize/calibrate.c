@@ -19,7 +19,7 @@ typedef struct calibration {
 } calibration;
 
 // ---------------------------------------------------------------- the model with further outputs
-// The output that gives v, a new one if there is none; -1 - j: v is input j.
+// The output that gives v, a new one if needed; -1 - j: v is input j.
 static int place_of(const graph *g, const value *v) {
     for (int i = 0; i < g->inputs.n; i++)
         if (g->inputs.at[i] == v) return -1 - i;
@@ -70,7 +70,7 @@ static void widen(histogram *h) {
 
 enum { BLOCK = 256 };
 
-// The bin of each element of a block. Zeros, which follow each other after Relu, alternate between bins behind the others, so
+// The bin of each element of a block. Zeros, which follow each other after Relu, alternate between bins after the others, so
 // that no increment waits for the one before. Returns the number of zeros.
 static int bins_of(int *restrict at, const float *restrict x, float inverse) {
     int zeros = 0;

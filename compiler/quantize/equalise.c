@@ -3,18 +3,19 @@
 //
 //   w1[i] /= s[i], b1[i] /= s[i], w2[.., i] *= s[i]     with s[i] = sqrt(max |w1[i]| / max |w2[.., i]|),
 //
-// which leaves the result as it is, because what lies between commutes with positive factors: f(x / s) = f(x) / s. An upper bound, as
-// that of ReLU6, does so for channels that stay below it: the samples tell which, and how far they may grow.
+// which leaves the result as it is, because what is between them commutes with positive factors: f(x / s) = f(x) / s.
+// An upper bound, as that of ReLU6, does so for channels that stay below it: the samples tell which, and how far they
+// may grow.
 #include "compiler/quantize/impl.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-// Two products and what lies between them.
+// Two products and the nodes between them.
 typedef struct pair {
     node *first, *second;
     node *add;         // of the bias of a MatMul; NULL: none
-    const value *held; // the value before an upper bound; NULL: there is none
+    const value *held; // the value before an upper bound; NULL: no bound
     double bound;
     int axis; // of channels in `held`
     int64_t channels;
@@ -27,8 +28,6 @@ struct equalisation {
 };
 
 // ---------------------------------------------------------------- weights
-static bool is_conv(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
-
 static const constant *weights_of(const node *n) { return n->in[1]->constant; }
 
 static int64_t groups_of(const node *n) { return is_conv(n) ? node_int(n, "group", 1) : 1; }

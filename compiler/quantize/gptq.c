@@ -1,4 +1,4 @@
-// GPTQ (Frantar et al. 2022): quantises the elements of a row one after the other, and changes those that follow so that the
+// GPTQ (Frantar et al. 2022): quantises the elements of a row one after another, and changes the following ones so that the
 // product with the samples changes least. In: rows of weights, X^T X of the samples. Out: codes and scales.
 //
 // Matrices are factored by LAPACK, if a library with it is installed, or by a plain Cholesky factorisation.

@@ -2,7 +2,7 @@
 // between nodes in 16 bits and others. Inputs and outputs of the model keep their types.
 //
 // A node stays in float32 if its operator takes nothing else, if a number would become infinite or 0 (an epsilon of 1e-12),
-// or if the samples, or the operator where there are none, let values beyond 65504 expect.
+// or if values beyond 65504 are likely: from the samples or, without samples, by the operator.
 #include "compiler/quantize/impl.h"
 #include "ir/ops/downgrade.h"
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct conversion {
     map constants;      // id -> the constant in 16 bits
 } conversion;
 
-// ---------------------------------------------------------------- which nodes
+// ---------------------------------------------------------------- nodes that can compute in halves
 // The variable of input i's type, if it may be `to`; -1: no.
 static int type_variable(const node *n, int i, dtype to) {
     const schema_version *s = newest_version(n->op);
@@ -33,9 +33,7 @@ static bool is_variable_of_result(const node *n, int k) {
     return false;
 }
 
-static bool is_cast_to_float(const node *n) {
-    return strcmp(n->op->name, "Cast") == 0 && node_int(n, "to", 0) == DT_F32;
-}
+static bool is_cast_to_float(const node *n) { return node_is(n, "Cast") && node_int(n, "to", 0) == DT_F32; }
 
 static bool takes(const conversion *c, const node *n) {
     bool any = is_cast_to_float(n);

@@ -24,9 +24,9 @@
 typedef struct plan plan;
 
 // Of the standard.
-static inline bool is_op(const node *n, const char *name) {
-    return strcmp(n->op->name, name) == 0 && !*n->op->domain;
-}
+static inline bool is_op(const node *n, const char *name) { return node_is(n, name) && !*n->op->domain; }
+
+static inline bool is_conv(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
 
 // What an operator is to a quantiser.
 typedef enum role {
@@ -110,7 +110,7 @@ struct plan {
     int pairs;                           // of products, that could be equalised
     double equal_noise[2], equal_signal; // of the outputs, without and with it
     double seconds[4];                   // calibration, quantisation, search, measuring
-    double calibration_work;             // CPU seconds of this thread, whatever else the machine does
+    double calibration_work;             // CPU seconds of this thread
     int64_t bytes_before, bytes_after;
     double time_before, time_after; // of one run; 0: not measured
     struct loss *loss;              // NULL: not measured
@@ -120,7 +120,7 @@ struct plan {
     int64_t held_bytes, held_most;
 };
 
-// Node i of the prepared model, also of a body; NULL: there is none any more.
+// Node i of the prepared model, also of a body; NULL: it has been removed.
 static inline node *node_of(const plan *p, int i) {
     node *n = p->module->nodes.at[i];
     return n->graph ? n : NULL;
@@ -181,12 +181,12 @@ typedef struct loss {
     double signal, noise; // of the outputs
     double cosine;        // the smallest of all outputs
     int64_t rows,
-        changed; // answers: the largest element of each row; those that differ from the float model's
+        changed; // answers: the largest element of each row; how many differ from the float model's
     int64_t labelled, right_before, right_after; // with --labels
 } loss;
 double decibels(double signal, double noise);
 void hold_samples(plan *p); // if none are held yet
-// A model compiled from the one that `edit` makes of the imported module.
+// Compiles the model into which `edit` turns the imported module.
 runnable *compile_edited(const plan *p, arena *a, void (*edit)(void *user, module *m), void *user);
 void edit_quantised(void *plan, module *m); // for compile_edited: prepares and applies
 // Over the first `most` held samples; extra: a further input, or NULL.

@@ -65,8 +65,7 @@ double multiplications(const node *n) {
     double count = 1;
     for (int i = 0; i < n->out[0]->type.rank; i++)
         if (dim_is_const(n->out[0]->type.dims[i])) count *= (double)dim_value(n->out[0]->type.dims[i]);
-    bool rows =
-        strcmp(n->op->name, "Conv") == 0 || (strcmp(n->op->name, "Gemm") == 0 && node_int(n, "transB", 0));
+    bool rows = node_is(n, "Conv") || (node_is(n, "Gemm") && node_int(n, "transB", 0));
     return w && w->rank > 1 && w->count ? count * (double)w->count / (double)w->dims[rows ? 0 : w->rank - 1]
                                         : count;
 }

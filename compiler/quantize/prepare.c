@@ -25,8 +25,7 @@ static double factor_of(const normalisation *b, int64_t c) {
 }
 
 static bool find_normalisation(const node *n, normalisation *b) {
-    if (strcmp(n->op->name, "BatchNormalization") != 0 || *n->op->domain || node_int(n, "training_mode", 0))
-        return false;
+    if (!node_is(n, "BatchNormalization") || *n->op->domain || node_int(n, "training_mode", 0)) return false;
     for (int i = 1; i < n->nout; i++)
         if (n->out[i]) return false;
     *b = (normalisation){constant_in(n, 1), constant_in(n, 2), constant_in(n, 3), constant_in(n, 4),

@@ -66,16 +66,16 @@ static void quantise_value(const plan *p, const readers *r) {
 // ---------------------------------------------------------------- weights
 // The axis of output channels; -1: one scale for all.
 static int channel_axis(const node *n, const constant *w) {
-    if (strcmp(n->op->name, "Conv") == 0) return 0;
-    if (strcmp(n->op->name, "ConvTranspose") == 0) return node_int(n, "group", 1) == 1 ? 1 : -1;
-    if (strcmp(n->op->name, "Gemm") == 0) return node_int(n, "transB", 0) ? 0 : 1;
+    if (node_is(n, "Conv")) return 0;
+    if (node_is(n, "ConvTranspose")) return node_int(n, "group", 1) == 1 ? 1 : -1;
+    if (node_is(n, "Gemm")) return node_int(n, "transB", 0) ? 0 : 1;
     return w->rank == 2 ? 1 : -1;
 }
 
 // The bias, if it can become int32.
 static const constant *bias_of(const node *n, int64_t channels) {
     const value *b = node_in(n, 2);
-    if (!b || !b->constant || b->constant->elem != DT_F32 || strcmp(n->op->name, "MatMul") == 0) return NULL;
+    if (!b || !b->constant || b->constant->elem != DT_F32 || node_is(n, "MatMul")) return NULL;
     if (b->constant->rank != 1 || b->constant->count != channels) return NULL;
     bool plain = node_float(n, "alpha", 1) == 1 && node_float(n, "beta", 1) == 1;
     return plain && is_finite(b->constant) ? b->constant : NULL;
@@ -86,8 +86,7 @@ static void quantise_product(plan *p, node *n, float input_scale) {
     int axis = channel_axis(n, w);
     int64_t channels = axis >= 0 ? w->dims[axis] : -1;
     bias_add_missing(p, n);
-    if (strcmp(n->op->name, "ConvTranspose") == 0 && axis < 0)
-        channels = w->dims[1] * node_int(n, "group", 1);
+    if (node_is(n, "ConvTranspose") && axis < 0) channels = w->dims[1] * node_int(n, "group", 1);
     bool whole = p->own->per_tensor || p->nodes[n->id].per_tensor;
     quantised_weights(p, n, 1, whole ? -1 : axis, &input_scale, bias_of(n, channels));
 }

@@ -62,14 +62,14 @@ static void check_something(plan *p) {
         diag_fatal(p->diag, NULL, "nothing to quantise: --keep and --node leave all %d products in float",
                    products);
     diag_fatal(p->diag, NULL,
-               "nothing to quantise: the model has %d product%s, of which none can be quantised: %s",
-               products, products == 1 ? "" : "s", why);
+               "nothing to quantise: the model has %d product%s, and %s cannot be quantised: %s", products,
+               products == 1 ? "" : "s", products == 1 ? "it" : "they", why);
 }
 
 static void plan_static(plan *p) {
     const char *w = p->own->weights;
     if (w && (strcmp(w, "kquant") == 0 || strcmp(w, "gptq") == 0)) {
-        diag_hint(p->diag, "--to=int8-weights, int4-weights and int2-weights quantise weights alone");
+        diag_hint(p->diag, "--to=int8-weights, int4-weights and int2-weights quantise weights only");
         diag_fatal(p->diag, NULL, "--weights=%s cannot be combined with --to=%s", w, p->own->to);
     }
     choose_activation(p);

@@ -52,7 +52,7 @@ static void percentile_range(arena *a, const qvalue *v, double percentile, doubl
 
 // ---------------------------------------------------------------- least squares
 // Squares of what clipping to lo..hi and rounding to `levels` steps lose. Zeros are exact. Errors of rounding are independent
-// and average out in the sums that follow; those of clipping all have one sign, so that they count as twice as large.
+// and average out in the sums that follow; errors of clipping all have one sign, so they count as twice as large.
 static double loss_of(const histogram *h, const sums *s, double lo, double hi, int levels) {
     const double clipped_counts = 4;
     int a = bin_at(h, lo), b = bin_at(h, hi);

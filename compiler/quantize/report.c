@@ -67,7 +67,7 @@ static rows rows_of(arena *a, const plan *p) {
     return all;
 }
 
-// Its weights' error, and that of its result by then.
+// The error of its weights, and the resulting error of its output.
 static const char *weight_error(arena *a, const row *r) {
     return r->q->weight_signal > 0 ? decibel_text(a, r->q->weight_signal, r->q->weight_noise) : "";
 }

@@ -1,7 +1,7 @@
 // Which nodes are quantised, and which values are stored as integers between them. In: a prepared module. Out: roles,
 // candidates, choices.
 //
-// A product with constant weights reads quantised values. Other operators are quantised where they lie between quantised
+// A product with constant weights reads quantised values. Other operators are quantised where they are between quantised
 // nodes, so that values stay integers from one product to the next: y = Add(Conv(a), Conv(b)) before a third Conv. The
 // rules are those of ONNX Runtime and TensorRT: no quantisation between a product and its bias, Relu or Clip; one scale
 // on both sides of operators that only move elements.

@@ -31,8 +31,8 @@ static bool is_data(const char *path) {
            ends_with(path, ".csv") || ends_with(path, ".bin") || ends_with(path, ".raw");
 }
 
-// ---------------------------------------------------------------- finding
-// The file of input j in a folder; NULL: it has none.
+// ---------------------------------------------------------------- finding files
+// The file of input j in a folder, or NULL.
 static const char *file_of_input(const samples *s, arena *a, const char *folder, int j) {
     static const char *const endings[] = {"pb", "npy", "csv", "bin"};
     for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {

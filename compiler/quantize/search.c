@@ -84,7 +84,7 @@ static value *either(graph *g, node *before, value *on, value *rounded, value *p
     return new_output(new_node(g, before, "Where", NULL, 3, (value *[]){on, rounded, plain}), NULL);
 }
 
-// After the plan is applied: every DequantizeLinear of the plan has a Where behind it.
+// After the plan is applied: every DequantizeLinear of the plan has a Where after it.
 static void add_switch(graph *g, value *switches, value *rounded, value *plain, int i) {
     node *before = node_next(rounded->def);
     int n = rounded->uses.n;
@@ -250,7 +250,7 @@ static void choose(search *s) {
     choose_ranges(s->plan);
 }
 
-// Whether the model itself, which is not quite that of the switches, reaches the goal with the choice.
+// Whether the model itself, which differs a little from the one with switches, reaches the goal with the choice.
 static bool model_suffices(search *s) {
     plan *p = s->plan;
     choose(s);

@@ -10,8 +10,7 @@ enum { LEAST = 1 << 16 }; // elements of a table that is worth the nodes
 
 static const constant *table_of(const node *n) {
     const value *v = node_in(n, 0);
-    if (strcmp(n->op->name, "Gather") != 0 || *n->op->domain || !v || node_int(n, "axis", 0) != 0)
-        return NULL;
+    if (!node_is(n, "Gather") || *n->op->domain || !v || node_int(n, "axis", 0) != 0) return NULL;
     const constant *c = v->constant;
     return c && c->elem == DT_F32 && c->kind == CONST_BYTES && c->rank == 2 && c->count >= LEAST ? c : NULL;
 }

@@ -8,19 +8,17 @@
 
 enum { SMALLEST = 256 }; // elements: below, scales and nodes take what integers save
 
-static bool is_convolution(const node *n) { return is_op(n, "Conv") || is_op(n, "ConvTranspose"); }
-
 // The axis of weights that is summed over; -1: n has no weights.
 static int sum_axis(const node *n, const constant *w) {
     if (is_op(n, "MatMul")) return w->rank - 2;
     if (is_op(n, "Gemm")) return node_int(n, "transB", 0) ? 1 : 0;
-    return is_convolution(n) ? 0 : -1;
+    return is_conv(n) ? 0 : -1;
 }
 
 static const char *objection(const node *n) {
     const value *v = node_in(n, 1);
     const constant *w = v ? v->constant : NULL;
-    if (!is_op(n, "MatMul") && !is_op(n, "Gemm") && !is_convolution(n)) return "the operator has no weights";
+    if (!is_op(n, "MatMul") && !is_op(n, "Gemm") && !is_conv(n)) return "the operator has no weights";
     if (!w) return "its weights are computed";
     if (w->elem != DT_F32 && w->elem != DT_F16 && w->elem != DT_BF16) return "its weights are not float";
     if (sum_axis(n, w) < 0 || w->rank < 2) return "its weights are a vector";
@@ -56,8 +54,8 @@ static void see_rows(void *user, int id, const tensor *t) {
 }
 
 static bool reads_rows(const plan *p, const node *n) {
-    return p->nodes[n->id].quantised && !is_convolution(n) && !node_int(n, "transA", 0) &&
-           !n->in[0]->constant && n->in[0]->type.elem == DT_F32;
+    return p->nodes[n->id].quantised && !is_conv(n) && !node_int(n, "transA", 0) && !n->in[0]->constant &&
+           n->in[0]->type.elem == DT_F32;
 }
 
 static void collect(plan *p, input_moments *all) {
@@ -79,9 +77,9 @@ static void collect(plan *p, input_moments *all) {
 // ---------------------------------------------------------------- nodes
 static block_format format_of(const plan *p, const node *n) {
     const char *to = p->nodes[n->id].activation == DT_I8 ? "int8" : p->own->to;
-    bool plain = p->own->symmetric_weights || is_convolution(n) || to[3] == '8';
+    bool plain = p->own->symmetric_weights || is_conv(n) || to[3] == '8';
     block_format f = {.scale = n->in[1]->constant->elem, .symmetric = plain};
-    if (is_convolution(n) || to[3] == '8') f.type = DT_I8, f.least = -127, f.most = 127;
+    if (is_conv(n) || to[3] == '8') f.type = DT_I8, f.least = -127, f.most = 127;
     else if (to[3] == '4') f.type = plain ? DT_I4 : DT_U4, f.least = plain ? -8 : 0, f.most = plain ? 7 : 15;
     else f.type = plain ? DT_I2 : DT_U2, f.least = plain ? -2 : 0, f.most = plain ? 1 : 3;
     return f;
@@ -140,7 +138,7 @@ static void choose(plan *p) {
 static void quantise_all(plan *p) {
     for (int i = 0; i < p->nnodes; i++) {
         if (!p->nodes[i].quantised || !node_of(p, i)) continue;
-        if (is_convolution(node_of(p, i))) quantise_convolution(p, node_of(p, i));
+        if (is_conv(node_of(p, i))) quantise_convolution(p, node_of(p, i));
         else quantise_node(p, node_of(p, i), p->state);
     }
     quantise_tables(p);

@@ -330,7 +330,7 @@ static void json_memory(json *j, const report_part *part) {
     json_close(j, '}');
 }
 
-// ---------------------------------------------------------------- all of it
+// ---------------------------------------------------------------- the report
 static void json_part(json *j, const report_part *part, kernel_times *times, bool page) {
     json_nodes(j, part, page);
     json_kernels(j, part, times, page);

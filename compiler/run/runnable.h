@@ -32,7 +32,7 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
 int prepared_run(prepared_call *c);
 // Frees strings, sequences and optionals of the last run; before the next one.
 void prepared_release(prepared_call *c);
-// Of a program that options->runner runs: seconds of so many runs, after one that does not count. False and *message: it
+// Seconds of this number of runs of a program under options->runner, after one that does not count. False and *message: it
 // failed.
 bool runnable_times(const runnable *r, arena *a, const tensor *in, int64_t runs, double *seconds,
                     const char **message);

@@ -417,8 +417,6 @@ static void write_file(pipeline *p, const char *path, void (*write)(pipeline *p,
     outfile_commit(o);
 }
 static void write_text(pipeline *p, const sink *to) { ctext_write(p->loops, "model.h", to, p->diag); }
-static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
-
 runnable *text_model(pipeline *p) {
     arena *a = p->arena;
     if (options_cblas(p->options)) needed_blas(p);
@@ -427,7 +425,7 @@ runnable *text_model(pipeline *p) {
     const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
                *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);
-    write_file(p, arena_printf(a, "%s/model.h", folder), write_header);
+    write_file(p, arena_printf(a, "%s/model.h", folder), output_header);
     string_list args = split_words(a, "cc -std=c99 -O1 -fPIC -shared -w -o", ' ');
     VEC_PUSH(a, &args, so);
     VEC_PUSH(a, &args, c);

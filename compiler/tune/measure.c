@@ -4,6 +4,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "compiler/base/clock.h"
+#include "compiler/base/order.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"
 #include "runtime-lite/core/runtime.h"
@@ -211,11 +212,6 @@ double bench_first(bench *b, trial *x) {
     return b->threads ? sample(b, x), sample(b, x) : best;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void bench_compare(bench *const *b, trial *const *all, int n, int least, double seconds, double *medians,
                    double *wins) {
     arena *a = arena_new();
@@ -232,7 +228,7 @@ void bench_compare(bench *const *b, trial *const *all, int n, int least, double 
         wins[j] /= rounds;
     }
     for (int j = 0; j < n; j++) {
-        qsort(times + (ptrdiff_t)j * ROUNDS_MOST, (size_t)rounds, sizeof *times, by_value);
+        qsort(times + (ptrdiff_t)j * ROUNDS_MOST, (size_t)rounds, sizeof *times, compare_doubles);
         medians[j] = times[j * ROUNDS_MOST + rounds / 2];
     }
     arena_destroy(a);

@@ -1,5 +1,5 @@
 // In: a model and a time. Out: choices for its kernels that were measured to be faster than what the cost
-// models choose. Two questions, each with trial ways of the model of its own:
+// models choose. Two questions, each with its own trial variants of the model:
 //
 //   for each kernel with several algorithms:   every algorithm's kernel against the others
 //   for each kernel of the way with the best:  one choice after the other, each against the best so far
@@ -8,7 +8,7 @@
 #include "compiler/tune/tune.h"
 #include "codegen/host/host.h"
 #include "compiler/base/clock.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "compiler/tune/measure.h"
 #include "ir/kernel/program.h"
 #include "passes/match/contract.h"

@@ -1,5 +1,6 @@
 // In: a tensor and a slice as text. Out: a tensor of the elements.
 #include "compiler/values/slice.h"
+#include "compiler/base/integers.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/onnxc.h"
 #include <ctype.h>
@@ -33,17 +34,16 @@ static bool read_int(slicer *s, int64_t *v) {
     return !s->why;
 }
 
-static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
-
 // first:end:step as numpy counts.
 static range range_of(slicer *s, int64_t size, const int64_t *given, const bool *has) {
-    range r = {.step = has[2] ? clamp(given[2], -INT64_MAX, INT64_MAX) : 1}; // its negative is a number, too
+    range r = {.step =
+                   has[2] ? int_clamp(given[2], -INT64_MAX, INT64_MAX) : 1}; // its negative is a number, too
     if (r.step == 0) s->why = "a step of 0";
     if (s->why) return r;
     bool back = r.step < 0;
     int64_t lo = back ? -1 : 0, hi = back ? size - 1 : size;
-    int64_t end = has[1] ? clamp(given[1] < 0 ? given[1] + size : given[1], lo, hi) : back ? -1 : size;
-    r.first = has[0] ? clamp(given[0] < 0 ? given[0] + size : given[0], lo, hi) : back ? size - 1 : 0;
+    int64_t end = has[1] ? int_clamp(given[1] < 0 ? given[1] + size : given[1], lo, hi) : back ? -1 : size;
+    r.first = has[0] ? int_clamp(given[0] < 0 ? given[0] + size : given[0], lo, hi) : back ? size - 1 : 0;
     int64_t span = back ? r.first - end : end - r.first, step = back ? -r.step : r.step;
     r.count = span > 0 ? (span - 1) / step + 1 : 0;
     return r;

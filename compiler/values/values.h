@@ -19,7 +19,7 @@ typedef struct port {
     bool streamed;               // a run has `stream_samples` samples of a signal along stream_axis
     int stream_axis;
     int64_t stream_samples;
-    int64_t stream_delay;   // an output's samples come so many later than those of the whole model
+    int64_t stream_delay;   // by how many samples an output comes later than in the whole model
     int next_of;            // an output that is this input of the next run, counted from 1; 0: it is none
     const constant *labels; // an output that is a sequence of maps (type): keys of its columns
 } port;

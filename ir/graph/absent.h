@@ -2,6 +2,6 @@
 #ifndef ONNXC_IR_GRAPH_ABSENT_H
 #define ONNXC_IR_GRAPH_ABSENT_H
 
-// A sentence for messages and documentation; NULL: there is none.
+// A sentence for messages and documentation, or NULL.
 const char *absent_hint(const char *domain, const char *name);
 #endif

@@ -236,7 +236,7 @@ dim *dim_mulk(dim *a, int64_t k) { return k == 1 ? a : dim_mul(a, dim_const(a->t
 
 dim *dim_product(dims *t, dim *const *d, int n) {
     dim *product = dim_const(t, 1);
-    // A zero size makes the whole zero, however large the others are.
+    // A size of zero makes the product zero, however large the other sizes are.
     for (int i = 0; i < n; i++)
         if (dim_is(d[i], 0)) product = d[i];
     for (int i = 0; i < n; i++) product = dim_mul(product, d[i]);

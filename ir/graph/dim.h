@@ -94,6 +94,7 @@ int64_t dim_lower(dim *d);
 int64_t dim_upper(dim *d);
 // A dim without opaques that d never exceeds; NULL: not known.
 dim *dim_largest(dim *d);
+bool dim_nonzero(const dim *d); // provably
 bool dim_divisible(const dim *d, int64_t by);
 int64_t dim_content(const dim *d); // the greatest common divisor of its terms' coefficients; of other dims 1
 // The greatest multiple of an atom from which n dims can be computed without dividing: 4 for 8*N + 1 and 4*N. 0: it is in

@@ -11,7 +11,7 @@ static dim *min_of(dim *a, dim *b) { return a && b ? dim_min(a, b) : NULL; }
 static dim *sum_of(dim *a, dim *b) { return a && b ? dim_add(a, b) : NULL; }
 static dim *quotient(dim *a, dim *b) { return a ? dim_floordiv(a, b) : NULL; }
 
-// x * y, neither of which is negative.
+// x * y, both not negative.
 static bounds product(bounds x, bounds y) {
     return (bounds){x.low && y.low ? dim_mul(x.low, y.low) : NULL,
                     x.high && y.high ? dim_mul(x.high, y.high) : NULL};

@@ -35,7 +35,6 @@ bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, d
 
 // Computes min, max and divisor from the operands.
 void dim_set_range(dim *d);
-bool dim_nonzero(const dim *d);
 // A proven lower bound of d, better than its interval.
 int64_t dim_low(dim *d, int depth);
 

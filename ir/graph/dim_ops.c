@@ -39,7 +39,7 @@ tri dim_less(const dim *a, const dim *b) {
     return at_least(a, b, 0) ? TRI_NO : TRI_UNKNOWN;
 }
 
-// A constant that no sum of the other terms reaches, as they are all multiples of something.
+// A constant that no sum of the other terms equals, because they are all multiples of a number that does not divide it.
 static bool never_zero(const dim *d) {
     if (d->kind != DIM_POLY || d->terms[d->nterms - 1].natoms) return false;
     dim *rest =

@@ -1,4 +1,5 @@
 // Ranges of dims by interval arithmetic, common divisors, and a small prover of lower bounds. In: dims. Out: min, max, divisor.
+#include "compiler/base/integers.h"
 #include "ir/graph/dim_impl.h"
 
 int64_t gcd64(int64_t a, int64_t b) {
@@ -58,8 +59,6 @@ static int_range poly_range(const dim *d) {
     for (int i = 0; i < d->nterms; i++) r = int_range_add(r, term_range(&d->terms[i]));
     return r;
 }
-
-static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int_range lt_range(int_range a, int_range b) { return (int_range){a.max < b.min, a.min < b.max}; }
 
@@ -146,7 +145,7 @@ static dim *without_term(dim *d, int i) {
     return dim_from_terms(d->table, terms, n);
 }
 
-static int64_t best(int64_t bound, dim *d, int depth) { return greater(bound, dim_low(d, depth - 1)); }
+static int64_t best(int64_t bound, dim *d, int depth) { return int_max(bound, dim_low(d, depth - 1)); }
 
 // The bound of `rest` + coef * q where q = floor(x / c): c times the sum is bounded instead.
 static int64_t low_of_quotient(dim *rest, int64_t coef, const dim *q, int depth) {
@@ -178,7 +177,7 @@ static int64_t low_of_term(dim *d, int i, int depth) {
 int64_t dim_low(dim *d, int depth) {
     int64_t bound = d->kind == DIM_OVERFLOW ? INT64_MIN : d->min;
     if (d->kind != DIM_POLY || depth <= 0 || d->nterms > 8) return bound;
-    for (int i = 0; i < d->nterms; i++) bound = greater(bound, low_of_term(d, i, depth));
+    for (int i = 0; i < d->nterms; i++) bound = int_max(bound, low_of_term(d, i, depth));
     return bound;
 }
 

@@ -5,6 +5,7 @@
 //   product = factor { "*" factor }
 //   factor  = integer | name | "?" name | "$" integer | "overflow" | function "(" sum { "," sum } ")"
 //   name    = identifier | quoted string
+#include "compiler/base/chars.h"
 #include "ir/graph/dim_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,7 @@ static const function functions[] = {
 };
 enum { NFUNCTIONS = sizeof functions / sizeof *functions };
 
-static bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool in_name(char c) { return starts_name(c) || (c >= '0' && c <= '9') || c == '.'; }
+static bool in_name(char c) { return char_in_name(c) || c == '.'; }
 
 static const function *function_named(const char *s, size_t n) {
     for (int i = 0; i < NFUNCTIONS; i++)
@@ -51,7 +51,7 @@ static bool is_reserved(const char *s, size_t n) {
 
 static void add_name(text *t, const char *name) {
     size_t n = strlen(name);
-    bool plain = starts_name(name[0]) && !is_reserved(name, n);
+    bool plain = char_starts_name(name[0]) && !is_reserved(name, n);
     for (size_t i = 0; i < n && plain; i++) plain = in_name(name[i]);
     if (plain) text_add(t, name);
     else text_add_quoted(t, name, n);
@@ -233,7 +233,7 @@ static const char *parse_name(parser *p) {
         const char *name = text_unquote(p->scratch, &p->s, &n);
         return name && strlen(name) == n ? name : NULL;
     }
-    if (!starts_name(*p->s)) return NULL;
+    if (!char_starts_name(*p->s)) return NULL;
     while (in_name(p->s[n])) n++;
     if (is_reserved(p->s, n)) return NULL;
     p->s += n;

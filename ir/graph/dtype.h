@@ -19,17 +19,18 @@ typedef enum dtype_field {
     STRING_DATA
 } dtype_field;
 const char *dtype_name(dtype t);
-dtype dtype_from_name(const char *name); // DT_NONE when there is none of that name
+dtype dtype_from_name(const char *name); // DT_NONE: no type has this name
 dtype dtype_from_onnx(int code);         // DT_NONE when unknown
 int dtype_bits(dtype t);                 // as stored; 2 and 4 for packed types
 dtype_class dtype_class_of(dtype t);
 dtype_field dtype_field_of(dtype t);
 const char *dtype_c(dtype t);   // C type of an element; of packed types: of their bytes
-const char *dtype_npy(dtype t); // numpy's code without the byte order, "f4"; "": it has none
+const char *dtype_npy(dtype t); // numpy's code without the byte order, "f4"; "": numpy has no such type
 // Formats of up to 16 bits with a sign, which integer arithmetic converts; NULL: not one of these.
 const float_format *dtype_small_float(dtype t);
-int dtype_precision(dtype t);  // bits of a float's fraction, with the leading one
-bool dtype_is_float(dtype t);  // all real floating types, also f8 and f4
+int dtype_precision(dtype t); // bits of a float's fraction, with the leading one
+bool dtype_is_float(dtype t); // all real floating types, also f8 and f4
+static inline bool dtype_is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
 bool dtype_is_int(dtype t);    // signed or unsigned, not bool
 bool dtype_is_signed(dtype t); // ints and floats with negative values
 // The type in which kernels compute: f16, bf16, f8*, f4 -> f32; (u)int4 and (u)int2 -> (u)int8; others

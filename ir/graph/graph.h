@@ -48,7 +48,7 @@ struct constant {
     uint8_t splat[16];    // CONST_SPLAT: one element (sub-byte types in the low bits)
     const char **strings; // CONST_STRINGS: count of them
     size_t *string_sizes; // bytes each (strings may hold NULs)
-    const struct constant *from; // CONST_ROUNDED: CONST_BYTES of as many elements
+    const struct constant *from; // CONST_ROUNDED: a CONST_BYTES with the same number of elements
 };
 
 // Who reads a value: input `index` of node, or (node NULL) output `index` of graph.
@@ -167,17 +167,17 @@ typedef struct io_index {
     const constant *labels;
 } io_index;
 
-// An input of which a stream takes so many samples in a step (passes/stream).
+// An input of a stream, and the number of its samples that a step takes (passes/stream).
 typedef struct stream_input {
     value *input;
     int axis;
     int64_t samples, exported; // exported: the size of the axis in the model; 0: it is symbolic
 } stream_input;
 
-// An output with as many samples of a stream along an axis.
+// An output of a stream, and the number of its samples that a step gives.
 typedef struct stream_output {
     int index, axis;
-    int64_t samples, delay; // delay: samples that it comes later than that of the model
+    int64_t samples, delay; // delay: how many samples it comes later than the output of the original model
 } stream_output;
 
 // An output that is the input of the next run, in its memory.
@@ -207,14 +207,14 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     VEC(stream_input) streams;
-    bool is_step;                      // the graph is that of a step of the stream; set by the pass
+    bool is_step;                      // the graph computes one step of the stream; set by the pass
     VEC(stream_output) stream_outputs; // set by the pass
-    int64_t stream_capacity;   // samples of the signal that attention to all earlier ones sees; 0: not given
-    bool rings;                // of streams: long pasts are states of twice their size that do not move
-    int64_t stream_delay;      // samples that outputs of a stream may come later than those of the model
-    VEC(io_state) states;      // made by passes
-    int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
-    int vector_bits;           // of the target, 0: none or not known; for operators with several lowerings
+    int64_t stream_capacity; // samples of the signal that attention to all earlier ones sees; 0: not given
+    bool rings;              // of streams: long pasts are states of twice their size that do not move
+    int64_t stream_delay;    // how many samples outputs of a stream may come later than in the original model
+    VEC(io_state) states;    // made by passes
+    int nchwc_block;         // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
+    int vector_bits;         // of the target, 0: none or not known; for operators with several lowerings
     struct infer_state *infer; // private to ir/graph/infer.c
 };
 

@@ -116,6 +116,10 @@ int node_axis(const node *n, int64_t fallback, int rank) {
     return infer_axis(n, node_int(n, "axis", fallback), rank);
 }
 
+int infer_optional_axis(const node *n) {
+    return node_attr(n, "axis") ? node_axis(n, 0, infer_rank(n, 0)) : -1;
+}
+
 const constant *infer_constant(const node *n, int i) {
     const value *v = node_in(n, i);
     return v ? v->constant : NULL;
@@ -250,16 +254,11 @@ static void add_check(const node *n, dim *a, dim *b, const char *what) {
     VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
 }
 
-static bool is_within(const graph *g, const graph *outer) {
-    while (g && g != outer) g = g->outer;
-    return g != NULL;
-}
-
 void infer_forget_checks(const graph *g) {
     module *m = g->module;
     int kept = 0;
     for (int j = 0; j < m->checks.n; j++)
-        if (!is_within(m->checks.at[j].in, g)) m->checks.at[kept++] = m->checks.at[j];
+        if (!graph_sees(m->checks.at[j].in, g)) m->checks.at[kept++] = m->checks.at[j];
     m->checks.n = kept;
 }
 
@@ -360,7 +359,7 @@ static uint64_t allowed_types(const schema_version *s, const schema_param *p) {
     return p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
 }
 
-// Whether the type of an actual parameter is that of its type variable.
+// Whether an actual parameter has the type of its type variable.
 static bool binds(const schema_param *p) { return p->type_var >= 0 && (p->option != 'v' || p->homogeneous); }
 
 static void check_input(const node *n, const schema_version *s, int i, binding *bound) {

@@ -1,13 +1,11 @@
 // Interval arithmetic. In: the ranges of two operands. Out: the range of the result.
 #include "ir/graph/int_range.h"
+#include "compiler/base/integers.h"
 
 int64_t floor_div(int64_t a, int64_t b) {
     int64_t q = a / b;
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
-
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t clamp(__int128 v) {
     return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
@@ -47,15 +45,15 @@ int_range int_range_mul(int_range a, int_range b) {
 }
 
 int_range int_range_min(int_range a, int_range b) {
-    return (int_range){lesser(a.min, b.min), lesser(a.max, b.max)};
+    return (int_range){int_min(a.min, b.min), int_min(a.max, b.max)};
 }
 
 int_range int_range_max(int_range a, int_range b) {
-    return (int_range){greater(a.min, b.min), greater(a.max, b.max)};
+    return (int_range){int_max(a.min, b.min), int_max(a.max, b.max)};
 }
 
 int_range int_range_hull(int_range a, int_range b) {
-    return (int_range){lesser(a.min, b.min), greater(a.max, b.max)};
+    return (int_range){int_min(a.min, b.min), int_max(a.max, b.max)};
 }
 
 static int64_t div_ends(int64_t a, int64_t b) {

@@ -1,12 +1,13 @@
-// Operators: an op_def and a line in ir/ops/list.h are all that onnxc knows of one.
+// Operators: an op_def and a line in ir/ops/list.h are all that onnxc knows of an operator.
 #ifndef ONNXC_IR_GRAPH_OP_H
 #define ONNXC_IR_GRAPH_OP_H
 #include "ir/graph/graph.h"
+#include <string.h>
 
 typedef struct op_def op_def;
 
-// How an operator hands states from sample to sample of inputs, to samples of outputs: which these are, with their time axes,
-// and for each state the input that it begins with and the output that has the last one.
+// An operator that hands states from sample to sample: the inputs and outputs that have samples, with their time axes,
+// and for each state the input with its initial value and the output with its final one.
 enum { SEQUENCE_MOST = 16 };
 typedef struct op_sequence {
     int nin, in[SEQUENCE_MOST], in_axis[SEQUENCE_MOST];
@@ -16,15 +17,16 @@ typedef struct op_sequence {
     int batch_axis;
     bool has_rows; // along this axis of input 0, which do not depend on each other
     int row_axis;
-    // Without such inputs: the state is the last sample of the output, and counts as the sample of the input before the next.
+    // Without inputs for states: the state is the last sample of the output, and is used as the sample of the input before
+    // the next one.
     bool is_running;
-    double neutral; // what counts before the first sample
-    bool exclusive; // an output sample is the one before
+    double neutral; // used before the first sample
+    bool exclusive; // output samples exclude the current input sample
 } op_sequence;
 typedef struct lowering lowering; // ir/kernel/lower.h
 
 // One upgrade step, run at import for files whose operator version is below `since`, oldest step first:
-// rewrites n from the meaning of the previous version into that of `since`. It may add nodes before n (and
+// rewrites n from its meaning in the previous version to its meaning in `since`. It may add nodes before n (and
 // after it, by giving n's outputs to new nodes).
 typedef struct op_upgrade {
     int since;
@@ -39,7 +41,7 @@ struct op_def {
     // Versions come from the generated table (ir/graph/schema.c). All are supported if the newest is, given
     // the upgrades.
     op_upgrade upgrades[8]; // ends with since = 0
-    // Sets the types of all outputs (dims, and contents where known) from those of the inputs; reports
+    // Sets the types of all outputs (dims, and contents where known) from the types of the inputs; reports
     // a mismatch with infer_error. NULL: the upgrade rewrites it away before inference.
     void (*infer)(node *n);
     // Adds kernels or steps to the program. NULL: not implemented (exit 2), unless `expand` is set.
@@ -64,8 +66,8 @@ struct op_def {
     // Keys of the maps in output 0, a sequence with a map for each row of input 0. As an output of the model
     // it is passed as that table.
     const constant *(*map_keys)(const node *n);
-    // For operators with states that run along a sequence, which --stream makes a step of before they expand. False: this node
-    // does not run forward over all of it.
+    // For operators with states that run along a sequence: --stream turns them into a step before they are expanded. False:
+    // this node does not run forward over the whole sequence.
     bool (*sequence)(const node *n, op_sequence *s);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
@@ -136,6 +138,8 @@ const schema_op *schema_at(int i);
 // The newest version with since <= opset; NULL: none.
 const schema_version *schema_for_opset(const schema_op *op, int opset);
 int schema_newest_opset(const char *domain); // 0: unknown domain
+// Compares the operator's name only, not its domain.
+static inline bool node_is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 // Adds the attributes that n lacks and v has defaults for.
 void node_fill_defaults(node *n, const schema_version *v);
 
@@ -155,6 +159,7 @@ void infer_same(node *n, int out, int in);            // type of input `in`
 // Normalised axis in [0, rank) (or [0, rank] when one_past), error otherwise.
 int infer_axis(const node *n, int64_t axis, int rank);
 int node_axis(const node *n, int64_t fallback, int rank); // of the attribute axis
+int infer_optional_axis(const node *n); // of input 0; -1: without the attribute, the input is flattened
 // The numpy broadcast of inputs first..last: fills dims, returns the rank (RANK_UNKNOWN: one is unknown).
 int infer_broadcast(const node *n, int first, int last, dim **dims);
 // Broadcast of one pair of sizes (axis: for the message).
@@ -192,8 +197,9 @@ const type *infer_declared(const value *v); // the declared type of v, even wher
 // A node of operator `op`, in its newest meaning, before n; returns its only output. `op` is an operator of
 // ai.onnx, or "DOMAIN:NAME".
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
-// Constant int64[count], often one for each axis behind the first ones: it is an error of n if those are missing.
+// Constant int64[count], often one for each axis after the first ones. A negative count is an error of n: it lacks axes.
 value *insert_ints(node *n, const int64_t *v, int count);
+value *insert_constant(node *n, constant *c);
 value *insert_scalar(node *n, dtype t, double v); // constant rank 0
 // The numbers of an attribute: float and int as scalars, floats and ints as lists; NULL for other kinds.
 constant *attr_numbers(arena *a, const attr *t);

@@ -1,5 +1,6 @@
 // Reads what the texts of graphs and programs share (ir/graph/syntax.h). In: any text. Out: names, numbers,
 // dims, types, constants, or a fatal error with its line.
+#include "compiler/base/chars.h"
 #include "ir/graph/dim_impl.h"
 #include "ir/graph/syntax.h"
 #include <errno.h>
@@ -35,10 +36,7 @@ bool reader_accept(reader *p, const char *symbol) {
     return true;
 }
 
-static bool in_bare_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("_./-#", c));
-}
+static bool in_bare_name(char c) { return char_in_name(c) || (c && strchr("./-#", c)); }
 
 size_t bare_name_length(const char *s) {
     size_t n = 0;
@@ -91,13 +89,11 @@ void reader_enter(reader *p) {
 
 // ---- Numbers.
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 int64_t reader_int(reader *p) {
     reader_skip(p);
     char *end = (char *)p->s;
     errno = 0;
-    long long v = is_digit(p->s[*p->s == '-']) ? strtoll(p->s, &end, 10) : 0;
+    long long v = char_is_digit(p->s[*p->s == '-']) ? strtoll(p->s, &end, 10) : 0;
     if (end == p->s || errno) reader_fail(p, "expected an integer");
     p->s = end;
     return v;
@@ -107,7 +103,7 @@ static uint64_t parse_unsigned(reader *p) {
     reader_skip(p);
     char *end = (char *)p->s;
     errno = 0;
-    unsigned long long v = is_digit(*p->s) ? strtoull(p->s, &end, 10) : 0;
+    unsigned long long v = char_is_digit(*p->s) ? strtoull(p->s, &end, 10) : 0;
     if (end == p->s || errno) reader_fail(p, "expected an unsigned integer");
     p->s = end;
     return v;
@@ -120,7 +116,7 @@ double reader_double(reader *p) {
     else if (reader_accept_word(p, "inf")) v = INFINITY;
     else {
         char *end;
-        if (!is_digit(*p->s)) reader_fail(p, "expected a number");
+        if (!char_is_digit(*p->s)) reader_fail(p, "expected a number");
         v = strtod(p->s, &end);
         p->s = end;
     }
@@ -144,7 +140,7 @@ bool reader_at_float(reader *p) {
     reader_skip(p);
     const char *s = p->s + (*p->s == '-');
     if (!strncmp(s, "nan", 3) || !strncmp(s, "inf", 3) || !strncmp(s, "bits:", 5)) return true;
-    while (is_digit(*s)) s++;
+    while (char_is_digit(*s)) s++;
     return *s == '.' || *s == 'e' || *s == 'E' || *s == 'x';
 }
 
@@ -160,7 +156,7 @@ dim *reader_dim(reader *p) {
 
 static bool at_end_of_number(reader *p) {
     reader_skip(p);
-    return *p->s != '-' && !is_digit(*p->s);
+    return *p->s != '-' && !char_is_digit(*p->s);
 }
 
 void reader_dim_declaration(reader *p) {

@@ -240,11 +240,10 @@ static cell eval_one(const expr *e, dtype t, bool is_float, cell x, cell y, cell
 }
 
 // The operations that nearly all time goes to.
-static bool eval_often(expr_op op, dtype t, int64_t n, const cell *a, int sa, const cell *b, int sb,
-                       cell *out) {
+static bool eval_often(expr_op op, dtype t, int64_t n, cells a, cells b, cell *out) {
 #define LANES(MEMBER, VALUE)                                                                                 \
     for (int64_t j = 0; j < n; j++) {                                                                        \
-        cell x = a[j * sa], y = b[j * sb];                                                                   \
+        cell x = a.at[j * a.stride], y = b.at[j * b.stride];                                                 \
         out[j].MEMBER = VALUE;                                                                               \
     }                                                                                                        \
     return true
@@ -276,26 +275,30 @@ static bool eval_often(expr_op op, dtype t, int64_t n, const cell *a, int sa, co
     return false;
 }
 
-void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
-             cell *out) {
-    dtype t = e->arg[0]->dtype;
+void eval_op(const expr *e, int64_t n, const cells in[3], cell *out) {
     static const cell none;
-    if (!b) b = &none, sb = 0;
-    if (!c) c = &none, sc = 0;
-    if (eval_often(e->op, t, n, a, sa, b, sb, out)) return;
+    dtype t = e->arg[0]->dtype;
+    cells a = in[0], b = in[1].at ? in[1] : (cells){&none, 0}, c = in[2].at ? in[2] : (cells){&none, 0};
+    if (eval_often(e->op, t, n, a, b, out)) return;
     bool is_float = dtype_is_float(t);
-    for (int64_t j = 0; j < n; j++) out[j] = eval_one(e, t, is_float, a[j * sa], b[j * sb], c[j * sc]);
+    for (int64_t j = 0; j < n; j++)
+        out[j] = eval_one(e, t, is_float, a.at[j * a.stride], b.at[j * b.stride], c.at[j * c.stride]);
+}
+
+cell eval_scalar(const expr *e, const cell operands[3]) {
+    dtype t = e->arg[0]->dtype;
+    return eval_one(e, t, dtype_is_float(t), operands[0], operands[1], operands[2]);
 }
 
 const cell *eval_over(eval_span *s, const expr *e) {
     if (s->done[e->id]) return s->done[e->id];
     cell *out = ARENA_ARRAY(s->scratch, cell, s->count);
-    const cell *a[3] = {0};
-    for (int j = 0; j < expr_arity(e->op) && e != s->source; j++) a[j] = eval_over(s, e->arg[j]);
+    cells in[3] = {{NULL, 1}, {NULL, 1}, {NULL, 1}};
+    for (int j = 0; j < expr_arity(e->op) && e != s->source; j++) in[j].at = eval_over(s, e->arg[j]);
     if (e == s->source)
         for (int64_t j = 0; j < s->count; j++) out[j].i = s->first + j;
     else if (e->op == X_CONST)
         for (int64_t j = 0; j < s->count; j++) out[j].i = e->i;
-    else eval_op(e, s->count, a[0], 1, a[1], 1, a[2], 1, out);
+    else eval_op(e, s->count, in, out);
     return s->done[e->id] = out;
 }

@@ -9,10 +9,16 @@ typedef union cell {
     int64_t i;
 } cell;
 
-// out[j] = e's operation on a[j * sa], b[j * sb], c[j * sc] for j < n; strides are 0 (uniform) or 1.
-// e is an operation with operands (not a leaf, not X_CHECK).
-void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
-             cell *out);
+// An operand: its value for position j is at[j * stride]. NULL: the operation has no such operand.
+typedef struct cells {
+    const cell *at;
+    int stride; // 0: uniform; 1
+} cells;
+
+// out[j] = e's operation on its operands at position j, for j < n. e is an operation with operands (not a leaf,
+// not X_CHECK).
+void eval_op(const expr *e, int64_t n, const cells in[3], cell *out);
+cell eval_scalar(const expr *e, const cell operands[3]);
 // Values of expressions of a single integer, for `count` consecutive values of it.
 typedef struct eval_span {
     arena *scratch;

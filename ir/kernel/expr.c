@@ -109,14 +109,13 @@ static bool is_one(const expr *e) {
 
 static expr *fold(kernel *k, expr e) {
     int n = expr_arity(e.op);
-    cell v[3] = {{0}}, r;
+    cell v[3] = {{0}};
     for (int j = 0; j < n; j++) {
         if (!is_const(e.arg[j])) return intern(k, e);
         v[j].i = e.arg[j]->i;
     }
-    eval_op(&e, 1, &v[0], 0, &v[1], 0, &v[2], 0, &r);
     expr c = {.op = X_CONST, .dtype = e.dtype};
-    c.i = r.i; // the same bits for floats
+    c.i = eval_scalar(&e, v).i; // the same bits for floats
     return intern(k, c);
 }
 

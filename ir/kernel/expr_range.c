@@ -2,7 +2,7 @@
 // range of its values.
 #include "ir/kernel/kernel.h"
 
-// The range, and whether elements of tensors are in it: their arithmetic may wrap, that of positions never does.
+// The range, and whether it depends on elements of tensors: their arithmetic may wrap, arithmetic of positions never does.
 typedef struct known {
     int_range range;
     bool data;

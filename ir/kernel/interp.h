@@ -32,7 +32,7 @@ typedef struct interp_hooks {
                   const tensor *t); // sees every buffer after the kernel that wrote it
     bool (*kernel)(void *user, struct interp *in, const kernel *k); // runs k instead (false: not done)
     void *user;
-    // Asked for when there is a large sum of float products, which it may add up in an order of its own; NULL, or
+    // Called for large sums of float products, which it may add in any order; NULL, or
     // answers NULL: exact order.
     interp_dgemm *(*dgemm)(void *user);
     // The function of a custom operator; NULL, or answers NULL: the run fails.

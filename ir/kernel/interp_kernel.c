@@ -1,6 +1,6 @@
 // One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
-// strips, the others one position at a time.
-#include "compiler/base/round.h"
+// strips, other kernels one position at a time.
+#include "compiler/base/integers.h"
 #include "ir/kernel/interp_stage.h"
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n)
     return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
 }
 
-// From the offset in panels of which the last is as wide as the others.
+// From the offset in panels that are all equally wide.
 static int64_t offset_in_panels(const buffer *b, int64_t whole) {
     last_panel p = layout_last_panel(b);
     int64_t at = whole - p.first;
@@ -153,13 +153,10 @@ static void eval_expr(run *r, const expr *e, int64_t n) {
     if (!r->varies[e->id]) n = 1;
     if (expr_op_class(e->op) == XC_LEAF) return eval_leaf(r, e, n, out);
     if (e->op == X_CHECK) return eval_check(r, e, n, out);
-    const cell *v[3] = {0};
-    int stride[3] = {0};
-    for (int j = 0; j < expr_arity(e->op); j++) {
-        v[j] = r->cells[e->arg[j]->id];
-        stride[j] = r->varies[e->arg[j]->id];
-    }
-    eval_op(e, n, v[0], stride[0], v[1], stride[1], v[2], stride[2], out);
+    cells in[3] = {{0}};
+    for (int j = 0; j < expr_arity(e->op); j++)
+        in[j] = (cells){r->cells[e->arg[j]->id], r->varies[e->arg[j]->id]};
+    eval_op(e, n, in, out);
 }
 
 void strip_eval(run *r, const expr_list *c, int64_t n) {

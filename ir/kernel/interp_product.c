@@ -1,5 +1,5 @@
 // Sums of products in the interpreter, by matrices: both factors are evaluated once for each position that they
-// depend on, whatever they read and compute (im2col with its padding, conversions, arithmetic).
+// depend on. The factors may be any expressions: im2col with its padding, conversions, arithmetic.
 //
 //   for batch axes:                            in both factors
 //     for blocks of rows, blocks of columns:   axes of one factor each
@@ -10,15 +10,16 @@
 //       writes, row by row
 //
 // Products are rounded and added in the order of position by position: the same bits, unless a CBLAS multiplies.
+#include "compiler/base/integers.h"
 #include "ir/kernel/interp_stage.h"
 #include <math.h>
 #include <string.h>
 
 enum {
     ROWS = 512,         // of a block; its columns and depth: STRIP
-    FEW_ROWS = 4,       // so many uses of each column pay for evaluating it apart
+    FEW_ROWS = 4,       // uses of a column that pay for evaluating it separately
     SMALL = 1 << 12,    // multiplications position by position
-    FOR_BLAS = 1 << 20, // and so many for a CBLAS
+    FOR_BLAS = 1 << 20, // multiplications that pay for calling a CBLAS
     GROUP = MAX_RANK * 4,
 };
 
@@ -85,8 +86,6 @@ static uint8_t *vary_along(run *r, axis_group *g) {
     return r->varies = ARENA_ARRAY(r->arena, uint8_t, r->k->exprs.n + 1);
 }
 
-static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
-
 static void make_product(run *r, const plan *p, product *x) {
     x->code_a = expr_nodes(r->arena, x->a);
     x->code_b = expr_nodes(r->arena, x->b);
@@ -98,8 +97,8 @@ static void make_product(run *r, const plan *p, product *x) {
     strip_cells(r, &p->init);
     strip_cells(r, &p->end);
     drop_lanes(r, &x->col);
-    int64_t rows = at_most(x->row.count, ROWS), cols = at_most(x->col.count, STRIP),
-            depth = at_most(x->depth.count, STRIP);
+    int64_t rows = int_min(x->row.count, ROWS), cols = int_min(x->col.count, STRIP),
+            depth = int_min(x->depth.count, STRIP);
     x->at = ARENA_ARRAY(r->arena, double, rows *depth);
     x->bt = ARENA_ARRAY(r->arena, double, depth *cols);
     x->sum = ARENA_ARRAY(r->arena, double, rows *cols);
@@ -147,7 +146,7 @@ static void set_lanes(run *r, axis_group *g, uint8_t *varies, int64_t at, int64_
 }
 
 // ---------------------------------------------------------------- multiplying
-// Four steps of the depth at a time, added one after the other.
+// Four steps of the depth at a time, added in order.
 static void multiply_rows(const double *a, int64_t lda, const double *b, double *sum, int64_t m, int64_t n,
                           int64_t ldb, int64_t steps, bool rounds) {
     for (int64_t i = 0; i < m; i++) {
@@ -167,8 +166,8 @@ static void multiply_in_order(const product *x, int64_t m, int64_t n, int64_t k)
     enum { COLS = 256, STEPS = 16 }; // of the depth: their part of b stays in the first cache
     for (int64_t j = 0; j < n; j += COLS)
         for (int64_t d = 0; d < k; d += STEPS)
-            multiply_rows(x->at + d, k, x->bt + d * n + j, x->sum + j, m, at_most(n - j, COLS), n,
-                          at_most(k - d, STEPS), x->rounds);
+            multiply_rows(x->at + d, k, x->bt + d * n + j, x->sum + j, m, int_min(n - j, COLS), n,
+                          int_min(k - d, STEPS), x->rounds);
 }
 
 static double largest(const double *v, int64_t n) {
@@ -234,7 +233,7 @@ static void run_block(run *r, const plan *p, product *x, int64_t row, int64_t m,
     strip_charge(r, m * n * (p->init.n + p->end.n));
     begin_sums(r, p, x, row, m, col, n);
     for (int64_t d = 0; d < x->depth.count; d += STRIP) {
-        int64_t k = at_most(x->depth.count - d, STRIP);
+        int64_t k = int_min(x->depth.count - d, STRIP);
         strip_charge(r, m * n * k * p->step.n); // as position by position: the same limit for the same kernel
         pack(r, x, row, m, col, n, d, k);
         multiply(x, m, n, k);
@@ -248,6 +247,6 @@ void product_run(run *r, const plan *p, product *x) {
         for (int64_t i = 0; i < x->row.count; i += ROWS)
             for (int64_t j = 0; j < x->col.count; j += STRIP) {
                 go_to(r, &x->batch, b);
-                run_block(r, p, x, i, at_most(x->row.count - i, ROWS), j, at_most(x->col.count - j, STRIP));
+                run_block(r, p, x, i, int_min(x->row.count - i, ROWS), j, int_min(x->col.count - j, STRIP));
             }
 }

@@ -40,9 +40,9 @@ typedef enum space {
 // The physical layout of a buffer. Entry i of `order` is a physical axis, outermost first: logical axis
 // `axis` split by `tile` (0: what remains of the axis after its other tiles). Row-major is {0,0},{1,0},... A
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
-// `fill`, which the writers of the buffer maintain. Neighbours along entry `gap_entry` are `gap` unused
-// elements further apart than their contents. Memory has room for room[axis] elements of an axis, 0: for as many as it has.
-// Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` of them, 0: all.
+// `fill`, which the writers of the buffer maintain. Between neighbours along entry `gap_entry` there are `gap`
+// unused elements. Memory has room for room[axis] elements of an axis; 0: for the elements it has.
+// Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` columns; 0: all.
 typedef struct layout {
     int n;
     struct layout_entry {
@@ -72,11 +72,11 @@ struct buffer {
     buffer *view_of;      // NULL, or the buffer whose memory this one shares, same element order
     int64_t view_offset;  // in elements
     int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
-    const value *value;   // that it holds; NULL: made by the compiler
+    const value *value;   // the value that it holds; NULL: the compiler made the buffer
     const type *holds; // BUF_INPUT/OUTPUT: type of a struct onnxc_value (sequence, optional); NULL: a tensor
     const constant *labels; // BUF_OUTPUT: keys of the maps that this table represents; or NULL
     dim *offset;            // BUF_TEMP after planning: byte offset in the workspace
-    int pool;               // number of the pool that has it
+    int pool;               // number of the pool that it is in
     int region;             // program region (loop body) that owns it, 0 main
     space space;
     const buffer *caller; // the input or output whose memory it uses if that is in the right space; or NULL
@@ -90,9 +90,9 @@ dim *layout_stride(const buffer *b, int entry); // elements between neighbours a
 int64_t layout_gap(const layout *l, int entry); // the unused part of that distance
 bool layout_equal(const layout *a, const layout *b);
 
-// The last of the panels that physical axis `entry` counts, whose rows are narrower than those before it. It begins
-// `first` elements from the beginning; another row's rest of elements without meaning follows its rows, so that vectors of
-// a whole row may be read.
+// The last of the panels that physical axis `entry` counts, with narrower rows than the panels before it. It begins
+// `first` elements from the beginning. Elements without meaning follow its last row, so that vectors as wide as a whole
+// row may be read.
 typedef struct last_panel {
     int entry;
     int64_t number, first, rows, columns, tile;
@@ -190,11 +190,11 @@ int kernel_message(kernel *k, const char *text, const char *numbered);   // numb
 const char *failure_text(arena *a, const kernel *k, int message);        // with the node
 // With the node and the placeholders of numbers.
 const char *failure_numbered(arena *a, const kernel *k, int message);
-// With the node of the location, if it has one.
+// With the node of the location, if there is one.
 const char *text_located(arena *a, const loc *at, const char *said);
 // \1 and \2 replaced by numbers.
 const char *text_numbered(arena *a, const char *text, int64_t first, int64_t second);
-// The index that check compares with a size, before it was made positive, and the size; false: there are none.
+// The index that check compares with a size, before it was made positive, and the size; false: check is no such comparison.
 bool check_operands(const expr *check, const expr **index, const expr **size);
 
 // e without folding; its id and axes are set.
@@ -203,7 +203,7 @@ expr *x_check(kernel *k, expr *a, expr *holds, int message); // a; the run fails
 
 // index = base + sum of coef[axis] * axis, where base and coef contain no axes and reads. False: not affine.
 bool expr_affine(kernel *k, expr *index, expr **base, expr **coef /* naxes */);
-// The coefficient of one axis in an index linear in it, whatever else the index depends on; NULL: not linear.
+// The coefficient of one axis in an index that is linear in this axis; NULL: it is not linear.
 expr *expr_slope(kernel *k, expr *index, int axis);
 // e with every node replaced by map's result (NULL: rebuilt with mapped operands). e may belong to another
 // kernel: the result is built in k.
@@ -216,7 +216,13 @@ typedef struct expr_list {
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
-expr_list reads_only(expr_list l);                 // the reads of l, filtered in place
+expr_list reads_only(expr_list l); // the reads of l, filtered in place
+// A constant that n divides.
+static inline bool expr_is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }
+static inline bool expr_is_read(const expr *e) { return e->op == X_READ; }
+static inline bool expr_is_state(const expr *e) { return e->op == X_STATE; }
+static inline bool expr_is_check(const expr *e) { return e->op == X_CHECK; }
+static inline bool expr_reads_or_checks(const expr *e) { return e->op == X_READ || e->op == X_CHECK; }
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(const expr *e, int axis);
 // Of an int64 (ir/kernel/expr_range.c): the range of its values; whether it, and what it is computed of, is known to fit 32 bits;
@@ -329,7 +335,7 @@ expr_list stage_nodes(arena *a, const stage *s, unsigned parts);
 expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts);
 bool stage_any(const stage *s, bool (*is)(const expr *e)); // of all its expressions
 typedef VEC(buffer *) buffer_list;
-void buffer_list_add(arena *a, buffer_list *l, buffer *b); // unless it is there
+void buffer_list_add(arena *a, buffer_list *l, buffer *b); // unless the list has it
 // All buffers that it reads or writes, once each, written ones first, without locals.
 int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);

@@ -9,7 +9,7 @@ typedef struct kernel_cost {
     dim *macs; // multiply-accumulates, the products summed by reductions; counted in flops as well
 } kernel_cost;
 kernel_cost kernel_cost_of(const kernel *k);
-// Multiply-accumulates of a run: of two branches those of the larger one, of a loop those of its body once.
+// Multiply-accumulates of a run: of two branches the larger one counts, and the body of a loop counts once.
 dim *program_macs(const program *p);
 // The cost of computing one element of a value.
 int value_work(arena *scratch, expr *value);

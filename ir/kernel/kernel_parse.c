@@ -135,7 +135,7 @@ buffer *parse_buffer(program_reader *r, buffer_role role) {
     map_put(role == BUF_LOCAL ? &r->locals : &r->buffers, name, b);
     if (reader_accept_word(&r->in, "layout")) b->layout = parse_layout(r, b->rank);
     if (b->layout && b->layout->last && !may_have_last(b))
-        reader_fail_at(&r->in, at, "'%s' is not a constant in panels of which the last is narrower", name);
+        reader_fail_at(&r->in, at, "'%s' has a narrower last panel, but is not a constant in panels", name);
     b->space = parse_space(r);
     return b;
 }

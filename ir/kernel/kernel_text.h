@@ -19,7 +19,7 @@
 //           | "(" expr infix expr ")" | op "(" exprs [ "," type ] [ "," "saturate" ] [ "," string ] ")"
 //           | type "(" expr [ "," "saturate" ] ")"
 // A line holds one of each, and what belongs to it is two columns further in. Numbers have the type that is
-// expected where they stand: that of the buffer, the state or the other operand; where none is, float or
+// expected in their place: the type of the buffer, the state or the other operand; without any of these, float or
 // int64.
 #ifndef ONNXC_IR_KERNEL_KERNEL_TEXT_H
 #define ONNXC_IR_KERNEL_KERNEL_TEXT_H

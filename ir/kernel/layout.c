@@ -37,7 +37,7 @@ typedef struct run {
     int64_t at, n;
 } run;
 
-// Packed elements that fill whole bytes and lie at the same place in theirs.
+// Packed elements that fill whole bytes and have the same positions within their bytes.
 static void copy_packed(const run *r, int bits) {
     int per = 8 / bits, shift = (int)(r->i * bits % 8), mask = (1 << bits) - 1;
     const uint8_t *from = r->from + r->i * bits / 8;
@@ -96,7 +96,7 @@ typedef struct place {
         scale[2 * MAX_RANK];                  // of a physical entry: how many, how far in its logical axis
     int64_t stride[MAX_RANK], size[MAX_RANK]; // logical, row-major
     int64_t block;                            // elements between two gaps
-    bool whole;                               // nothing lies outside of the tensor
+    bool whole;                               // no position is outside the tensor
     // The current run.
     int64_t digit[2 * MAX_RANK], index[MAX_RANK]; // of all entries, and axes, without the last entry
 } place;

@@ -226,7 +226,7 @@ expr *read_broadcast(kernel *k, buffer *b, expr *const *index, int rank) {
         dim *d = b->dims[j];
         tri one = dim_equal(d, dim_const(d->table, 1));
         if (one == TRI_YES) at[j] = x_i64(k, 0);
-        // A symbolic dim that is also the extent of the axis needs no stride of its own.
+        // A symbolic dim that is also the extent of the axis needs no separate stride.
         else if (one == TRI_NO || (i->op == X_AXIS && k->axes.at[i->axis].extent == d)) at[j] = i;
         else
             at[j] = x_mul(k, i, x_dim(k, dim_sub(dim_const(d->table, 1), dim_eq(d, dim_const(d->table, 1)))));
@@ -451,7 +451,7 @@ static void copy_outputs(lowering *l, graph *g) {
     }
 }
 
-// Puts the steps of `first` before those of r.
+// Puts the steps of `first` before the steps of r.
 static void put_before(program *p, region *r, const region *first) {
     region all = {0};
     for (int j = 0; j < first->steps.n; j++) VEC_PUSH(p->arena, &all.steps, first->steps.at[j]);

@@ -9,7 +9,7 @@ struct lowering {
     region *region; // where steps go
     map buffers;    // value id -> buffer
     int depth;
-    map checked;   // index in the module's checks -> not NULL once it has a step
+    map checked;   // index in the module's checks -> not NULL once the program has its step
     map certain;   // by id of dim: checked by a step that always runs
     region *entry; // steps at the entry: handles of constant strings
 };

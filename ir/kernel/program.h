@@ -89,7 +89,7 @@ const char *program_print(arena *a, const program *p);
 // a name.
 program *program_parse(arena *a, diag *d, const char *file, const char *text);
 void program_verify(program *p);
-// All steps in order, those of bodies after their owner.
+// All steps in order; steps of a body follow their owner.
 typedef struct step_site {
     step *s;
     region *region; // that holds it

@@ -5,12 +5,11 @@
 #include "ir/target.h"
 #include <math.h>
 
-static ins *int_as(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
-static ins *is_value(lbuild *b, ins *x, int64_t v) { return lb_cmp(b, L_EQ, x, int_as(b, x, v)); }
+static ins *is_value(lbuild *b, ins *x, int64_t v) { return lb_cmp(b, L_EQ, x, lb_int_like(b, x, v)); }
 static ins *invert(lbuild *b, ins *x) {
-    return lb_bin(b, L_XOR, x, int_as(b, x, x->type.kind == LK_I1 ? 1 : -1));
+    return lb_bin(b, L_XOR, x, lb_int_like(b, x, x->type.kind == LK_I1 ? 1 : -1));
 }
-static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, int_as(b, x, 0), x); }
+static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, lb_int_like(b, x, 0), x); }
 
 static bool known_not(const ins *x, int64_t v) { return x->op == L_CONST && x->i != v; }
 
@@ -26,7 +25,7 @@ static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = {.x = x, .y = y, .safe = y};
     if (!known_not(y, 0)) d.zero = is_value(b, y, 0);
     if (is_signed && !known_not(y, -1)) d.minus = is_value(b, y, -1);
-    ins *one = int_as(b, y, 1);
+    ins *one = lb_int_like(b, y, 1);
     if (d.zero) d.safe = lb_select(b, d.zero, one, d.safe);
     if (d.minus) d.safe = lb_select(b, d.minus, one, d.safe);
     return d;
@@ -34,7 +33,7 @@ static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *finish(lbuild *b, division d, ins *r, ins *of_minus) {
     if (d.minus) r = lb_select(b, d.minus, of_minus, r);
-    return d.zero ? lb_select(b, d.zero, int_as(b, r, 0), r) : r;
+    return d.zero ? lb_select(b, d.zero, lb_int_like(b, r, 0), r) : r;
 }
 
 // LLVM multiplies by the inverses of constants.
@@ -77,12 +76,12 @@ static ins *quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *remainder_of(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = prepare(b, is_signed, x, y);
-    return finish(b, d, divide_rest(b, is_signed, x, d.safe), int_as(b, x, 0));
+    return finish(b, d, divide_rest(b, is_signed, x, d.safe), lb_int_like(b, x, 0));
 }
 
 // Whether the remainder and the divisor have opposite signs.
 static ins *signs_differ(lbuild *b, ins *r, ins *y) {
-    ins *zero = int_as(b, r, 0);
+    ins *zero = lb_int_like(b, r, 0);
     ins *differ = lb_cmp(b, L_SLT, lb_bin(b, L_XOR, r, y), zero);
     return lb_bin(b, L_AND, differ, lb_cmp(b, L_NE, r, zero));
 }
@@ -91,7 +90,7 @@ static ins *floor_quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
     ins *q = quotient(b, is_signed, x, y);
     if (!is_signed) return q;
     ins *less = signs_differ(b, remainder_of(b, true, x, y), y);
-    return lb_select(b, less, lb_bin(b, L_SUB, q, int_as(b, q, 1)), q);
+    return lb_select(b, less, lb_bin(b, L_SUB, q, lb_int_like(b, q, 1)), q);
 }
 
 static ins *floor_remainder(lbuild *b, bool is_signed, ins *x, ins *y) {
@@ -103,11 +102,12 @@ static ins *floor_remainder(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *shifted(lbuild *b, expr_op op, bool is_signed, ins *x, ins *y) {
     int width = 8 * lkind_bytes(x->type.kind);
-    ins *fits = lb_cmp(b, L_ULT, y, int_as(b, y, width)), *n = lb_bin(b, L_AND, y, int_as(b, y, width - 1));
-    ins *zero = int_as(b, x, 0);
+    ins *fits = lb_cmp(b, L_ULT, y, lb_int_like(b, y, width)),
+        *n = lb_bin(b, L_AND, y, lb_int_like(b, y, width - 1));
+    ins *zero = lb_int_like(b, x, 0);
     if (op == X_SHL) return lb_select(b, fits, lb_bin(b, L_SHL, x, n), zero);
     if (!is_signed) return lb_select(b, fits, lb_bin(b, L_LSHR, x, n), zero);
-    return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, int_as(b, x, width - 1)));
+    return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, lb_int_like(b, x, width - 1)));
 }
 
 static ins *int_extreme(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
@@ -221,7 +221,7 @@ static ins *tested(lbuild *b, expr_op op, ins *x) {
     return lb_cmp(b, L_EQ, lb_un(b, L_FABS, x), lb_float(b, x->type, INFINITY));
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- operations
 
 static ins *converted(lbuild *b, const expr *e, dtype t, ins *x) {
     if (e->op == X_BITCAST) return lb_conv(b, L_BITCAST, compute_kind(e->dtype), x);

@@ -10,7 +10,6 @@ lkind compute_kind(dtype t) {
 }
 
 static ins *i32(lbuild *b, const ins *like, int64_t v) { return lb_int(b, lt(LK_I32, like->type.lanes), v); }
-static ins *f32(lbuild *b, const ins *like, double v) { return lb_float(b, lt(LK_F32, like->type.lanes), v); }
 static ins *zero_of(lbuild *b, ltype t) {
     return lkind_is_float(t.kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
 }
@@ -29,7 +28,8 @@ static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {
     }
     if (f->special == FORMAT_FN)
         bits = lb_select(b, lb_cmp(b, L_EQ, m, i32(b, m, f->all)), i32(b, m, 0x7fc00000), bits);
-    ins *tiny = lb_bin(b, L_MUL, lb_conv(b, L_SITOF, LK_F32, m), f32(b, m, ldexp(1, 1 - f->bias - f->mbits)));
+    ins *tiny =
+        lb_bin(b, L_MUL, lb_conv(b, L_SITOF, LK_F32, m), lb_f32_like(b, m, ldexp(1, 1 - f->bias - f->mbits)));
     ins *is_tiny = lb_cmp(b, L_SLT, m, i32(b, m, 1ll << f->mbits));
     return lb_select(b, is_tiny, lb_conv(b, L_BITCAST, LK_I32, tiny), bits);
 }
@@ -66,7 +66,7 @@ static ins *round_magnitude(lbuild *b, const float_format *f, ins *u) {
     ins *normal =
         lb_bin(b, L_SUB, round_off(b, u, 23 - f->mbits), i32(b, u, (int64_t)(127 - f->bias) << f->mbits));
     if (f->bias == 127) return normal;
-    ins *step = f32(b, u, ldexp(1, 24 - f->bias - f->mbits));
+    ins *step = lb_f32_like(b, u, ldexp(1, 24 - f->bias - f->mbits));
     ins *sum = lb_bin(b, L_ADD, lb_conv(b, L_BITCAST, LK_F32, u), step);
     ins *tiny = lb_bin(b, L_SUB, lb_conv(b, L_BITCAST, LK_I32, sum), lb_conv(b, L_BITCAST, LK_I32, step));
     ins *least = i32(b, u, (int64_t)(128 - f->bias) << 23);
@@ -147,9 +147,9 @@ static ins *int_to_odd(lbuild *b, ins *x, bool is_signed) {
     int bits = 8 * lkind_bytes(t.kind);
     ins *zero = lb_int(b, t, 0), *negative = is_signed ? lb_cmp(b, L_SLT, x, zero) : NULL;
     ins *m = is_signed ? lb_select(b, negative, lb_bin(b, L_SUB, zero, x), x) : x;
-    ins *f = lb_conv(b, L_UITOF, LK_F32, m), *end = f32(b, x, ldexp(1, bits));
+    ins *f = lb_conv(b, L_UITOF, LK_F32, m), *end = lb_f32_like(b, x, ldexp(1, bits));
     ins *beyond = lb_cmp(b, L_SLE, end, f);
-    ins *back = lb_conv(b, L_FTOUI, t.kind, lb_select(b, beyond, f32(b, x, 0), f));
+    ins *back = lb_conv(b, L_FTOUI, t.kind, lb_select(b, beyond, lb_f32_like(b, x, 0), f));
     ins *exact = lb_bin(b, L_AND, lb_cmp(b, L_EQ, back, m), lb_cmp(b, L_SLT, f, end));
     ins *small = lb_bin(b, L_AND, lb_cmp(b, L_ULT, back, m), lb_cmp(b, L_SLT, f, end));
     ins *r = make_odd(b, f, exact, small);
@@ -193,7 +193,7 @@ static ins *clamped(lbuild *b, ins *x, double lo, double hi, bool nan_is_low) {
     return lb_select(b, lb_cmp(b, L_EQ, x, x), c, lb_float(b, x->type, 0));
 }
 
-// Limits are whole numbers, so that clamping before rounding and adding equals clamping behind them.
+// Limits are whole numbers, so that clamping before rounding and adding equals clamping afterwards.
 static ins *round_to_small(lbuild *b, const rounding *r, double lo, double hi, bool nan_is_low) {
     ins *v = clamped(b, r->v, lo - r->zero, hi - r->zero, nan_is_low);
     ins *i = lb_conv(b, L_RINTI, LK_I32, v);
@@ -327,16 +327,14 @@ ins *element_code(lbuild *b, dtype t, ins *x) {
 static int per_byte(dtype t) { return 8 / dtype_bits(t); }
 static int log_per_byte(dtype t) { return dtype_bits(t) == 4 ? 1 : 2; }
 
-static ins *int_like(lbuild *b, const ins *x, int64_t v) { return lb_int(b, x->type, v); }
-
 static ins *byte_index(lbuild *b, dtype t, ins *i) {
-    return lb_bin(b, L_LSHR, i, int_like(b, i, log_per_byte(t)));
+    return lb_bin(b, L_LSHR, i, lb_int_like(b, i, log_per_byte(t)));
 }
 
 // Bit position of element i in its byte, as I32.
 static ins *shift_of(lbuild *b, dtype t, ins *i) {
-    ins *in_byte = lb_bin(b, L_AND, i, int_like(b, i, per_byte(t) - 1));
-    ins *n = lb_bin(b, L_MUL, in_byte, int_like(b, i, dtype_bits(t)));
+    ins *in_byte = lb_bin(b, L_AND, i, lb_int_like(b, i, per_byte(t) - 1));
+    ins *n = lb_bin(b, L_MUL, in_byte, lb_int_like(b, i, dtype_bits(t)));
     return n->type.kind == LK_I32 ? n : lb_conv(b, L_ITRUNC, LK_I32, n);
 }
 
@@ -362,8 +360,8 @@ static ins *unpack(lbuild *b, dtype t, ins *bytes, int lanes) {
     }
     ins *part[4];
     for (int k = 0; k < per_byte(t); k++) {
-        ins *v = lb_bin(b, L_LSHR, bytes, int_like(b, bytes, k * bits));
-        part[k] = lb_bin(b, L_AND, v, int_like(b, bytes, (1 << bits) - 1));
+        ins *v = lb_bin(b, L_LSHR, bytes, lb_int_like(b, bytes, k * bits));
+        part[k] = lb_bin(b, L_AND, v, lb_int_like(b, bytes, (1 << bits) - 1));
     }
     ins *all = per_byte(t) == 2
                    ? interleave(b, part[0], part[1])
@@ -383,12 +381,12 @@ static ins *every_other(lbuild *b, ins *x, int first) {
 // Packs neighbours x, y of `bits` bits each into x | y << bits.
 static ins *join_pairs(lbuild *b, ins *x, int bits) {
     ins *low = every_other(b, x, 0), *high = every_other(b, x, 1);
-    return lb_bin(b, L_OR, low, lb_bin(b, L_SHL, high, int_like(b, high, bits)));
+    return lb_bin(b, L_OR, low, lb_bin(b, L_SHL, high, lb_int_like(b, high, bits)));
 }
 
 static ins *pack(lbuild *b, dtype t, ins *x) {
     int bits = dtype_bits(t);
-    x = lb_bin(b, L_AND, x, int_like(b, x, (1 << bits) - 1));
+    x = lb_bin(b, L_AND, x, lb_int_like(b, x, (1 << bits) - 1));
     for (; bits < 8; bits *= 2) x = join_pairs(b, x, bits);
     return x;
 }
@@ -407,7 +405,7 @@ static int bytes_for(dtype t, int lanes) { return (lanes + per_byte(t) - 1) / pe
 
 // ceil(n / per byte)
 static ins *bytes_of_n(lbuild *b, dtype t, ins *n) {
-    return byte_index(b, t, lb_bin(b, L_ADD, n, int_like(b, n, per_byte(t) - 1)));
+    return byte_index(b, t, lb_bin(b, L_ADD, n, lb_int_like(b, n, per_byte(t) - 1)));
 }
 
 static ins *first_lanes(lbuild *b, ins *n, int lanes) {
@@ -417,7 +415,7 @@ static ins *first_lanes(lbuild *b, ins *n, int lanes) {
 static ins *load_packed_n(lbuild *b, dtype t, ins *ptr, ins *index, int lanes, ins *n) {
     ltype bytes = lt(LK_I8, bytes_for(t, lanes));
     ins *v = unpack(b, t, lb_loadn(b, bytes, ptr, byte_index(b, t, index), bytes_of_n(b, t, n)), lanes);
-    return lb_select(b, first_lanes(b, n, lanes), v, int_like(b, v, 0));
+    return lb_select(b, first_lanes(b, n, lanes), v, lb_int_like(b, v, 0));
 }
 
 // ---------------------------------------------------------------- loads and stores
@@ -432,7 +430,7 @@ ins *load_element(lbuild *b, dtype t, ins *ptr, ins *index, int lanes) {
 // One lane: only a branch avoids the access when n is 0.
 static ins *load_one_if(lbuild *b, dtype t, ins *ptr, ins *index, ins *n) {
     ins *v = lb_var(b, "element", zero_of(b, lt(t == b->codes ? storage_kind(b, t) : compute_kind(t), 1)));
-    ins *some = lb_if(b, lb_cmp(b, L_SLT, int_like(b, n, 0), n));
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, lb_int_like(b, n, 0), n));
     lb_set(b, v, load_element(b, t, ptr, index, 1));
     lb_end(b, some);
     return lb_get(b, v);
@@ -479,7 +477,7 @@ static void store_packed_n(lbuild *b, dtype t, ins *ptr, ins *index, ins *code, 
 
 void store_element_n(lbuild *b, dtype t, ins *ptr, ins *index, ins *value, int lanes, ins *n) {
     if (lanes == 1) {
-        ins *some = lb_if(b, lb_cmp(b, L_SLT, int_like(b, n, 0), n));
+        ins *some = lb_if(b, lb_cmp(b, L_SLT, lb_int_like(b, n, 0), n));
         store_element(b, t, ptr, index, value, 1);
         lb_end(b, some);
         return;

@@ -11,7 +11,7 @@ lkind compute_kind(dtype t);
 // Loads element `index` from ptr, or `lanes` consecutive elements, in the compute type. Packed types: index
 // counts from the first element of the byte at ptr; with several lanes it must be the first of a byte.
 ins *load_element(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes);
-// Loads only the first n lanes (n of the index kind); the others are 0 and not accessed.
+// Loads only the first n lanes (n of the index kind); the other lanes are 0, and their memory is not accessed.
 ins *load_element_n(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes, ins *n);
 // The elements as loaded, of types that are not packed (n NULL: all lanes), and their values in the compute type.
 ins *load_codes(lbuild *b, dtype storage, ins *ptr, ins *index, int lanes, ins *n);
@@ -38,7 +38,7 @@ ins *float_of_code(lbuild *b, dtype t, ins *code);
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate);
 // The bits of an F32 rounded to 10 bits of mantissa, ties to even, in the places of f32: tf32.
 ins *tf32_bits(lbuild *b, ins *x);
-// Whether the target rounds so many lanes of f32 to bf16 by an instruction.
+// Whether the target has an instruction that rounds this many lanes of f32 to bf16.
 bool rounds_to_bf16(const struct target *t, int lanes);
 ins *f64_to_odd(lbuild *b, ins *x);
 // Applies an expression node to operand values: all of ir/kernel/expr_ops.def except leaves, X_CHECK, and

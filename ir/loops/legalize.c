@@ -49,7 +49,6 @@ static ins *expand_rounding(lbuild *b, lop op, ins *x) {
 
 // ---------------------------------------------------------------- half floats
 
-static bool is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
 static dtype half_dtype(lkind k) { return k == LK_F16 ? DT_F16 : DT_BF16; }
 
 static ins *widen_half(lbuild *b, ins *x) {
@@ -89,9 +88,9 @@ static ins *half_arithmetic(lbuild *b, const ins *x) {
 
 static ins *expand_half(lbuild *b, const ins *x) {
     lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID, to = x->type.kind;
-    if (!is_half(from) && !is_half(to)) return NULL;
+    if (!lkind_is_half(from) && !lkind_is_half(to)) return NULL;
     if (half_is_legal(b->target, x->op, from, to, x->type.lanes)) return NULL;
-    if (is_half(from) && is_float_arithmetic(lop_class(x->op))) return half_arithmetic(b, x);
+    if (lkind_is_half(from) && is_float_arithmetic(lop_class(x->op))) return half_arithmetic(b, x);
     if (x->op == L_FEXT || x->op == L_FTOSI || x->op == L_FTOUI)
         return lb_conv(b, x->op, to, widen_half(b, x->args[0]));
     if (x->op == L_FTRUNC) return narrow_to_half(b, to, x->args[0]);
@@ -226,13 +225,6 @@ static ins *current(const walk *w, ins *x) {
 
 static void walk_block(walk *w, lblock *block);
 
-static void append(lblock *to, ins *x) {
-    x->next = NULL;
-    if (to->last) to->last->next = x;
-    else to->first = x;
-    to->last = x;
-}
-
 static void walk_ins(walk *w, lblock *out, ins *x) {
     for (int i = 0; i < x->nargs; i++) {
         ins *now = current(w, x->args[i]);
@@ -245,7 +237,7 @@ static void walk_ins(walk *w, lblock *out, ins *x) {
     lbuild b = {.arena = w->f->arena, .f = w->f, .block = &parts, .target = w->f->target, .diag = w->diag};
     ins *r = expand(w, &b, x);
     if (!r) {
-        append(out, x);
+        lblock_append(out, x);
         for (int i = 0; i < 2; i++)
             if (x->body[i]) walk_block(w, x->body[i]);
         return;

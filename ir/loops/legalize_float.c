@@ -108,7 +108,7 @@ static ins *param(const lfunc *f, int i) { return f->params.at[i].value; }
 typedef struct summands {
     ins *big;   // the one of the larger magnitude
     ins *a, *d; // magnitudes
-    ins *minus; // they have different signs
+    ins *minus; // the operands have different signs
 } summands;
 
 static summands summands_of(const soft *s, const lfunc *f) {
@@ -117,7 +117,7 @@ static summands summands_of(const soft *s, const lfunc *f) {
     return (summands){big, abs_of(s, big), abs_of(s, small), lb_cmp(s->b, L_SLT, xor_(s, x, y), num(s, 0))};
 }
 
-// The sum of fractions of which the smaller one is `down` exponents below.
+// The sum of two fractions; the exponent of the smaller one is lower by `down`.
 static ins *fraction_sum(const soft *s, ins *minus, ins *fa, ins *fd, ins *down) {
     fa = shl(s, fa, num(s, 3)), fd = sticky_shift(s, shl(s, fd, num(s, 3)), down);
     return pick(s, minus, sub(s, fa, fd), add(s, fa, fd));
@@ -203,7 +203,7 @@ static void return_from(lbuild *b, const lfunc *f, const char *other) {
     lb_return(b, lb_call(b, f->result, other, f->params.n, (ins *[]){param(f, 0), param(f, 1)}));
 }
 
-// Whether an exponent field is not that of a normal number.
+// Whether an exponent field belongs to no normal number.
 static ins *is_unusual(const soft *s, ins *e) {
     return lb_cmp(s->b, L_ULE, num(s, 2 * s->bias), sub(s, e, num(s, 1)));
 }
@@ -333,7 +333,7 @@ static ins *compare(const soft *s, lop op, ins *x, ins *y) {
     ins *nan = lb_bin(b, L_OR, is_nan(s, a), is_nan(s, d)),
         *number = lb_bin(b, L_XOR, nan, lb_int(b, nan->type, 1));
     ins *zeros = is_zero(s, or_(s, a, d));
-    // the order of the bits is that of the numbers, reversed for negative ones
+    // bits have the order of the numbers, reversed for negative ones
     ins *kx = pick(s, below(s, x, num(s, 0)), sub(s, num(s, 0), a), a);
     ins *ky = pick(s, below(s, y, num(s, 0)), sub(s, num(s, 0), d), d);
     if (op == L_SLT || op == L_SLE) return lb_bin(b, L_AND, number, lb_cmp(b, op, kx, ky));
@@ -407,7 +407,7 @@ static void make_narrow(lbuild *b, lfunc *f, int detail) {
     lb_return(b, pick(s, is_nan(l, a), not_a_number(s), v));
 }
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- selection
 
 bool soft_float_kind(const target *t, lkind k) {
     if (!t->freestanding || t->arch.is_text) return false;

@@ -7,14 +7,13 @@ bool is_small_freestanding(const target *t) {
     return t->freestanding && t->ptr_bits == 32 && !t->arch.is_text;
 }
 
-static ins *like(lbuild *b, const ins *x, int64_t v) { return lb_int(b, x->type, v); }
 static ins *low_half(lbuild *b, ins *x) { return lb_conv(b, L_ITRUNC, LK_I32, x); }
 static ins *high_half(lbuild *b, ins *x) {
-    return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_LSHR, x, like(b, x, 32)));
+    return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_LSHR, x, lb_int_like(b, x, 32)));
 }
 static ins *join(lbuild *b, ins *high, ins *low) {
     ins *h = lb_conv(b, L_ZEXT, LK_I64, high);
-    return lb_bin(b, L_OR, lb_bin(b, L_SHL, h, like(b, h, 32)), lb_conv(b, L_ZEXT, LK_I64, low));
+    return lb_bin(b, L_OR, lb_bin(b, L_SHL, h, lb_int_like(b, h, 32)), lb_conv(b, L_ZEXT, LK_I64, low));
 }
 
 // ---------------------------------------------------------------- division
@@ -24,7 +23,7 @@ static ins *join(lbuild *b, ins *high, ins *low) {
 static void make_unsigned_division(lbuild *b, lfunc *f, int want_rest) {
     ins *x0 = f->params.at[0].value, *y = f->params.at[1].value;
     int bits = 8 * lkind_bytes(x0->type.kind);
-    ins *zero = like(b, y, 0), *one = like(b, y, 1), *top = like(b, y, bits - 1);
+    ins *zero = lb_int_like(b, y, 0), *one = lb_int_like(b, y, 1), *top = lb_int_like(b, y, bits - 1);
     ins *x = lb_var(b, "bits", x0), *rest = lb_var(b, "rest", zero);
     ltype count = lt(LK_I32, 1);
     ins *i = lb_for(b, "i", lb_int(b, count, 0), lb_int(b, count, bits), lb_int(b, count, 1), LOOP_SERIAL);
@@ -39,8 +38,8 @@ static void make_unsigned_division(lbuild *b, lfunc *f, int want_rest) {
 }
 
 static ins *magnitude(lbuild *b, ins *x) {
-    ins *minus = lb_bin(b, L_SUB, like(b, x, 0), x);
-    return lb_select(b, lb_cmp(b, L_SLT, x, like(b, x, 0)), minus, x);
+    ins *minus = lb_bin(b, L_SUB, lb_int_like(b, x, 0), x);
+    return lb_select(b, lb_cmp(b, L_SLT, x, lb_int_like(b, x, 0)), minus, x);
 }
 
 static ins *unsigned_division(lmodule *m, lbuild *b, bool rest, ins *x, ins *y) {
@@ -56,8 +55,8 @@ static ins *division(lmodule *m, lbuild *b, const ins *d) {
     bool rest = d->op == L_SREM || d->op == L_UREM;
     if (d->op == L_UDIV || d->op == L_UREM) return unsigned_division(m, b, rest, x, y);
     ins *r = unsigned_division(m, b, rest, magnitude(b, x), magnitude(b, y));
-    ins *minus = lb_cmp(b, L_SLT, rest ? x : lb_bin(b, L_XOR, x, y), like(b, x, 0));
-    return lb_select(b, minus, lb_bin(b, L_SUB, like(b, r, 0), r), r);
+    ins *minus = lb_cmp(b, L_SLT, rest ? x : lb_bin(b, L_XOR, x, y), lb_int_like(b, x, 0));
+    return lb_select(b, minus, lb_bin(b, L_SUB, lb_int_like(b, r, 0), r), r);
 }
 
 // No target divides 8 or 16 bits.
@@ -69,13 +68,14 @@ static ins *narrow_division(lbuild *b, const ins *d) {
 }
 
 // ---------------------------------------------------------------- shifts by n < 64, in halves
-// n < 32: both halves shift by n, and n bits pass between them; otherwise one half moves to the other and
+// n < 32: both halves shift by n, and n bits move from one to the other; otherwise one half moves to the other and
 // shifts by n - 32.
 
 static ins *shift_pieces(lbuild *b, lop op, ins *x, ins *n64) {
     ins *n = low_half(b, n64), *low = low_half(b, x), *high = high_half(b, x);
-    ins *k = lb_bin(b, L_AND, n, like(b, n, 31)), *far = lb_cmp(b, L_ULE, like(b, n, 32), n);
-    ins *back = lb_bin(b, L_SUB, like(b, n, 31), k), *one = like(b, n, 1), *zero = like(b, n, 0);
+    ins *k = lb_bin(b, L_AND, n, lb_int_like(b, n, 31)), *far = lb_cmp(b, L_ULE, lb_int_like(b, n, 32), n);
+    ins *back = lb_bin(b, L_SUB, lb_int_like(b, n, 31), k), *one = lb_int_like(b, n, 1),
+        *zero = lb_int_like(b, n, 0);
     if (op == L_SHL) {
         ins *l = lb_bin(b, L_SHL, low, k);
         ins *pass = lb_bin(b, L_LSHR, lb_bin(b, L_LSHR, low, one), back);
@@ -84,7 +84,7 @@ static ins *shift_pieces(lbuild *b, lop op, ins *x, ins *n64) {
     }
     ins *h = lb_bin(b, op, high, k), *pass = lb_bin(b, L_SHL, lb_bin(b, L_SHL, high, one), back);
     ins *l = lb_bin(b, L_OR, lb_bin(b, L_LSHR, low, k), pass);
-    ins *fill = op == L_ASHR ? lb_bin(b, L_ASHR, high, like(b, n, 31)) : zero;
+    ins *fill = op == L_ASHR ? lb_bin(b, L_ASHR, high, lb_int_like(b, n, 31)) : zero;
     return join(b, lb_select(b, far, fill, h), lb_select(b, far, h, l));
 }
 
@@ -101,7 +101,7 @@ static ins *shift(lmodule *m, lbuild *b, const ins *x) {
 // ---------------------------------------------------------------- products of 64 bits from 16 x 16
 
 static ins *product32(lbuild *b, ins *x, ins *y) { // of two 32-bit numbers, all 64 bits
-    ins *mask = like(b, x, 0xffff), *half = like(b, x, 16);
+    ins *mask = lb_int_like(b, x, 0xffff), *half = lb_int_like(b, x, 16);
     ins *xl = lb_bin(b, L_AND, x, mask), *xh = lb_bin(b, L_LSHR, x, half);
     ins *yl = lb_bin(b, L_AND, y, mask), *yh = lb_bin(b, L_LSHR, y, half);
     ins *ll = lb_bin(b, L_MUL, xl, yl), *lh = lb_bin(b, L_MUL, xl, yh), *hl = lb_bin(b, L_MUL, xh, yl);
@@ -119,7 +119,7 @@ static void make_product(lbuild *b, lfunc *f, int detail) {
     ins *p = product32(b, low_half(b, x), low_half(b, y));
     ins *cross = lb_bin(b, L_ADD, lb_bin(b, L_MUL, low_half(b, x), high_half(b, y)),
                         lb_bin(b, L_MUL, high_half(b, x), low_half(b, y)));
-    lb_return(b, lb_bin(b, L_ADD, p, join(b, cross, like(b, cross, 0))));
+    lb_return(b, lb_bin(b, L_ADD, p, join(b, cross, lb_int_like(b, cross, 0))));
 }
 
 static void make_product32(lbuild *b, lfunc *f, int detail) {

@@ -1,7 +1,7 @@
 // The builder of loops. In: calls that name an operation and its operands. Out: instructions appended to the
 // current block, or an operand or constant if the result is known. Integer constants are sign-extended (I1: 0
 // or 1), float constants rounded to their kind.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/loops_eval.h"
 #include "ir/target.h"
 #include <string.h>
@@ -65,11 +65,19 @@ static ins *new_ins(lfunc *f, lop op, ltype type, int nargs, ins *const *args) {
     return x;
 }
 
-static ins *append(lblock *to, ins *x) {
+ins *lblock_append(lblock *to, ins *x) {
+    x->next = NULL;
     if (to->last) to->last->next = x;
     else to->first = x;
     to->last = x;
     return x;
+}
+
+ins **lblock_splice(lblock *made, ins **link) {
+    if (!made->first) return link;
+    made->last->next = *link;
+    *link = made->first;
+    return &made->last->next;
 }
 
 // Parameters stand first in the body, in order.
@@ -149,13 +157,13 @@ int64_t lfunc_shared_offset(const lfunc *f, const ins *local) {
 lbuild lbuild_new(lfunc *f, const target *t, diag *d) {
     if (!f->body) {
         f->body = new_block(f->arena, NULL);
-        for (int i = 0; i < f->params.n; i++) append(f->body, f->params.at[i].value);
+        for (int i = 0; i < f->params.n; i++) lblock_append(f->body, f->params.at[i].value);
     }
     return (lbuild){.arena = f->arena, .f = f, .block = f->body, .target = t, .diag = d};
 }
 
 ins *lb_op(lbuild *b, lop op, ltype type, int nargs, ins *const *args) {
-    return append(b->block, new_ins(b->f, op, type, nargs, args));
+    return lblock_append(b->block, new_ins(b->f, op, type, nargs, args));
 }
 
 static ins *emit1(lbuild *b, lop op, ltype t, ins *x) { return lb_op(b, op, t, 1, (ins *[]){x}); }

@@ -107,7 +107,7 @@ struct ins {
     const gpu_ins *gpu;
     lkind elem;  // L_LOCAL; L_OFFSET
     bool shared; // L_LOCAL
-    int align;   // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: requested
+    int align; // L_LOAD, L_STORE ...: known alignment in bytes (0: the alignment of one element); L_LOCAL: requested
     loop_role role;
     lblock *body[2];
     ins *next;
@@ -138,9 +138,16 @@ typedef struct lfunc {
     bool arithmetic;   // an operation that the target lacks: what it branches on is data
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
-    const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind
+    const char *ctype;           // C type of the result ("int", "size_t"), NULL: the type of its kind
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
+
+// Adds x to a set of instructions, by id; false: the set had it.
+static inline bool ins_mark(bool *set, const ins *x) {
+    bool fresh = !set[x->id];
+    set[x->id] = true;
+    return fresh;
+}
 
 // Read-only data of the module, at a symbol, or memory. The object writer writes data from their constant, bypassing the
 // code generator.
@@ -154,7 +161,7 @@ typedef struct ldata {
     dtype dtype; // elements, for the C text
     bool exported;
     bool variable;       // memory, which the object reserves and programs write
-    const char *section; // of ELF objects and C; NULL: that of read-only data
+    const char *section; // of ELF objects and C; NULL: the section of read-only data
 } ldata;
 void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n); // n bytes from offset
 typedef struct lmodule {
@@ -183,6 +190,10 @@ int64_t lfunc_dynamic_shared(const lfunc *f);
 int64_t lfunc_shared_offset(const lfunc *f, const ins *local);
 void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; violations are defects
 
+ins *lblock_append(lblock *to, ins *x); // returns x
+// Moves the instructions of `made` in front of *link, and returns the new place of *link.
+ins **lblock_splice(lblock *made, ins **link);
+
 // ---------------------------------------------------------------- builder
 typedef struct lbuild {
     arena *arena;
@@ -200,6 +211,7 @@ int lkind_bytes(lkind k);        // LK_PTR: 8; LK_I1: 1
 int lkind_bits(lkind k);         // LK_I1: 1
 bool lkind_is_float(lkind k);
 bool lkind_is_int(lkind k);
+static inline bool lkind_is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
 int64_t lfor_trips(const ins *x);    // of a loop with constant bounds; -1: not constant
 bool lfor_is_unrolled(const ins *x); // by emitters of machine code
 int loop_grid_axis(loop_role r);     // 0 to 2 for LOOP_GRID_X to LOOP_GRID_Z, else -1
@@ -211,6 +223,11 @@ lbuild lbuild_new(lfunc *f, const struct target *t, diag *d);
 ins *lb_int(lbuild *b, ltype t, int64_t v);
 ins *lb_float(lbuild *b, ltype t, double v);
 ins *lb_idx(lbuild *b, int64_t v); // index kind scalar
+static inline ins *lb_int_like(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
+// An f32 in each lane of `like`.
+static inline ins *lb_f32_like(lbuild *b, const ins *like, double v) {
+    return lb_float(b, lt(LK_F32, like->type.lanes), v);
+}
 ins *lb_un(lbuild *b, lop op, ins *x);
 ins *lb_bin(lbuild *b, lop op, ins *x,
             ins *y); // folds constants and neutral integer operands; splats a scalar operand

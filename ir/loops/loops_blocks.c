@@ -22,10 +22,8 @@ const char *block_ins_error(const ins *x, const target *t) {
 }
 
 // ---------------------------------------------------------------- bf16
-static float flush(float v) { return isnormal(v) || !isfinite(v) ? v : copysignf(0, v); }
-
 static float bf16_of(uint64_t word, int high) {
-    return flush((float)leval_float(LK_F32, high ? word & 0xffff0000 : word << 16 & 0xffffffff));
+    return leval_flush((float)leval_float(LK_F32, high ? word & 0xffff0000 : word << 16 & 0xffffffff));
 }
 
 // exact + error rounded to odd, where |error| is below half of the last digit of `exact`.
@@ -45,21 +43,22 @@ static float to_odd(double exact, double error) {
 static float add_to_odd(float x, float y) {
     double sum = (double)x + y, part = sum - (double)x,
            error = ((double)x - (sum - part)) + ((double)y - part);
-    return flush(to_odd(sum, isfinite(sum) ? error : 0));
+    return leval_flush(to_odd(sum, isfinite(sum) ? error : 0));
 }
 
 // Arm's Architecture Reference Manual, BFDotAdd without FEAT_EBF16: every step is rounded to odd, denormals are
 // zero. A product of two bf16 is exact unless it is denormal or too large.
 static float add_pair(float acc, uint64_t x, uint64_t y) {
-    float even = flush(to_odd((double)bf16_of(x, 0) * bf16_of(y, 0), 0)),
-          odd = flush(to_odd((double)bf16_of(x, 1) * bf16_of(y, 1), 0)),
-          sum = add_to_odd(flush(acc), add_to_odd(even, odd));
+    float even = leval_flush(to_odd((double)bf16_of(x, 0) * bf16_of(y, 0), 0)),
+          odd = leval_flush(to_odd((double)bf16_of(x, 1) * bf16_of(y, 1), 0)),
+          sum = add_to_odd(leval_flush(acc), add_to_odd(even, odd));
     return isnan(sum) ? (float)NAN : sum;
 }
 
 // Intel's manual, VDPBF16PS: denormals are zero, both additions are rounded to the nearest.
 static float add_pair_x86(float acc, uint64_t x, uint64_t y) {
-    for (int high = 1; high >= 0; high--) acc = flush(fmaf(bf16_of(x, high), bf16_of(y, high), flush(acc)));
+    for (int high = 1; high >= 0; high--)
+        acc = leval_flush(fmaf(bf16_of(x, high), bf16_of(y, high), leval_flush(acc)));
     return acc;
 }
 

@@ -34,7 +34,7 @@ typedef struct frame {
 
 static const fact nothing;
 
-// ---------------------------------------------------------------- what control depends on
+// ---------------------------------------------------------------- control dependences
 static const bool *needed_of(counter *c, const lfunc *f);
 
 static const lfunc *callee(const counter *c, const ins *x) {
@@ -42,18 +42,12 @@ static const lfunc *callee(const counter *c, const ins *x) {
     return f && f->body && f->params.n == x->nargs ? f : NULL;
 }
 
-static bool mark(bool *needed, const ins *x) {
-    bool fresh = !needed[x->id];
-    needed[x->id] = true;
-    return fresh;
-}
-
 static bool mark_arguments(counter *c, bool *needed, const ins *x) {
     const lfunc *f = callee(c, x);
     const bool *inside = f ? needed_of(c, f) : NULL;
     bool changed = false;
     for (int i = 0; f && i < x->nargs; i++)
-        if (inside[f->params.at[i].value->id]) changed |= mark(needed, x->args[i]);
+        if (inside[f->params.at[i].value->id]) changed |= ins_mark(needed, x->args[i]);
     return changed;
 }
 
@@ -65,7 +59,7 @@ static bool mark_operands(counter *c, const lfunc *f, bool *needed, const ins *x
     if (x->op == L_CALL) return mark_arguments(c, needed, x);
     bool changed = false, set = x->op == L_SET && needed[x->args[0]->id];
     int n = decides(f, x) || set || needed[x->id] ? x->nargs : 0;
-    for (int i = 0; i < n; i++) changed |= mark(needed, x->args[i]);
+    for (int i = 0; i < n; i++) changed |= ins_mark(needed, x->args[i]);
     return changed;
 }
 

@@ -3,7 +3,7 @@
 #define ONNXC_IR_LOOPS_LOOPS_COUNT_H
 #include "ir/loops/loops.h"
 
-// The number of a block: that of its function's body is 0.
+// The number of a block; the body of the function is 0.
 static inline int lblock_number(const ins *owner, int which) { return 1 + 2 * owner->id + which; }
 
 typedef struct counted_block {

@@ -35,6 +35,8 @@ static uint64_t float_bits(float f) {
     return u;
 }
 
+float leval_flush(float v) { return isnormal(v) || !isfinite(v) ? v : copysignf(0, v); }
+
 uint64_t leval_float_word(lkind k, double d) {
     uint64_t v = 0;
     uint16_t h = 0;
@@ -214,7 +216,7 @@ static uint64_t multiply_add(lkind k, bool fused, uint64_t a, uint64_t b, uint64
                        : leval_float_word(k, fmaf((float)x, (float)y, (float)z));
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- instructions
 
 static uint64_t constant(const ins *x, int lane) {
     lkind k = x->type.kind;

@@ -249,7 +249,7 @@ static int new_local(frame *fr, const ins *x) {
     return add_region(fr->in, p, bytes, true);
 }
 
-// Shared memory is reused by all blocks, one after the other.
+// All blocks use the same shared memory, one block after another.
 static void forget_shared_memory(linterp *in) {
     device *d = in->device;
     for (int i = 0; i < d->shared_regions.n; i++) {

@@ -88,7 +88,7 @@ static void end_phase(bulk_barrier *b) {
     b->phase++;
 }
 
-// A phase of that parity has passed if the current phase has the other parity, as in hardware.
+// As in hardware, a phase of a parity has passed if the current phase has the other parity.
 void linterp_mbarrier_wait(frame *fr, const ins *x) {
     device *d = fr->in->device;
     thread *t = d->now;

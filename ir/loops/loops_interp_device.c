@@ -102,7 +102,8 @@ static void read_chunk(dtype t, const char *chunk, rows which, double *to, int s
     }
 }
 
-// Reads the rows of an operand that the thread needs. Threads of its warp read the others, so that a race shows in any of them.
+// Reads the rows of an operand that the thread needs. The other threads of the warp read the other rows, so that races
+// are found in all of them.
 static void read_operand(frame *fr, const pending_wgmma *p, bool is_b, double *to) {
     const gpu_ins *g = p->call->gpu;
     gpu_order order = is_b ? g->order_b : g->order_a;

@@ -108,9 +108,9 @@ typedef struct thread {
     int64_t at[3];
     wait_kind wait;
     const ins *where;             // instruction at which it waits
-    uint64_t *deposit, *received; // its operand of the shuffle, and that of its partner
+    uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
     const uint32_t *registers;    // its fragments of a product
-    const uint32_t *const *warps; // those of its warp
+    const uint32_t *const *warps; // of its warp
     VEC(coming) copies;
     int groups;
     VEC(pending_wgmma) products;

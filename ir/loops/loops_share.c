@@ -6,7 +6,7 @@
 // ---------------------------------------------------------------- equal bodies
 static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
 
-// Two kernels: functions that call each other alone, the first of which is called from outside.
+// Two kernels: functions that only call each other; the first one is called from outside.
 typedef struct comparison {
     bool named;
     lfunc *const *parts[2];

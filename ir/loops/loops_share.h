@@ -1,5 +1,5 @@
 // Functions with equal bodies share one: networks repeat a kernel for every layer. The first of them, the original, owns the
-// body; the others have parameters of their own, with its instructions as values.
+// body; the other ones have their own parameters, with its instructions as values.
 #ifndef ONNXC_IR_LOOPS_LOOPS_SHARE_H
 #define ONNXC_IR_LOOPS_LOOPS_SHARE_H
 #include "ir/loops/loops.h"
@@ -14,7 +14,7 @@ lfunc *lfunc_original(const lmodule *m, map *bodies, int first);
 lfunc *lfunc_sharing(lmodule *m, const lfunc *f, lfunc *original);
 // Functions whose pointers may alias get another body than those whose pointers do not: later passes treat them differently.
 void lfuncs_separate(lmodule *m);
-// A function of its own, not in any module, with a copy of f's body.
+// A new function outside of any module, with a copy of f's body.
 lfunc lfunc_copy(const lfunc *f);
 // Takes over what a pass did to the body of the original.
 void lfunc_follow(lfunc *f);

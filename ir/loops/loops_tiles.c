@@ -1,5 +1,6 @@
 // Matrix tiles: checks of their instructions, and their meaning.
 #include "ir/loops/loops_tiles.h"
+#include "ir/loops/loops_eval.h"
 #include "ir/target.h"
 #include <math.h>
 #include <string.h>
@@ -56,18 +57,16 @@ static float from_bf16(const uint8_t *p) {
     memcpy(&v, &bits, sizeof v);
     return v;
 }
-static float flush(float v) { return isnormal(v) || !isfinite(v) ? v : copysignf(0, v); }
-
 // Products of even and of odd elements are summed separately.
 static void multiply_bf16(const uint8_t *a, const uint8_t (*b)[TILE_BYTES], int groups, int n, uint8_t *sum) {
     float even = 0, odd = 0, old;
     for (int k = 0; k < groups; k++) {
         const uint8_t *x = a + k * TILE_GROUP, *y = b[k] + n * TILE_GROUP;
-        even = flush(fmaf(from_bf16(x), from_bf16(y), even));
-        odd = flush(fmaf(from_bf16(x + 2), from_bf16(y + 2), odd));
+        even = leval_flush(fmaf(from_bf16(x), from_bf16(y), even));
+        odd = leval_flush(fmaf(from_bf16(x + 2), from_bf16(y + 2), odd));
     }
     memcpy(&old, sum, sizeof old);
-    old = flush(flush(old) + flush(even + odd));
+    old = leval_flush(leval_flush(old) + leval_flush(even + odd));
     memcpy(sum, &old, sizeof old);
 }
 

@@ -30,14 +30,8 @@ typedef struct frame {
 
 static const fact nothing = {UNKNOWN, 0, 0};
 
-// ---------------------------------------------------------------- what addresses depend on
+// ---------------------------------------------------------------- address dependences
 static bool is_access(const ins *x) { return lop_class(x->op) == LC_MEMORY; }
-
-static bool mark(bool *needed, const ins *x) {
-    bool fresh = !needed[x->id];
-    needed[x->id] = true;
-    return fresh;
-}
 
 // How many lanes of a partial vector exist. NULL: all.
 static const ins *lanes_there(const ins *x) {
@@ -50,8 +44,8 @@ static bool mark_operands(bool *needed, const ins *x) {
     bool changed = false, whole = x->op == L_CALL || lop_class(x->op) == LC_CONTROL || needed[x->id];
     int n = is_access(x) ? 2 : whole ? x->nargs : 0;
     if (x->op == L_SET && needed[x->args[0]->id]) n = 2;
-    for (int i = 0; i < n; i++) changed |= mark(needed, x->args[i]);
-    if (lanes_there(x)) changed |= mark(needed, lanes_there(x));
+    for (int i = 0; i < n; i++) changed |= ins_mark(needed, x->args[i]);
+    if (lanes_there(x)) changed |= ins_mark(needed, lanes_there(x));
     return changed;
 }
 

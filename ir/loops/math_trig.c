@@ -1,11 +1,11 @@
 // Sine, cosine, tangent and their inverses. Arguments are reduced by pi/2 in parts (Cody and Waite) while the
-// quotient is small, and by the bits of 2/pi (Payne and Hanek 1983) behind a branch when any lane is larger.
+// quotient is small, and by the bits of 2/pi (Payne and Hanek 1983) in a branch that is taken when any lane is larger.
 #include "ir/loops/math_internal.h"
 #include <math.h>
 
 #include "ir/loops/math_coeffs.inc"
 
-// x = n pi/2 + (h + l); the low two bits of `quadrant` are those of n.
+// x = n pi/2 + (h + l); the low two bits of `quadrant` are the low bits of n.
 typedef struct angle {
     ins *quadrant;
     pair r;

@@ -7,21 +7,21 @@
 // A kernel and the kernels that it calls make a unit. Units of one shape are a group. Numbers that are the same in all
 // units of a group stay; numbers that are equal to each other in every unit share an entry.
 //
-// Loops that kernels with different ends have in common (ir/loops/outline.c) are units of their own. Their entries stand
+// Loops that kernels with different ends have in common (ir/loops/outline.c) are separate units. Their entries stand
 // first in the tables of the kernels that call them.
 #include "ir/loops/numbers.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/loops_share.h"
 #include "ir/loops/outline.h"
 #include "ir/target.h"
 #include <string.h>
 
-// Groups must save more than tables and arguments cost: so many instructions each.
+// Groups must save more than tables and arguments cost, in instructions.
 enum { COST_OF_TABLE = 8, MOST_ENTRIES = 64 };
 // Smaller sizes, such as the steps of tiles, stay in the code; where a target with vectors uses none, only 0 and 1. An
 // innermost loop has registers for some: tiles of six rows and four panels are as fast with all of theirs.
 enum { LEAST_SIZE = 16, LEAST_SIZE_OF_SCALARS = 2, SIZES_OF_LOOP = 12 };
-// In shapes: a scale that may become a number of the table. Others are what they are.
+// In shapes: a scale that may become a number of the table. Other constants keep their values.
 enum { ANY_SCALE = -1 };
 
 typedef struct number {
@@ -75,7 +75,7 @@ typedef struct sharing {
     map called;   // units that kernels call, by name
 } sharing;
 
-// ---------------------------------------------------------------- which numbers
+// ---------------------------------------------------------------- numbers that may differ
 static bool has_vectors(const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         if (x->type.lanes > 1 || x->op == L_CALL) return true;
@@ -328,7 +328,7 @@ static bool same_sizes(const unit *x, const unit *y, int loop) {
     return true;
 }
 
-// Leaves the units with the sizes that the first one has in that loop (0: anywhere); the others become a group of their own.
+// Keeps the units that have the sizes of the first one in that loop (0: anywhere); the other units become a separate group.
 static unit *split_group(unit *group, int loop) {
     unit *others = NULL, **last = &others, **kept = &group->next;
     for (unit *u = group->next; u; u = u->next) {
@@ -353,7 +353,7 @@ static void add_zeros(text *t, int64_t end) {
     while ((int64_t)t->n < end) text_addn(t, "", 1);
 }
 
-// Of tables of so many bytes: a cache line at most; in flash, which is scarce, what entries without vectors need.
+// The alignment of a table of this size: at most a cache line; in flash, which is scarce, no more than scalar entries need.
 static int table_align(const target *t, int64_t bytes) {
     int align = 8, most = t->freestanding && !t->vector_bits ? 8 : 64;
     while (align < bytes && align < most) align *= 2;
@@ -436,14 +436,6 @@ static ins *load_size(rewriting *r, const entry *e) {
     return known;
 }
 
-// Moves the instructions of a block in front of *link, and returns the new place of what was there.
-static ins **insert(lblock *made, ins **link) {
-    if (!made->first) return link;
-    made->last->next = *link;
-    *link = made->first;
-    return &made->last->next;
-}
-
 static void rewrite_block(rewriting *r, lblock *block) {
     lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
     for (ins **link = &block->first; *link; link = &(*link)->next) {
@@ -465,7 +457,7 @@ static void rewrite_block(rewriting *r, lblock *block) {
             x->args[1]->uses++;
             x->i = 1;
         }
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
         lfunc *part = called_part(r->s, x);
         if (part && x->op == L_CALL) append_argument(r->f, x, r->numbers);
         if (called_unit(r->s, x)) set_last_argument(x, r->numbers);
@@ -514,7 +506,7 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
     own.sizes = (map){.arena = r->s->arena};
     own.numbers = outlined ? f->params.at[f->params.n - 1].value : numbers_param(f);
     rewrite_block(&own, f->body);
-    insert(&own.start, &own.numbers->next);
+    lblock_splice(&own.start, &own.numbers->next);
     int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
     count_uses(f->body, uses);
     drop_constants(f->body, uses);
@@ -525,7 +517,7 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
 static void share_group(sharing *s, unit *group);
 
 static void find_table(sharing *s, unit *group, table *t, const entry **of_use) {
-    // A product of tiles takes so few instructions that those of its addresses count.
+    // A product of tiles takes so few instructions that address arithmetic counts.
     if (group->tiles) share_group(s, split_group(group, 0));
     // Rows at sizes that are not constants take instructions of a large product's innermost loops.
     for (int loop = 1; loop <= group->loops; loop++)
@@ -571,7 +563,7 @@ static void pass_tables(sharing *s, lfunc *f, lblock *block) {
         lblock made = {0};
         b.block = &made;
         append_argument(f, x, lb_offset(&b, lb_symbol(&b, s->symbol), lb_idx(&b, at - 1), 1));
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
     }
 }
 

@@ -1,4 +1,4 @@
-// In: a kernel whose tiles are ended by a function, such as that of its epilogue. Out: its loops as a function that knows
+// In: a kernel whose tiles end in a call of a function, such as its epilogue. Out: its loops as a function that knows
 // neither the function nor that one's parameters, so that kernels that differ only in their epilogues share it.
 //
 //     kernel(y, x, w, bias):                          kernel(y, x, w, bias):
@@ -17,7 +17,7 @@ enum { LEAST_OUTLINED = 1500, MOST_ENDS = 4, MOST_PARAMS = 64 };
 
 typedef struct end_function {
     lfunc *f;
-    ins *from_env[MOST_PARAMS]; // by parameter: that of the kernel which all calls pass; NULL: they differ
+    ins *from_env[MOST_PARAMS]; // by parameter: the kernel's parameter that all calls pass; NULL: they differ
     ins *pointer;               // parameter of the loops
 } end_function;
 
@@ -31,12 +31,12 @@ typedef struct outlining {
     end_function ends[MOST_ENDS];
     int nends;
     VEC(ins *) env, passed; // parameters of the kernel: that these functions read; that the loops use
-    map params;             // those of the loops, by the id of the kernel's
+    map params;             // parameters of the loops, by the id of the kernel's parameter
     ins *env_param, *numbers;
     bool fits;
 } outlining;
 
-// ---------------------------------------------------------------- what there is
+// ---------------------------------------------------------------- analysis
 static end_function *end_of(outlining *o, const ins *call) {
     for (int j = 0; j < o->nends; j++)
         if (!strcmp(o->ends[j].f->name, call->name)) return &o->ends[j];

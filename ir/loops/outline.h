@@ -1,4 +1,4 @@
-// The loops over tiles of large kernels, as functions of their own.
+// The loops over tiles of large kernels, as separate functions.
 #ifndef ONNXC_IR_LOOPS_OUTLINE_H
 #define ONNXC_IR_LOOPS_OUTLINE_H
 #include "ir/loops/loops.h"

@@ -11,13 +11,14 @@
 // Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
 // arrays, a value of the iteration before becomes a variable. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
 #include "ir/loops/roll.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/roll_impl.h"
 #include "ir/target.h"
 #include <stdlib.h>
 #include <string.h>
 
-// A repeat is found by `WINDOW` equal instructions, and must save so many bytes. Longer periods than the most do not repeat.
+// A repeat is found by `WINDOW` equal instructions, and must save this number of bytes. Longer periods than the most do
+// not repeat.
 enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 1024, MOST_LOOPS = 256 };
@@ -150,8 +151,8 @@ static repeat_list find_repeats(const search *s) {
     return found;
 }
 
-// ---------------------------------------------------------------- what iterations leave
-// A value that other code reads: that of the first iteration, and its array.
+// ---------------------------------------------------------------- values after the loop
+// A value that later code reads: the one of the first iteration, and its array.
 typedef struct left {
     ins *value, *array;
 } left;
@@ -318,20 +319,6 @@ typedef struct rewriting {
     lblock head;  // of the function: arrays
 } rewriting;
 
-static void append_ins(lblock *b, ins *x) {
-    x->next = NULL;
-    if (b->last) b->last->next = x;
-    else b->first = x;
-    b->last = x;
-}
-
-static ins **insert(lblock *made, ins **link) {
-    if (!made->first) return link;
-    made->last->next = *link;
-    *link = made->first;
-    return &made->last->next;
-}
-
 static void become(lfunc *f, ins *x, lop op, ltype type, int n, ins *const *args) {
     x->op = op;
     x->type = type;
@@ -387,7 +374,7 @@ static void rewrite_elements(rewriting *w, lblock *block) {
         const ins *variable = x->op == L_VAR ? x : x->op == L_GET || x->op == L_SET ? x->args[0] : NULL;
         element e = variable ? element_of(w, variable) : (element){NULL, -1};
         if (e.array) rewrite_variable(w, x, e.array, inside ? w->index : lb_idx(&b, e.at));
-        link = insert(&made, link);
+        link = lblock_splice(&made, link);
         for (int j = 0; j < 2; j++)
             if (x->body[j]) rewrite_elements(w, x->body[j]);
     }
@@ -475,7 +462,7 @@ static void make_body(rewriting *w) {
             const carried_slot *s = &w->m->carried.at[carry];
             s->user->args[s->arg] = lb_get(b, w->carry[carry]);
         }
-        append_ins(b->block, statements[j]);
+        lblock_append(b->block, statements[j]);
         const left *l = left_of(&w->left, statements[j]);
         if (l) lb_store(b, l->array, w->index, statements[j], 0);
     }
@@ -493,7 +480,7 @@ static lblock *make_loop(rewriting *w, const ins *after) {
     lblock *made = b->block = ARENA_NEW(w->r->arena, lblock);
     for (ins *x = w->search->statements.at[w->of.first], *next; x != after; x = next) {
         next = x->next;
-        if (x->op == L_CONST) append_ins(made, x);
+        if (x->op == L_CONST) lblock_append(made, x);
     }
     if (w->columns.of.n) {
         int64_t at = add_table(w->r, &w->columns, w->of.count);
@@ -518,7 +505,7 @@ static void replace_statements(rewriting *w, lblock *block) {
     while (*link != first) link = &(*link)->next;
     lblock *made = make_loop(w, after);
     *link = after;
-    insert(made, link);
+    lblock_splice(made, link);
     block->last = block->first;
     while (block->last->next) block->last = block->last->next;
 }
@@ -526,7 +513,7 @@ static void replace_statements(rewriting *w, lblock *block) {
 static void insert_head(rewriting *w) {
     ins **link = &w->r->f->body->first;
     while (*link && (*link)->op == L_PARAM) link = &(*link)->next;
-    insert(&w->head, link);
+    lblock_splice(&w->head, link);
 }
 
 static void make_arrays(rewriting *w) {

@@ -44,7 +44,7 @@ typedef struct variable_slot {
 typedef struct matching {
     arena *arena; // temporary
     same_functions *functions;
-    ins **pair;               // by id of an instruction: that of the first iteration
+    ins **pair;               // by id of an instruction: its counterpart in the first iteration
     int *place;               // by id: in which statement of the block it is, from 1; 0: in none
     int first, period, count; // statements of an iteration, iterations
     VEC(number_slot) numbers;

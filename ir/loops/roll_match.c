@@ -1,5 +1,5 @@
 // Whether sequences of instructions are equal but for numbers and variables. Functions are compared by content, in the same
-// way: kernels of equal layers have names of their own.
+// way: kernels of equal layers have different names.
 #include "ir/loops/roll_impl.h"
 #include "ir/target.h"
 #include <string.h>
@@ -157,7 +157,7 @@ static bool is_data(const matching *m, const ins *x) {
     return x->op == L_SYMBOL && !map_get(&m->functions->by_name, x->name);
 }
 
-// Whether the functions of these names do the same. A name may be that of something else.
+// Whether the functions of these names do the same. A name may belong to no function.
 static bool same_function_names(same_functions *s, const char *x, const char *y) {
     if (!strcmp(x, y)) return true;
     const lfunc *f = first_of(s, x);

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-bool dim_never_zero(const dim *d) { return d->min > 0 || d->max < 0; }
-
 // The number of elements of output 0; -1 if it is not constant or exceeds CONTENTS_MAX.
 static int output_count(const node *n) {
     int64_t sizes[MAX_RANK], count;
@@ -81,7 +79,7 @@ void contents_of_quotient(node *n, dim *(*round)(dim *a, dim *b)) {
         // (a / under_a) / (b / under_b), or their product
         dim *over = divide ? dim_mulk(a[e], under_b) : dim_mul(a[e], b[e]);
         dim *under = divide ? dim_mulk(b[e], under_a) : infer_k(n, under_a * under_b);
-        if (!dim_never_zero(under)) return;
+        if (!dim_nonzero(under)) return;
         result[e] = round(over, under);
     }
     infer_set_contents(n, 0, result, count);

@@ -16,5 +16,4 @@ void contents_map(node *n, contents_fold *fold);
 // For float Floor, Ceil and casts to int of a quotient (Div, or Mul by a fraction whose denominator is a
 // power of two): the symbolic value of output 0 is round(numerator, denominator).
 void contents_of_quotient(node *n, dim *(*round)(dim *a, dim *b));
-bool dim_never_zero(const dim *d);
 #endif

@@ -40,11 +40,17 @@ value *output_of(value *v, int i) {
     return i < v->def->nout && v->def->out[i] ? v->def->out[i] : node_output(v->def, i, NULL);
 }
 
+value *inferred(value *v) {
+    infer_node(v->def);
+    return v;
+}
+
 value *cast_to(node *n, value *v, dtype t) {
     if (v->type.kind == TYPE_TENSOR && v->type.elem == t) return v;
     return with_int(NODE(n, "Cast", v), "to", t);
 }
 
+value *as_scalar(node *n, value *v) { return NODE(n, "Reshape", v, insert_ints(n, NULL, 0)); }
 value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
 value *int64_scalar(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
 
@@ -56,6 +62,10 @@ value *transposed(node *n, value *v, int rank, const int64_t *order) {
 
 value *reshaped(node *n, value *v, int rank, const int64_t *sizes) {
     return NODE(n, "Reshape", v, insert_ints(n, sizes, rank));
+}
+
+value *reshaped_to(node *n, value *v, value *shape) {
+    return with_int(NODE(n, "Reshape", v, shape), "allowzero", 1);
 }
 
 value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to) {

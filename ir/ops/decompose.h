@@ -19,16 +19,20 @@ value *with_ints(value *v, const char *name, int count, const int64_t *ints);
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 // Attribute `name` of n, if it is there.
 value *with_attr_of(value *v, const node *n, const char *name);
+static inline dtype elem_of(const node *n) { return infer_in(n, 0)->elem; } // of the first input
 // Output i of the node that defines v.
 value *output_of(value *v, int i);
 
 value *cast_to(node *n, value *v, dtype t);   // v itself when n's input v already has that type
+value *as_scalar(node *n, value *v);          // v, of one element, as a scalar
 value *one_int(node *n, int64_t i);           // a constant int64[1]
 value *int64_scalar(node *n, int64_t i);      // a constant int64 scalar
 value *number_like(node *n, double x, int i); // a scalar of the element type of n's input i
 value *transposed(node *n, value *v, int rank, const int64_t *order);
 // v with these sizes; 0 copies the size of v at the same place, one may be -1.
 value *reshaped(node *n, value *v, int rank, const int64_t *sizes);
+// v with the sizes of `shape` (int64), in which 0 means 0.
+value *reshaped_to(node *n, value *v, value *shape);
 value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to);
 
 // The sizes of v's axes from..to-1, which may count from the end (INT64_MAX: all the rest).
@@ -49,6 +53,7 @@ value *insert_floats(node *n, const float *v, int count);                // a co
 // scores (rows, vocabulary) of floats, with `least` for tokens that would repeat `size` of the ids (rows, length).
 value *without_repeated_ngrams(node *n, value *scores, value *ids, int64_t size, value *least);
 
+value *inferred(value *v); // v, after inference of the node that defines it
 // v takes the place of n's output i, if that is wanted.
 void give_output(node *n, int i, value *v);
 // The operator com.microsoft.NAME as such a graph.

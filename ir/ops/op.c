@@ -131,6 +131,8 @@ value *insert_before(node *n, const char *op, int nin, value *const *in, node **
     return node_output(fresh, 0, NULL);
 }
 
+value *insert_constant(node *n, constant *c) { return value_constant(n->graph, NULL, c); }
+
 value *insert_ints(node *n, const int64_t *v, int count) {
     if (count < 0) infer_error(n, "an input has %d axes too few", -count);
     return value_int64s(n->graph, NULL, v, count);

@@ -51,6 +51,11 @@ void lower_pointwise(lowering *l, node *n, pointwise_value *value) {
 
 void infer_like_first(node *n) { infer_same(n, 0, 0); }
 
+void infer_like_ranked_first(node *n) {
+    infer_rank(n, 0);
+    infer_same(n, 0, 0);
+}
+
 void infer_bool_like_first(node *n) {
     int rank = infer_rank(n, 0);
     infer_set(n, 0, DT_BOOL, rank, infer_in(n, 0)->dims);

@@ -12,6 +12,7 @@ typedef expr *pointwise_value(kernel *k, const node *n, expr *const *x);
 void lower_pointwise(lowering *l, node *n, pointwise_value *value);
 
 void infer_like_first(node *n);           // output 0 has the type of input 0
+void infer_like_ranked_first(node *n);    // the same, once its rank is known
 void infer_bool_like_first(node *n);      // the shape of input 0, bool
 void infer_elementwise(node *n);          // all inputs of one element type, broadcast
 void infer_comparison(node *n);           // the same, bool

@@ -210,11 +210,6 @@ static bool is_set(const lowering *l, const dim *d) {
     return false;
 }
 
-static bool sees(const graph *inner, const graph *outer) {
-    while (inner && inner != outer) inner = inner->outer;
-    return inner != NULL;
-}
-
 // The index of the atom in v's symbolic value; -1 if it does not occur.
 static int place_in(const value *v, const dim *atom) {
     for (int j = 0; j < v->ncontents; j++)
@@ -225,7 +220,7 @@ static int place_in(const value *v, const dim *atom) {
 static bool set_from(lowering *l, node *n, value *v, dim *atom) {
     int place = place_in(v, atom);
     buffer *b = place < 0 ? NULL : map_get_number(&l->buffers, (uint64_t)v->id);
-    if (!b || !dtype_is_int(b->dtype) || !sees(n->graph, v->graph)) return false;
+    if (!b || !dtype_is_int(b->dtype) || !graph_sees(n->graph, v->graph)) return false;
     lower_set_dim(l, n, atom, b, place);
     return true;
 }

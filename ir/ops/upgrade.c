@@ -25,10 +25,6 @@ value *upgrade_scalar_like(node *n, double v, value *like) {
 
 value *upgrade_shape(node *n, value *v) { return NODE(n, "Shape", v); }
 
-value *upgrade_reshape(node *n, value *v, value *shape) {
-    return with_int(NODE(n, "Reshape", v, shape), "allowzero", 1);
-}
-
 void upgrade_reshape_output(node *n, int i, value *shape) {
     if (!node_out(n, i)) return;
     upgrade_set_int(insert_after(n, i, "Reshape", 1, &shape), "allowzero", 1);
@@ -56,7 +52,7 @@ void upgrade_align_input(node *n, int i, int64_t axis) {
     value *missing = NODE(n, "Sub", from_axis, rank);
     missing = NODE(n, "Max", missing, insert_ints(n, (const int64_t[]){0}, 1));
     value *aligned = with_int(NODE(n, "Concat", shape, insert_ones(n, missing, DT_I64)), "axis", 0);
-    node_set_in(n, i, upgrade_reshape(n, n->in[i], aligned));
+    node_set_in(n, i, reshaped_to(n, n->in[i], aligned));
 }
 
 void upgrade_drop_consumed_inputs(node *n) { node_remove_attr(n, "consumed_inputs"); }

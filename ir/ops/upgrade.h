@@ -13,8 +13,6 @@ void upgrade_set_int(node *n, const char *attribute, int64_t i);
 value *upgrade_scalar_like(node *n, double v, value *like);
 // Shape of v as int64[rank].
 value *upgrade_shape(node *n, value *v);
-// v reshaped to `shape` (an int64 tensor in which 0 means 0).
-value *upgrade_reshape(node *n, value *v, value *shape);
 // Output i reshaped to `shape` for all of its users.
 void upgrade_reshape_output(node *n, int i, value *shape);
 // Appends ones to the shape of input i, so that its first dim is aligned with dim `axis` of input 0.

@@ -6,7 +6,7 @@
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool reads_constant(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_CONST; }
 
 static bool plain_contraction(const kernel *k) {
@@ -97,7 +97,7 @@ static bool reduces_rows(const kernel *k) {
     return reduces && k->stages.n > 1 && !is_contraction(k);
 }
 
-// ---------------------------------------------------------------- one form
+// ---------------------------------------------------------------- canonical form
 typedef struct form {
     kernel *k, *old;
     arena *scratch;
@@ -190,7 +190,7 @@ static const buffer *row_scalar(const expr *e) {
 }
 
 // exp(score - maximum) is in [0, 1] or NaN; its sum over the row is at least 1, or NaN if any of them is. So
-// the sum shows whether a weight is NaN.
+// the sum is NaN if a weight is.
 static const buffer *sum_tells(const form *f) {
     const kernel *k = f->old;
     if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;

@@ -11,7 +11,7 @@
 
 enum { LEAST_LENGTH = 3 }; // shorter chains are as well inlined into their readers
 
-// A kernel that only copies whole buffers side by side into a buffer of its own.
+// A kernel that only copies whole buffers side by side into one buffer.
 typedef struct joint {
     kernel *k;
     buffer *to;

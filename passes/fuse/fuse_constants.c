@@ -15,8 +15,6 @@ static bool is_own(const fuse *f, const site *at, const buffer *b) {
     return true;
 }
 
-static bool checks(const expr *x) { return x->op == X_CHECK; }
-
 static bool is_constant(const fuse *f, const site *at) {
     const kernel *k = at->s->kernel;
     int64_t bytes = 0;
@@ -31,7 +29,7 @@ static bool is_constant(const fuse *f, const site *at) {
         if (!count || bytes > MOST_BYTES) return false;
     }
     for (int j = 0; j < k->stages.n; j++)
-        if (stage_any(k->stages.at[j], checks)) return false;
+        if (stage_any(k->stages.at[j], expr_is_check)) return false;
     return !at->reads.n && at->writes.n && at->writes.n <= MOST_WRITES && !is_fixed(at);
 }
 

@@ -245,7 +245,7 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
         // A table that is looked up often is transposed once.
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
         contraction |= here;
-        // Loops repeat it, which only products do without loss: those of packed constants.
+        // Loops repeat it, which costs nothing only in products with packed constants.
         if (to[j]->region != from->region && !here) return false;
     }
     // Integer products need the bytes themselves; wider elements are converted once instead of once per

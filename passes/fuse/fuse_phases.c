@@ -20,7 +20,7 @@ typedef struct phases {
     expr *value; // of the writer that is being rewritten
 } phases;
 
-// ---------------------------------------------------------------- what fits
+// ---------------------------------------------------------------- matching
 static bool is_open(const kernel *k) {
     arena *scratch = arena_new();
     dim_list dims = kernel_dims(scratch, k);
@@ -99,15 +99,13 @@ static bool stays(const phases *p, const buffer *b, bool written) {
     return b->role != BUF_LOCAL && b->role != BUF_HEAP;
 }
 
-static bool checks(const expr *x) { return x->op == X_CHECK; }
-
 // Whether the stage is a function of the image's elements, and of what there was before the writers.
 static bool is_epilogue(phases *p) {
     const kernel *k = p->reader->s->kernel;
     const stage *s = p->s;
     expr_list reads = reads_only(stage_nodes(p->f->arena, s, PART_ALL));
     bool found = false;
-    if (s->states.n || s->writes.n != 1 || !write_is_plain(&s->writes.at[0]) || stage_any(s, checks))
+    if (s->states.n || s->writes.n != 1 || !write_is_plain(&s->writes.at[0]) || stage_any(s, expr_is_check))
         return false;
     for (int j = 0; j < reads.n; j++) {
         const buffer *b = reads.at[j]->buffer;

@@ -15,7 +15,7 @@ typedef struct shared { // a buffer that the first kernel writes and the second 
     buffer *root, *to;
     bool row[MAX_RANK];  // by dim: whether it is a shared outer axis
     int axis1[MAX_RANK]; // that axis in the first kernel
-    bool keep;           // it has other readers
+    bool keep;           // the buffer has other readers
     buffer *local;       // in the fused kernel
 } shared;
 
@@ -133,7 +133,7 @@ static bool settle_pairs(rows *r) {
     return true;
 }
 
-// ---------------------------------------------------------------- what the first gives the second
+// ---------------------------------------------------------------- values handed from producer to consumer
 static bool find_shared(rows *r) {
     const site *a = r->p1, *b = r->p2;
     for (int j = 0; j < a->writes.n; j++) {

@@ -16,7 +16,7 @@ typedef struct slicing {
     arena *scratch;
 } slicing;
 
-// ---------------------------------------------------------------- what is read
+// ---------------------------------------------------------------- reads
 static dim *position_of(const kernel *k, const expr *e) {
     dims *table = k->program->dims;
     if (e->op == X_CHECK) return position_of(k, e->arg[0]);
@@ -99,7 +99,7 @@ static part part_read(const slicing *s, const site *writer, const buffer *b, int
     return all.from && !dims_are_opaque(&all.from, 1) && is_inside(&all, b->dims[axis]) ? all : none;
 }
 
-// ---------------------------------------------------------------- what is written
+// ---------------------------------------------------------------- writes
 // The index of the write that is the kernel's axis; -1: none, or the axis is used otherwise.
 static int index_of_axis(const write *w, int axis) {
     int at = dim_of_axis(w->to, w->index, axis, true);

@@ -21,7 +21,7 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
-// Whether the weights have columns of their own, as those of a product for each group have.
+// Whether the weights have separate columns, as in a product for each group.
 static bool has_columns(const kernel *k, const expr *image, const expr *weights) {
     for (int a = 0; a < k->axes.n; a++) {
         const axis *x = &k->axes.at[a];
@@ -74,8 +74,6 @@ static bool slides_window(const kernel *k, const expr *image) {
 // it.
 enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
 
-static bool is_read(const expr *e) { return e->op == X_READ; }
-
 // The parallel axis that counts channels in an index, alone or within groups; -1: none.
 static int counted_axis(const kernel *k, const expr *index) {
     expr *groups;
@@ -87,7 +85,7 @@ static int counted_axis(const kernel *k, const expr *index) {
 static int channel_of_sample(const kernel *k, const expr *read) {
     bool data = false;
     int found = -1;
-    for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], is_read);
+    for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], expr_is_read);
     for (int j = 0; data && j < read->buffer->rank; j++) {
         int axis = counted_axis(k, read->index[j]), uses = 0;
         if (axis < 0) continue;
@@ -200,7 +198,7 @@ static bool shares_groups_only(const contraction *c, const expr *channel) {
 }
 
 // Whether an axis of this operand alone takes steps of several elements in each of the result's rows, as the phases of a
-// transposed convolution do: a product that writes rows as they lie has no columns for tiles.
+// transposed convolution do: a product that writes rows in place has no columns for tiles.
 static bool spreads_result(const contraction *c, const expr *image, const expr *weights) {
     int rank = c->w->to->rank;
     for (int a = 0; rank && a < c->k->axes.n; a++) {

@@ -263,7 +263,7 @@ static double peak_of(const join *j) {
     return most;
 }
 
-// The live range of the whole buffer includes that of the part.
+// The live range of the whole buffer includes the live range of the part.
 static void merge_lives(const join *j, const part *p) {
     live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id];
     if (from->def < to->def) to->def = from->def;

@@ -3,7 +3,7 @@
 // columns. The preferences are propagated to the kernels between contractions; inputs and outputs stay
 // row-major and get explicit copies.
 #include "passes/layout/layout.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
@@ -123,7 +123,7 @@ static bool varies_along(const kernel *k, expr *index, int axis) {
     return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, is_local_read));
 }
 
-// Whether the kernel reads so many elements of b that a copy of all of them pays: the window of a ring has few of its samples.
+// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
 static bool reads_many(const kernel *k, const buffer *b) {
     const expr *read = NULL;
     double part = 1;
@@ -429,7 +429,7 @@ static int last_axis(const expr *read) {
 }
 
 // Operands that are not constant are packed for enough rows: where columns are adjacent, a product without groups reads them
-// as they lie nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
+// in place nearly as fast, until caches evict the rows of B between tiles. Few rows are sums along K, if K is adjacent in
 // both operands, each of which ends with the sum of its lanes.
 static int least_packed_rows(const contraction *c, int group) {
     enum { ROWS_ACROSS = 6, LONG_ROWS_ACROSS = 13, LONG = 256, ROWS_APART = 2, ROWS_ALONG = 65 };

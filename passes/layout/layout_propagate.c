@@ -1,4 +1,4 @@
-// Layout propagation. In: the innermost axes that contractions prefer. Out: those of the buffers between
+// Layout propagation. In: the innermost axes that contractions prefer. Out: the innermost axes of the buffers between
 // them.
 #include "passes/layout/layout_propagate.h"
 

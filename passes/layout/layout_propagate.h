@@ -15,7 +15,7 @@ typedef struct propagation {
     int *channel;      // by buffer id: the innermost axis, -1: row-major
     const bool *fixed; // by buffer id: neither propagates nor changes
     bool (*takes_part)(const kernel *k);
-    // The innermost axis of `to` if `channel` is that of `from`; -1: any.
+    // The innermost axis of `to` if `channel` is the innermost axis of `from`; -1: any.
     int (*rule)(const kernel *k, const layout_access *from, int channel, const layout_access *to);
 } propagation;
 void propagate_layouts(const propagation *x); // until nothing changes

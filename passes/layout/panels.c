@@ -74,8 +74,8 @@ layout *column_layout(arena *a, const contraction *c, int n_axis) {
     return l;
 }
 
-// Rows of the last panel have only the columns that there are if the others would take more memory than matters. Only tiles
-// of f32 or f64 whose factors are read where they lie know of it.
+// Rows of the last panel omit the missing columns if padding them would take much memory. Only tiles
+// of f32 or f64 whose factors are read in place support this.
 static void narrow_last_panel(const target *t, const contraction *c, layout *l) {
     enum { LEAST_FILL = 1024 };
     buffer b = *c->b->buffer;

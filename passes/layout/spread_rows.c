@@ -1,5 +1,5 @@
 // Rows of products' left operands, spread over the sets of the L1 cache. In: a program. Out: temporaries of bytes and of bf16 that
-// products read in groups along K have a gap behind each row, where the rows would crowd into few sets:
+// products read in groups along K have a gap after each row, where the rows would crowd into few sets:
 //
 //   temp x: bfloat16[128, 768]    becomes    temp x: bfloat16[128, 768] layout(0 1) gap 0:32
 //
@@ -13,14 +13,15 @@
 
 enum { LINE = 64, FEW_SETS = 4, SHORT_ROW = 512, SOME_ROWS = 16 };
 
-// Unused elements behind a row of `n`, so that rows begin with lines, an odd number of pairs of them apart at most.
+// Unused elements after a row of `n`, so that rows begin with cache lines and their distance is no multiple of FEW_SETS
+// lines.
 static int64_t gap_behind(int64_t n, int bits) {
     int64_t bytes = n * bits / 8, fill = (LINE - bytes % LINE) % LINE, lines = (bytes + fill) / LINE;
     if (bytes < SHORT_ROW) return 0;
     return (fill + (lines % FEW_SETS == 0 ? LINE : 0)) * 8 / bits;
 }
 
-// The entry of the row-major order of b behind which n elements follow; -1: none.
+// The entry of the row-major order of b after which n elements follow; -1: none.
 static int entry_before(const buffer *b, int64_t n) {
     int64_t count = 1;
     for (int j = b->rank - 1; j > 0; j--) {
@@ -47,7 +48,7 @@ static bool is_whole_view(const buffer *b, const buffer *root) {
     return buffer_count(b) == buffer_count(root);
 }
 
-// Whether all buffers of the same memory have such rows, each behind an entry of its own.
+// Whether all buffers of the same memory have such rows, each at its own entry.
 static bool may_spread(const program *p, const uses *u, const buffer *root, int64_t row) {
     const buffer_uses *of = &u->of[root->id];
     if ((root->role != BUF_TEMP && root->role != BUF_HEAP) || of->by_others || of->output) return false;

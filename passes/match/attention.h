@@ -15,7 +15,7 @@ typedef struct attention {
     const buffer *top;          // local of the scores' maximum; the result may read both
     const stage *kept;          // a last stage that only writes top and total, NULL: none
     int lanes;                  // of the CPU schedule
-    bool many, few;             // it has code for blocks of rows; for few rows
+    bool many, few;             // the target has code for blocks of rows; for few rows
     bool tiles, blocks;         // it uses matrix tiles, products of blocks (ir/loops/loops_blocks.h)
     dim *scratch;               // bytes of scratch memory of the CPU schedule
 } attention;

@@ -112,7 +112,7 @@ const expr *index_in_part(const expr *index) {
     return index;
 }
 
-// The axis that advances the output by one element in its layout: that of the innermost physical axis, or of
+// The axis that advances the output by one element in its layout: the axis of the innermost physical one, or of
 // the columns of one group in it.
 static int contiguous_axis(const contraction *c) {
     const buffer *b = c->w->to;

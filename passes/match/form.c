@@ -18,8 +18,6 @@ write_list kernel_write_list(const kernel *k) {
     return l;
 }
 
-static bool is_state(const expr *x) { return x->op == X_STATE; }
-
 bool write_is_plain(const write *w) { return w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard; }
 
 bool stage_writes_at_end(const stage *s) {
@@ -32,7 +30,8 @@ bool stage_keeps_terms(const stage *s) {
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
         if (w->when == WRITE_END) continue;
-        if (w->when != WRITE_BEFORE || w->combine != COMBINE_SET || w->guard || expr_any(w->value, is_state))
+        if (w->when != WRITE_BEFORE || w->combine != COMBINE_SET || w->guard ||
+            expr_any(w->value, expr_is_state))
             return false;
     }
     return true;
@@ -81,11 +80,9 @@ dim_list kernel_dims(arena *a, const kernel *k) {
     return l;
 }
 
-static bool is_read(const expr *e) { return e->op == X_READ; }
-
 static bool is_chosen_by_data(const expr *read) {
     for (int j = 0; j < read->buffer->rank; j++)
-        if (expr_any(read->index[j], is_read)) return true;
+        if (expr_any(read->index[j], expr_is_read)) return true;
     return false;
 }
 

@@ -4,7 +4,7 @@
 // symbols:
 //
 //   offset = sum of the areas before + factor * place in the area
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "passes/match/form.h"
 #include "passes/memory/memory_plan_impl.h"
 #include <stdlib.h>
@@ -175,7 +175,7 @@ static int lower_first(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-// Best fit: the tightest gap between those of others[] that live at the same time.
+// Best fit: the tightest gap between the intervals of others[] that live at the same time.
 static int64_t best_fit(const interval *i, interval **others, int count) {
     int64_t end = 0, best = -1, best_size = INT64_MAX;
     for (int j = 0; j < count; j++) {
@@ -272,7 +272,7 @@ static bool any_related(interval **all, int count) {
     return any;
 }
 
-// Kernels whose result lies in the memory of an operand.
+// Kernels whose result is in the memory of an operand.
 static void note_overlaps(planner *n) {
     for (int j = 0; n->overlaps && j < n->overlaps->n; j++) {
         const overlap *o = &n->overlaps->at[j];

@@ -25,7 +25,7 @@ typedef VEC(memory_pool) memory_pools; // the fastest first
 typedef struct overlap {
     const kernel *kernel;
     const buffer *from, *to;
-    int64_t first; // bytes from the start of `from` to that of `to`, a multiple of the plan's alignment
+    int64_t first; // bytes from the start of `from` to the start of `to`, a multiple of the plan's alignment
     int n;         // of distances
     bool *may;     // by distance, in steps of the alignment
 } overlap;

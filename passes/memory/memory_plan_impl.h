@@ -16,7 +16,7 @@ typedef struct interval {
     const kernel *kernel; // the kernel whose scratch memory it is
     dim *size, *factor;
     int64_t coef, at; // bytes per unit of the factor
-    int pool;         // number, that of all pools for what fits none
+    int pool;         // number; the number of pools: it fits none
     double accesses;  // a rough count
     live_range live;
     struct interval *same; // shares the memory of this one

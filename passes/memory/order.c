@@ -20,14 +20,14 @@ enum { USUAL_SIZE = 64 };
 typedef struct item {
     int64_t bytes;
     VEC(int) users;     // kernels of the run
-    bool before, after; // other steps use it before, behind the run
+    bool before, after; // other steps use it before, after the run
 } item;
 
 typedef struct op {
     step *s;
     VEC(int) needs; // kernels that must run before
     VEC(int) items; // that it accesses
-    VEC(int) made;  // of these, those that it is the first to write
+    VEC(int) made;  // the ones of these that it is the first to write
     VEC(int) given; // of these, those in whose memory its result may be
 } op;
 
@@ -50,7 +50,7 @@ typedef struct set {
 } set;
 typedef VEC(set *) set_list;
 
-// ---------------------------------------------------------------- what depends on what
+// ---------------------------------------------------------------- dependences
 static int64_t bytes_of(const buffer *b) {
     int64_t bytes;
     return dim_usual(buffer_bytes(b), USUAL_SIZE, &bytes) && bytes > 0 ? bytes : 0;
@@ -62,7 +62,7 @@ static int memory_of(const program *p, const buffer *b) {
     return input ? p->inputs.at[input - 1]->id : b->id;
 }
 
-// Accesses to some memory: the last kernel that writes it, and those that read it since; -1: none.
+// Accesses to some memory: the last kernel that writes it, and the kernels that have read it since; -1: none.
 typedef struct accesses {
     bool written;
     int writer;
@@ -142,7 +142,7 @@ static bool dies(const run *r, const set *s, int i, int k) {
     return !x->after;
 }
 
-// The memory while the kernel runs: its result may be in that of one operand.
+// The memory while the kernel runs: its result may share the memory of one operand.
 static int64_t while_running(const run *r, const set *s, int k) {
     const op *o = &r->ops[k];
     int64_t made = 0, given = 0;

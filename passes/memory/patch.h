@@ -9,7 +9,7 @@
 typedef struct patch_image {
     buffer *of;
     bool written;     // by a kernel of the loop
-    bool inner;       // used in the loop alone: of its rows exist those that are still read
+    bool inner;       // used in the loop alone: only rows that are still read exist
     int axis;         // of rows; -1: not known so far
     int64_t up, down; // its rows for each of the first image
     int64_t rows, rate, lead;
@@ -45,10 +45,10 @@ typedef struct patch_plan {
     double cost;   // instructions that it adds, a rough guess
 } patch_plan;
 
-// Rows of b's memory as a buffer of its own, with the elements around the image or without.
+// Rows of b's memory as a buffer, with or without the elements around the image.
 buffer patch_rows(arena *a, dims *t, const buffer *b, int axis, int64_t rows, bool around);
 void apply_patches(patch_plan *x);
-// Kernels at the peak of memory run in patches until the program needs at most so many bytes; false: nothing changed.
+// Kernels at the peak of memory run in patches until the program needs at most this number of bytes; false: nothing changed.
 // exact: sums of floats keep their order.
 bool patch_program(program *p, const target *t, int64_t most, bool exact);
 #endif

@@ -235,7 +235,7 @@ static buffer *new_sum(applier *y, const kernel *old, const stage *was) {
                           was->states.at[0].dtype, n, dims);
 }
 
-// Before the loop acc is neutral; behind it, the results are computed from it.
+// Before the loop acc is neutral; after the loop, the results are computed from it.
 static void around_sum(applier *y, arena *scratch, buffer *acc, const kernel *old, const stage *was) {
     program *p = y->p;
     kernel *begin = kernel_new(p, arena_printf(p->arena, "begin_%s", old->name), old->loc),

@@ -5,7 +5,7 @@
 // Every read tells which rows of an image a row of the result needs (passes/match/window.h). From these windows follow the
 // number of rows of every image in a step, and how far it lags behind. Rows that the next step needs are kept, so that
 // nothing is computed twice.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "passes/match/form.h"
 #include "passes/match/window.h"
 #include "passes/memory/memory_plan.h"
@@ -21,8 +21,6 @@ enum {
     UP_MOST = 1 << 20,
     CALL = 80
 };
-
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 // ---------------------------------------------------------------- kernels
 static bool is_around(kernel *k, const write *w) {
@@ -63,14 +61,14 @@ static bool has_entry_alone(const buffer *b, int axis) {
 }
 
 // ---------------------------------------------------------------- axes and rates
-// Rows for each row of the first image, reduced; down 0: more than those of images in patches.
+// Rows for each row of the first image, a reduced fraction; down 0: the kernel needs more than the rows of images in patches.
 typedef struct rate {
     int64_t up, down;
 } rate;
 
 static rate rate_of(int64_t up, int64_t by, int64_t down, int64_t of) {
     if (__builtin_mul_overflow(up, by, &up) || __builtin_mul_overflow(down, of, &down)) return (rate){0};
-    int64_t g = gcd(up, down);
+    int64_t g = int_gcd(up, down);
     return up / g <= UP_MOST && down / g <= RATE_MOST ? (rate){up / g, down / g} : (rate){0};
 }
 
@@ -196,9 +194,9 @@ static bool set_rates(patch_plan *x, int64_t rows) {
     for (int j = 0; j < x->n; j++) {
         const patch_kernel *k = &x->kernels[j];
         if (k->fills) continue;
-        scale = scale / gcd(scale, k->down) * k->down;
+        scale = scale / int_gcd(scale, k->down) * k->down;
         for (int i = 0; i < x->p->buffers.n; i++)
-            if (x->images[i].axis >= 0) scale = scale / gcd(scale, x->images[i].down) * x->images[i].down;
+            if (x->images[i].axis >= 0) scale = scale / int_gcd(scale, x->images[i].down) * x->images[i].down;
         if (scale > RATE_MOST) return false;
     }
     x->scale = scale * rows;

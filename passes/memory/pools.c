@@ -6,7 +6,7 @@
 #include "passes/memory/memory_plan_impl.h"
 #include <stdlib.h>
 
-enum { REPACKED_MOST = 256 }; // of more intervals, those that have a place keep it
+enum { REPACKED_MOST = 256 }; // with more intervals, the ones that have a place keep it
 
 // ---------------------------------------------------------------- accesses
 // A read is repeated for the axes on which its position depends: schedules keep the element for all others.
@@ -32,7 +32,7 @@ static void add_accesses(interval *const *of, const buffer *b, double n) {
     if (i) memory_of(i)->accesses += n;
 }
 
-// Returns those of the operand that is read most.
+// Returns the reads of the operand that is read most.
 static double count_kernel(interval *const *of, const kernel *k, double times) {
     double most = 0;
     for (int j = 0; j < k->exprs.n; j++) {

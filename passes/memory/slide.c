@@ -49,7 +49,7 @@ static bool find_distance(slide *s) {
     return s->by != NULL;
 }
 
-// Whether the guard is 0 <= index < size, of which the first may be known.
+// Whether the guard is 0 <= index < size; the first comparison may be missing if it is always true.
 static bool is_bound(const slide *s, const expr *guard) {
     const expr *index = s->moved->index[s->axis], *high = guard;
     if (guard->op == X_AND) {
@@ -61,7 +61,7 @@ static bool is_bound(const slide *s, const expr *guard) {
            expr_known_dim(s->k, high->arg[1]) == s->in->dims[s->axis];
 }
 
-// Whether the distance depends on axes before that of the rows only, each of which is an axis of the kernel.
+// Whether the distance depends only on axes before the axis of the rows, each of them an axis of the kernel.
 static bool depends_on_outer_axes(const slide *s) {
     uint64_t outer = 0;
     for (int d = 0; d < s->axis; d++) {
@@ -87,7 +87,7 @@ static bool find_slide(slide *s) {
            depends_on_outer_axes(s);
 }
 
-// A temporary with the distance for each element of the axes before that of the rows.
+// A temporary with the distance for each element of the axes before the axis of the rows.
 static buffer *distances(program *p, const site *at, const slide *s) {
     arena *scratch = arena_new();
     buffer *b = program_buffer(p, "by", BUF_TEMP, DT_I64, s->axis, s->in->dims);

@@ -17,7 +17,7 @@ typedef struct placing {
     buffer **host_input; // by buffer id of an input that kernels also read: its copy for host steps
 } placing;
 
-// ---------------------------------------------------------------- who touches what
+// ---------------------------------------------------------------- users of buffers
 // Copies and moves run in the space of their buffers.
 static bool is_host_step(const step *s) {
     return s->kind == STEP_LIB || s->kind == STEP_SET_DIM || s->kind == STEP_IF || s->kind == STEP_LOOP;

@@ -81,7 +81,7 @@ static expr *by_new_row(void *user, expr *x) {
     return x == r->turned ? r->by_row : r->by_place;
 }
 
-// Writes the new elements of a ring only: the others keep their place.
+// Writes only the new elements of a ring: older ones stay in place.
 static void turn_ring(kernel *k) {
     ring r;
     if (!find_ring(k, &r)) return;
@@ -207,7 +207,7 @@ static void grow(program *p, const uses *u, int output) {
     }
 }
 
-// ---------------------------------------------------------------- all of them
+// ---------------------------------------------------------------- the pass
 // Whether a kernel that writes the output in place only copies the input.
 static bool only_copies(const kernel *k) {
     const expr *value = k->stages.at[0]->writes.at[0].value;

@@ -6,7 +6,7 @@
 #include "ir/target.h"
 
 // Called for every kernel with several algorithms: its kernel_key, the kernel that computes it now, the
-// chosen variant and that of the cost model. A variant is DIRECT, or DIRECT + 1 + an index into the table.
+// chosen variant and the cost model's. A variant is DIRECT, or DIRECT + 1 + an index into the table.
 typedef void way_hook(void *user, const char *key, kernel *k, int way, int model);
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {

@@ -8,6 +8,7 @@
 // remain. With --fp strict all steps must agree. Otherwise a few may be one sum off, as they are when the first form has its
 // product and sum fused. The line is rounded both fused and not, because targets differ.
 #include "passes/rewrite/byte_lines.h"
+#include "compiler/base/integers.h"
 #include <math.h>
 
 enum { FACTORS_TRIED = 9, SUMS_TRIED = 9, AGREE_MOST = 64, NEVER = INT32_MAX };
@@ -16,7 +17,7 @@ enum { FACTORS_TRIED = 9, SUMS_TRIED = 9, AGREE_MOST = 64, NEVER = INT32_MAX };
 // not to agree with the next one either.
 typedef struct step_order {
     uint8_t step[BYTES]; // from the least byte
-    int doubtful;        // so many of the first
+    int doubtful;        // number of these at the front
 } step_order;
 
 typedef struct lines {
@@ -27,9 +28,6 @@ typedef struct lines {
     cell *factor, *added;  // A and B
     bool one_factor, one_sum;
 } lines;
-
-// 0, 1, -1, 2, -2 ...
-static int nth_distance(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; }
 
 static float moved(double v, int steps) {
     float f = (float)v;
@@ -49,7 +47,7 @@ static span bytes_at(const lines *l, int64_t s, float factor, float added) {
     return apart < fused ? (span){apart, fused} : (span){fused, apart};
 }
 
-// 0: from s on bytes are at least n; 1: from the sum before or behind it. NEVER: further away.
+// 0: from s on bytes are at least n; 1: from the sum before or after it. NEVER: further away.
 static int step_off(const lines *l, int64_t n, int64_t s, float factor, float added) {
     bool late = bytes_at(l, s, factor, added).lo < n;
     bool early = s != l->c->range.lo && bytes_at(l, s - 1, factor, added).hi >= n;
@@ -63,7 +61,7 @@ static bool is_at(const lines *l, int64_t s, int64_t n, float factor, float adde
     return v.lo == n && v.hi == n;
 }
 
-// The number of steps that do not agree, `most` if there are so many.
+// The number of steps that do not agree, at most `most`.
 static int steps_off(const lines *l, int64_t channel, float factor, float added, int most) {
     const span *in = &l->c->range;
     const byte_steps *st = &l->all[channel];
@@ -95,7 +93,7 @@ static int find_sum(const lines *l, int64_t channel, float factor, int most) {
     const byte_steps *st = &l->all[channel];
     double middle = l->one_sum ? st->offset : middle_sum(st, (double)factor);
     for (int j = 0; j < (l->one_sum ? 1 : SUMS_TRIED) && most; j++) {
-        float added = moved(middle, nth_distance(j));
+        float added = moved(middle, alternate(j));
         int off = steps_off(l, channel, factor, added, most);
         if (off < most) l->added[channel].f = (double)added, most = off;
     }
@@ -107,7 +105,7 @@ static int find_factor(const lines *l, int64_t from, int64_t to) {
     int least = NEVER;
     float best = 0;
     for (int j = 0; j < FACTORS_TRIED && least; j++) {
-        float factor = moved(l->all[from].slope, nth_distance(j));
+        float factor = moved(l->all[from].slope, alternate(j));
         int off = 0;
         if (!isnormal(factor) || factor < 0) continue;
         for (int64_t m = from; m < to && off < least; m++) off += find_sum(l, m, factor, least - off);

@@ -36,13 +36,11 @@ static bool value_of(const expr *x, const expr *leaf, cell v, cell *out) {
     if (!expr_arity(x->op) || x->op == X_CHECK) return false;
     for (int j = 0; j < expr_arity(x->op); j++)
         if (!value_of(x->arg[j], leaf, v, &arg[j])) return false;
-    eval_op(x, 1, &arg[0], 0, &arg[1], 0, &arg[2], 0, out);
+    *out = eval_scalar(x, arg);
     return true;
 }
 
 static bool is_minus_infinity(const expr *x) { return x->op == X_CONST && x->f == -INFINITY; }
-static bool is_byte(dtype t) { return t == DT_U8 || t == DT_I8; }
-
 // The only byte that x reads; NULL: none or several.
 static expr *byte_of(arena *a, expr *x) {
     expr *found = NULL;
@@ -51,7 +49,7 @@ static expr *byte_of(arena *a, expr *x) {
         if (found && all.at[j] != found) return NULL;
         found = all.at[j];
     }
-    return found && is_byte(found->dtype) ? found : NULL;
+    return found && dtype_is_byte(found->dtype) ? found : NULL;
 }
 
 static const expr *state_of(arena *a, expr *x) {
@@ -83,7 +81,8 @@ static void rewrite_stage(kernel *k, stage *s) {
     if (s->states.n != 1 || s->writes.n != 1 || !stage_writes_at_end(s)) return;
     state *st = &s->states.at[0];
     write *w = &s->writes.at[0];
-    if (st->op != RED_MAX || st->dtype != DT_F32 || !is_minus_infinity(st->init) || !is_byte(w->value->dtype))
+    if (st->op != RED_MAX || st->dtype != DT_F32 || !is_minus_infinity(st->init) ||
+        !dtype_is_byte(w->value->dtype))
         return;
     bool guarded = st->step->op == X_SELECT && is_minus_infinity(st->step->arg[2]);
     expr *f = guarded ? st->step->arg[1] : st->step, *byte = byte_of(k->arena, f);
@@ -184,7 +183,7 @@ static int tree_size(const expr *x, int most) {
 
 static expr *rewrite_selection(void *user, expr *e) {
     selection *c = user;
-    if (!is_byte(e->dtype) || !expr_arity(e->op) || tree_size(e, MOST_NODES) >= MOST_NODES) return NULL;
+    if (!dtype_is_byte(e->dtype) || !expr_arity(e->op) || tree_size(e, MOST_NODES) >= MOST_NODES) return NULL;
     expr_list all = expr_nodes(c->scratch, e);
     int at = all.n - 1;
     while (at >= 0 && !(is_selection(all.at[at]) && !byte_of(c->scratch, all.at[at]))) at--;

@@ -51,7 +51,7 @@ static int64_t reduced_positions(const kernel *k, const stage *s) {
     return n;
 }
 
-// Of a sum of such integers, whatever the order.
+// Of a sum of such integers in any order.
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out) {
     int64_t n = reduced_positions(k, s);
     if (st->op != RED_SUM || !state_begins_neutral(st) || !span_of(k, NULL, term, out) || n > INT32_MAX)
@@ -60,7 +60,7 @@ bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term
     return out->lo >= INT32_MIN && out->hi <= INT32_MAX;
 }
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 bool rises_alone(const expr *x) {
     dtype from = x->arg[0]->dtype, to = x->dtype;
     if (x->op == X_RINT || x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC) return to == DT_F32;
@@ -160,8 +160,8 @@ expr *chain_numbers(const chain *c, const char *name, dtype t, const cell *v) {
 static void apply_all(const chain *c, cell *v, int64_t n) {
     for (int j = c->n - 1; j >= 0; j--) {
         const link *l = &c->links[j];
-        const cell *a = l->side ? &c->constant[j] : v, *b = l->side ? v : &c->constant[j];
-        eval_op(l->op, n, a, !l->side, b, l->side, a, !l->side, v);
+        cells link = {v, 1}, constant = {&c->constant[j], 0}, first = l->side ? constant : link;
+        eval_op(l->op, n, (cells[]){first, l->side ? link : constant, first}, v);
     }
 }
 

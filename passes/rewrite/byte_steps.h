@@ -40,19 +40,18 @@ typedef struct byte_steps {
     bool rises;           // every factor is positive
 } byte_steps;
 
-static inline bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
 static inline bool is_small(dtype t) { return dtype_is_int(t) && dtype_bits(t) <= 16; }
 
-// Whether x, of one operand, never decreases as that increases.
+// Whether x, a function of one operand, never decreases when the operand increases.
 bool rises_alone(const expr *x);
-// Of a sum over the reduced axes of s, whatever the order. False: not known to be within 32 bits.
+// Of a sum over the reduced axes of s in any order. False: not known to be within 32 bits.
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out);
-// False: x is no byte, or integer of 16 bits, of such a function.
+// False: x is not a byte or 16-bit integer computed by such a function.
 bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x);
-// The operations on a value of any kind, and on an integer.
+// Applies the operations to a value of any kind, and to an integer.
 int64_t chain_apply(const chain *c, cell v);
 int64_t chain_at(const chain *c, int64_t s);
-// Loads the constants of a channel, too. False: the function does not rise. line_find leaves out the steps.
+// Also loads the constants of a channel. False: the function does not rise. line_find does not compute the steps.
 bool line_find(chain *c, byte_steps *st, int64_t channel);
 bool steps_find(chain *c, byte_steps *st, int64_t channel);
 // 0: not known, or too many.

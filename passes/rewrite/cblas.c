@@ -26,7 +26,7 @@ typedef struct product {
     expr **axes;   // of the old kernel, in it
 } product;
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // A tensor that is not constant, by axes as they are, the last of them along rows or columns.
 static bool is_matrix(const contraction *c, const expr *term, const expr *read) {
     buffer_role role = buffer_root(read->buffer)->role;

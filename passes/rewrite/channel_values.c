@@ -69,8 +69,7 @@ cell channel_value(const channel_axes *a, const expr *x, int64_t channel) {
         return v;
     }
     for (int j = 0; j < expr_arity(x->op); j++) arg[j] = channel_value(a, x->arg[j], channel);
-    eval_op(x, 1, &arg[0], 0, &arg[1], 0, &arg[2], 0, &v);
-    return v;
+    return eval_scalar(x, arg);
 }
 
 expr *channel_numbers(const channel_axes *a, kernel *k, const char *name, dtype t, const cell *v) {

@@ -9,6 +9,7 @@
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
 // past an integer, one sum of a channel may be corrected by one; where that does not suffice, sums near a step are left to
 // the first form: a few in a thousand. Targets with floating point take a line in f32 instead (byte_lines.h).
+#include "compiler/base/integers.h"
 #include "ir/target.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
@@ -76,9 +77,6 @@ static int64_t least_operand(const form *f, int64_t n, int64_t factor) {
     return divide_up((n - f->zero) * ((int64_t)1 << (HALF + f->shift_out)), factor);
 }
 
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // Of B for this M, such that all steps agree, and the steps that set the bounds.
 typedef struct bounds {
     int64_t lo, hi, lo_step, hi_step;
@@ -96,13 +94,13 @@ static bounds find_bounds(const form *f, const chain *c, const byte_steps *st, i
         if (hi < r.hi) r.hi = hi, r.hi_step = n;
     }
     if (st->out.lo > f->clamp.lo)
-        r.lo = at_least(r.lo, least_operand(f, st->out.lo, factor) - c->range.lo * one);
+        r.lo = int_max(r.lo, least_operand(f, st->out.lo, factor) - c->range.lo * one);
     if (st->out.hi < f->clamp.hi)
-        r.hi = at_most(r.hi, least_operand(f, st->out.hi + 1, factor) - 1 - c->range.hi * one);
+        r.hi = int_min(r.hi, least_operand(f, st->out.hi + 1, factor) - 1 - c->range.hi * one);
     return r;
 }
 
-// B for this M, where one step may be late or early. False: there is none.
+// B for this M, where one step may be late or early. False: none fits.
 static bool find_added(form *f, const chain *c, const byte_steps *st, int64_t channel, int64_t factor,
                        odd_step kind) {
     bounds r = find_bounds(f, c, st, factor, NO_STEP, NO_STEP);
@@ -137,7 +135,7 @@ static bool solve_channel(form *f, const chain *c, const byte_steps *st, int64_t
     return false;
 }
 
-// The largest shifts for which operands and factors have 32 bits. False: there are none.
+// The largest shifts for which operands and factors have 32 bits. False: none fits.
 static bool choose_shifts(form *f, const chain *c, const byte_steps *all) {
     double operand = 1, slope = 0;
     for (int64_t j = 0; j < f->count; j++) {
@@ -174,12 +172,12 @@ static bool find_band(form *f, const chain *c, const byte_steps *st, int64_t cha
                        : n > st->out.hi ? c->range.hi + 1
                                         : st->first[n - st->out.lo];
         int64_t got = (least_operand(f, n, f->factor[channel]) - *added + one - 1) >> f->shift_in;
-        int64_t from = at_least(at_most(want, got), c->range.lo),
-                to = at_most(at_least(want, got), c->range.hi + 1);
+        int64_t from = int_max(int_min(want, got), c->range.lo),
+                to = int_min(int_max(want, got), c->range.hi + 1);
         if (from >= to) continue;
         int64_t border = (n - f->zero) * ((int64_t)1 << f->shift_out);
-        f->band = at_least(f->band, llabs(high_at(f, channel, from) - border) + 1);
-        f->band = at_least(f->band, llabs(high_at(f, channel, to - 1) - border) + 1);
+        f->band = int_max(f->band, llabs(high_at(f, channel, from) - border) + 1);
+        f->band = int_max(f->band, llabs(high_at(f, channel, to - 1) - border) + 1);
     }
     return true;
 }
@@ -209,7 +207,7 @@ static int64_t result_at(const form *f, int64_t channel, int64_t s) {
     return (high_at(f, channel, s) >> f->shift_out) + f->zero;
 }
 
-// Bounds that no result passes become those of the type, for which targets have instructions.
+// Bounds that no result passes become the bounds of the type, for which targets have instructions.
 static void widen_clamp(form *f, const chain *c, dtype t) {
     bool low = true, high = true;
     for (int64_t j = 0; j < f->count; j++) {
@@ -228,8 +226,8 @@ static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
     f->odd = ARENA_ARRAY(scratch, int64_t, n);
     for (int64_t j = 0; j < n; j++) {
         if (!steps_find(c, &all[j], j)) return false;
-        f->clamp.lo = at_most(f->clamp.lo, all[j].out.lo);
-        f->clamp.hi = at_least(f->clamp.hi, all[j].out.hi);
+        f->clamp.lo = int_min(f->clamp.lo, all[j].out.lo);
+        f->clamp.hi = int_max(f->clamp.hi, all[j].out.hi);
     }
     // The zero point within B saves an addition, but takes bits of the operand.
     int64_t zero = (int64_t)fmin(fmax(rint(all[0].offset), -BYTES), BYTES);
@@ -280,7 +278,7 @@ static expr *build(const chain *c, const form *f, expr *x) {
 }
 
 // ---------------------------------------------------------------- limits
-// The nearest maximum or minimum with a constant below x, and the operations behind it; NULL: none.
+// The nearest maximum or minimum with a constant below x, and the operations after it; NULL: none.
 static const expr *find_limit(chain *c, const expr *x) {
     for (*c = (chain){0}; c->n < LINKS && expr_arity(x->op); x = x->arg[0]) {
         bool two = expr_arity(x->op) == 2, falls = x->op == X_SUB || x->op == X_DIV;
@@ -323,7 +321,7 @@ static expr *limit_node(void *user, expr *x) {
     return now == x ? NULL : now;
 }
 
-// ---------------------------------------------------------------- all
+// ---------------------------------------------------------------- the pass
 typedef struct rewriting {
     kernel *k;
     const stage *s;
@@ -337,7 +335,8 @@ static expr *rewrite_node(void *user, expr *x) {
     chain c;
     form f;
     if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
-    if (!is_byte(x->dtype)) return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
+    if (!dtype_is_byte(x->dtype))
+        return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
     if (r->t->f32) return byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT);
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }
@@ -346,7 +345,7 @@ static expr *rewrite_node(void *user, expr *x) {
 static expr *rewrite_sum(void *user, expr *x) {
     const rewriting *r = user;
     bool half = x->dtype == DT_I16 && !r->t->f32 && r->t->fp != FP_STRICT;
-    if (x->op != X_CAST || (!is_byte(x->dtype) && !half) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || (!dtype_is_byte(x->dtype) && !half) || x->arg[0]->dtype != DT_F32) return NULL;
     x = x_cast(r->k, expr_rewrite(r->k, x->arg[0], rewrite_sum, user), x->dtype, x->saturate);
     expr *y = half ? half_of_sum(r->k, x) : sum_in_integers(r->k, x, !r->t->f32);
     return y ? y : x;

@@ -31,7 +31,7 @@ typedef struct fixed {
     buffer *power, *digit[2];
 } fixed;
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Whether term is q - *zero for all elements q of the read; *most: the largest magnitude.
 static bool is_difference(const expr *term, const expr *read, int64_t *zero, int64_t *most) {
     int bits = dtype_bits(read->buffer->dtype);

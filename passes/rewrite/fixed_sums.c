@@ -7,11 +7,12 @@
 //       = int8(min(max((a * (b * D + A) + b * B + C) >> p, least), most))
 //
 // All 65,536 pairs are evaluated by ir/kernel/eval.c, in f32 as ONNX defines it. For A and B near the exact factors, each
-// pair bounds C. Most A and B leave none, because roundings to integers and those of f32 move different pairs across a
+// pair bounds C. Most A and B leave none, because roundings to integers and roundings of f32 move different pairs across a
 // step; only those pairs near a step decide, so many A and B can be tried. The constants that are found are compared
 // with all pairs. On targets without floating point, where no constants give all bytes, pairs near a step are left to f32: few in a
 // hundred.
 #include "passes/rewrite/fixed_sums.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/eval.h"
 #include <math.h>
 
@@ -38,8 +39,7 @@ typedef struct pair_sum {
     int16_t *result;                // by a and b
 } pair_sum;
 
-// ---------------------------------------------------------------- finding
-static bool is_byte(const expr *x) { return x->dtype == DT_I8 || x->dtype == DT_U8; }
+// ---------------------------------------------------------------- matching
 static bool is_constant(const term *n) { return n->factor[0] == 0 && n->factor[1] == 0 && n->both == 0; }
 
 static int push(pair_sum *s, term n) {
@@ -69,7 +69,7 @@ static bool scale_line(term *n, const term *by, bool divides) {
     return is_constant(by) && isfinite(v);
 }
 
-// Of a function of one leaf with one of the other.
+// Combines a function of one leaf with a function of the other.
 static bool multiply_lines(term *n, const term *a, const term *b) {
     for (int j = 0; j < OPERANDS; j++) {
         if (a->factor[j] != 0 && b->factor[j] != 0) return false;
@@ -80,7 +80,7 @@ static bool multiply_lines(term *n, const term *a, const term *b) {
     return a->both == 0 && b->both == 0;
 }
 
-// The surface near the result of an operation. False: there is none.
+// The surface near the result of an operation. False: it is unknown.
 static bool set_line(term *n, const term *a, const term *b) {
     expr_op op = n->x->op;
     if ((op == X_MUL && is_constant(a)) || ((op == X_MIN || op == X_MAX) && is_constant(a))) {
@@ -104,7 +104,7 @@ static bool is_number(dtype t) { return t == DT_F32 || t == DT_I32; }
 
 // The term of x, -1: not such a function.
 static int find_terms(pair_sum *s, const expr *x, bool root) {
-    if (is_byte(x) && !root) return push_leaf(s, x);
+    if (dtype_is_byte(x->dtype) && !root) return push_leaf(s, x);
     if (!root && !is_number(x->dtype)) return -1;
     term n = {.x = x};
     int arity = expr_arity(x->op);
@@ -132,7 +132,7 @@ static void evaluate_for(const pair_sum *s, int a) {
         const cell *x = s->terms[n->arg[0]].value, *y = s->terms[n->arg[1]].value;
         bool leaf = n->x == s->leaf[0] || n->x == s->leaf[1];
         if (leaf) set_leaf(s, n, a);
-        else if (n->x->op != X_CONST) eval_op(n->x, BYTES, x, 1, y, 1, x, 1, n->value);
+        else if (n->x->op != X_CONST) eval_op(n->x, BYTES, (cells[]){{x, 1}, {y, 1}, {x, 1}}, n->value);
         else
             for (int i = 0; i < BYTES; i++)
                 if (dtype_is_float(n->x->dtype)) n->value[i].f = n->x->f;
@@ -213,8 +213,6 @@ static bool gives_all(pair_sum *s, bool widens) {
     return true;
 }
 
-static int nth_step(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; } // 0, 1, -1, 2, -2 ...
-
 // The largest shift for which sums have 32 bits.
 static bool choose_shift(pair_sum *s) {
     double most = 0;
@@ -233,8 +231,8 @@ static bool find_factors(pair_sum *s) {
     pairs some = near_steps(s);
     for (int i = 0; i < TRIED; i++)
         for (int j = 0; j < TRIED; j++) {
-            s->factor[0] = (int64_t)rint(ldexp(all->factor[0], s->shift)) + nth_step(i);
-            s->factor[1] = (int64_t)rint(ldexp(all->factor[1], s->shift)) + nth_step(j);
+            s->factor[0] = (int64_t)rint(ldexp(all->factor[0], s->shift)) + alternate(i);
+            s->factor[1] = (int64_t)rint(ldexp(all->factor[1], s->shift)) + alternate(j);
             if (find_added(s, &some) && gives_all(s, false)) return true;
         }
     return false;
@@ -269,7 +267,7 @@ static bool find_band(pair_sum *s) {
 }
 
 // ---------------------------------------------------------------- rewriting
-// Bounds that no result passes become those of the type, for which targets have instructions.
+// Bounds that no result passes become the bounds of the type, for which targets have instructions.
 static void widen_clamp(pair_sum *s, dtype t) {
     bool low = true, high = true;
     for (int j = 0; j < BYTES * BYTES; j++) {
@@ -296,7 +294,7 @@ static expr *build(const pair_sum *s, kernel *k, expr *x) {
 }
 
 expr *sum_in_integers(kernel *k, expr *x, bool bands) {
-    if (x->op != X_CAST || !is_byte(x) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || !dtype_is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
     pair_sum s = {.scratch = arena_new()};
     expr *y = NULL;
     if (find_terms(&s, x, true) >= 0 && s.leaves == OPERANDS) {

@@ -26,7 +26,7 @@ typedef struct line {
     bool ties;            // some M is exact, so halves occur, which round to even
 } line;
 
-// The greatest shift for which the factors of all channels have 31 bits. False: there is none.
+// The greatest shift for which the factors of all channels have 31 bits. False: none fits.
 static bool choose_shift(line *l, int64_t channels) {
     double slope = 0;
     for (int64_t m = 0; m < channels; m++) slope = fmax(slope, l->all[m].slope);

@@ -3,6 +3,6 @@
 #define ONNXC_PASSES_REWRITE_HALF_LINES_H
 #include "passes/rewrite/byte_steps.h"
 
-// The integer that chain c makes of its leaf and x is; NULL: it is no line.
+// Replaces x, the integer that chain c computes from its leaf; NULL: it is not a straight line.
 expr *half_of_line(arena *scratch, chain *c, expr *x, bool floats);
 #endif

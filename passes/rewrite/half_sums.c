@@ -38,7 +38,7 @@ typedef struct sums {
 } sums;
 
 // ---------------------------------------------------------------- the form
-// An integer of at most 16 bits whose products with another one 32 bits hold; NULL: e is none.
+// An integer of at most 16 bits, so that products with another one fit 32 bits; NULL: e is something else.
 static expr *short_integer(expr *e) {
     if (e->op != X_CAST || e->dtype != DT_F32 || !dtype_is_int(e->arg[0]->dtype)) return NULL;
     expr *i = e->arg[0];
@@ -88,7 +88,7 @@ static bool find_form(sums *h, expr *e, bilinear *out) {
 }
 
 // ---------------------------------------------------------------- factors
-// Term i's operand is shifted up by so many bits; the bits it has then, at most.
+// Term i's operand is shifted left by this number of bits; the largest number of bits it has afterwards.
 static int up_of(int i) { return i == 1 || i == 2 ? UP : 0; }
 static int operand_bits(int i) { return i == BOTH ? 30 : i ? 15 + UP : 0; }
 
@@ -126,13 +126,12 @@ static int64_t sum_at(const sums *h) {
 
 // ---------------------------------------------------------------- samples
 static cell value_of(const sums *h, const expr *e) {
-    cell a[3] = {{0}}, out;
+    cell a[3] = {{0}};
     for (int j = 0; j < h->n; j++)
         if (e == h->leaf[j]) return (cell){.f = (double)h->value[j]};
     if (e->op == X_CONST) return dtype_is_float(e->dtype) ? (cell){.f = e->f} : (cell){.i = e->i};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = value_of(h, e->arg[j]);
-    eval_op(e, 1, &a[0], 1, &a[1], 1, &a[2], 1, &out);
-    return out;
+    return eval_scalar(e, a);
 }
 
 static bool agrees(sums *h, const expr *x) {

@@ -28,7 +28,7 @@ typedef struct padding {
     map weights;       // id of a constant -> padded copy
 } padding;
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Elements in a group of K, 1: none.
 static int64_t group_of(const padding *p, const contraction *c) {
     const buffer *a = c->a->buffer, *b = c->b->buffer;

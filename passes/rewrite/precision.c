@@ -93,7 +93,7 @@ static int gatherers(const uses *u, const buffer *b) {
     return n;
 }
 
-// A large table of which other kernels only gather rows (tied embeddings) is held once, rounded.
+// A large table from which other kernels only gather rows (tied embeddings) is stored once, rounded.
 static void share_tables(reduction *r) {
     const uses *u = uses_build(r->p->arena, r->p);
     for (int j = 0; j < r->p->buffers.n; j++) {

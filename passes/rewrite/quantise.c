@@ -4,7 +4,7 @@
 //   sum over k of (a - za) * sa * (b - zb) * sb
 //       = sa * sb * (sum a*b - za * sum b - zb * sum a + K * za * zb)
 //
-// The sums of a constant operand are constants, others small kernels of their own. On x86 one operand is made
+// The sums of a constant operand are constants, others small separate kernels. On x86 one operand is made
 // unsigned and the other signed, on AArch64 both are made signed, as the dot product instructions require.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/eval.h"
@@ -46,7 +46,6 @@ typedef struct quantise {
 // ---------------------------------------------------------------- recognising
 static bool is_reduced(const match *m, expr *e) { return stage_reduces(m->k, m->s, e); }
 
-static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
 static bool is_half(dtype t) { return t == DT_I16 || t == DT_U16; }
 static bool is_int_const(const expr *e, int64_t v) { return dtype_is_int(e->dtype) && expr_is_int(e, v); }
 
@@ -88,8 +87,8 @@ static bool take_integer(match *m, expr *e, expr *guard) {
     if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) e = e->arg[0];
     if (e->op == X_SUB && e->dtype == DT_I32 && !is_reduced(m, e->arg[1])) zero = e->arg[1], e = e->arg[0];
     if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
-    if (!is_byte(e->dtype) && !(m->takes_halves && is_half(e->dtype))) return false;
-    m->takes_halves &= is_byte(e->dtype);
+    if (!dtype_is_byte(e->dtype) && !(m->takes_halves && is_half(e->dtype))) return false;
+    m->takes_halves &= dtype_is_byte(e->dtype);
     expr *read = stored_bytes(e, &added);
     if (!read) return false;
     if (guard) {
@@ -274,7 +273,7 @@ static bool constant_fits_int32(const quantise *q, const match *m) {
 }
 
 static bool has_half(const match *m) {
-    return !is_byte(m->f[0].read->buffer->dtype) || !is_byte(m->f[1].read->buffer->dtype);
+    return !dtype_is_byte(m->f[0].read->buffer->dtype) || !dtype_is_byte(m->f[1].read->buffer->dtype);
 }
 
 static bool find_match(const quantise *q, kernel *k, match *m) {
@@ -424,7 +423,7 @@ typedef struct flip {
 
 static bool has_preference(const flip *f, const buffer *b) {
     return b->role != BUF_LOCAL && b->role != BUF_CONST && f->q->sign[buffer_root(b)->id] &&
-           is_byte(b->dtype);
+           dtype_is_byte(b->dtype);
 }
 
 // Reads of a buffer whose signedness has changed: recovers the old value.
@@ -488,7 +487,7 @@ static bool is_everywhere(const expr *e, int64_t v) {
     return true;
 }
 
-// Weights whose zero point is then 0, so that no sums of the other operand are needed.
+// Weights whose zero point becomes 0, so that no sums of the other operand are needed.
 static void centre_weights(quantise *q, kernel *k, const match *m) {
     for (int j = 0; j < 2; j++) {
         const buffer *b = m->f[j].read->buffer;
@@ -530,7 +529,7 @@ static void flip_signs(quantise *q) {
     for (int j = 0; j < nbuffers; j++) {
         buffer *b = q->p->buffers.at[j];
         int8_t sign = q->sign[buffer_root(b)->id];
-        if (sign && is_byte(b->dtype)) b->dtype = sign > 0 ? DT_U8 : DT_I8;
+        if (sign && dtype_is_byte(b->dtype)) b->dtype = sign > 0 ? DT_U8 : DT_I8;
     }
     for (int j = 0; j < nkernels; j++) flip_kernel(&(flip){q, q->p->kernels.at[j], NULL, NULL}, true);
 }
@@ -558,7 +557,9 @@ static bool varies(expr *e) {
     return found;
 }
 
-static bool is_stored(const quantise *q, dtype t) { return is_byte(t) || (is_half(t) && sums_halves(q->t)); }
+static bool is_stored(const quantise *q, dtype t) {
+    return dtype_is_byte(t) || (is_half(t) && sums_halves(q->t));
+}
 
 // A byte that a float became, or one of another temporary or of several.
 static bool makes_byte(const quantise *q, const expr *e) {
@@ -567,7 +568,7 @@ static bool makes_byte(const quantise *q, const expr *e) {
     return is_stored(q, e->dtype) && (e->op == X_READ || e->op == X_SELECT);
 }
 
-// The byte of which e is a function, by operations with invariant operands.
+// The byte that e is a function of, by operations with invariant operands.
 static expr *byte_under(const quantise *q, expr *e) {
     for (;;) {
         if (makes_byte(q, e)) return e;

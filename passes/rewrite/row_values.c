@@ -4,7 +4,7 @@
 //   for r: sum += exp(x[r] - max)                 for r: e[r] = exp(x[r] - max), sum += exp(x[r] - max)
 //   for r: y[r] = exp(x[r] - max) * scale   =>    for r: y[r] = e[r] * scale
 //
-// Where sums must be in order (--fp strict), which excludes vectors, a stage of its own computes it in vectors.
+// Where sums must be in order (--fp strict), which excludes vectors, a separate stage computes it in vectors.
 // Rows whose elements are not adjacent are vectorised across: they stay as they are, since arrays would hold a vector of rows
 // per element.
 #include "ir/kernel/edit.h"
@@ -25,14 +25,14 @@ typedef struct repeated {
 
 static bool is_function(const expr *e) { return expr_op_class(e->op) == XC_FUNCTION; }
 
-// The only axis of the stage itself; NULL: it has others, or runs in order.
+// The only axis of the stage itself; NULL: it has several, or runs in order.
 static expr *own_axis(kernel *k, const stage *s) {
     bool one = s->axes.n == 1 && k->axes.at[s->axes.at[0]].kind != AXIS_SCAN;
     return one && stage_writes_at_end(s) ? x_axis(k, s->axes.at[0]) : NULL;
 }
 static dim *extent_of(const repeated *r, const expr *axis) { return r->k->axes.at[axis->axis].extent; }
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool computes(const stage *s, const expr *value) {
     arena *scratch = arena_new();
     expr_list all = stage_nodes(scratch, s, PART_STEP | PART_VALUE);

@@ -29,8 +29,8 @@ typedef struct row_windows {
     const kernel *old;
     const stage *s;
     int x, j;            // axes: positions along the row, elements of the window along it
-    int row;             // axis of rows of which several have their columns in the array, -1: one row has
-    dim *rows;           // as many of them
+    int row;             // axis of the rows whose columns are in the array together, -1: one row at a time
+    dim *rows;           // their number
     bool blocks;         // these are a block; otherwise all
     expr *block;         // its number, NULL before it is known
     int64_t step, apart; // S, D: columns from one of them to the next
@@ -39,7 +39,7 @@ typedef struct row_windows {
     buffer *kept;
 } row_windows;
 
-// ---------------------------------------------------------------- finding
+// ---------------------------------------------------------------- matching
 static bool slope_of(kernel *k, expr *e, int axis, int64_t *v) {
     expr *slope = e->dtype == DT_I64 ? expr_slope(k, e, axis) : NULL;
     return slope && expr_known_int(slope, v);
@@ -106,7 +106,7 @@ static int axis_of_writes(const kernel *k, const stage *s) {
     return axis >= 0 && k->axes.at[axis].kind == AXIS_PARALLEL ? axis : -1;
 }
 
-// As many columns as the windows of a row have: (n - 1) * S + (w - 1) * D + 1, and none if there are no windows.
+// The number of columns of the windows of a row: (n - 1) * S + (w - 1) * D + 1, and 0 without windows.
 static dim *columns_of(const row_windows *r) {
     dim *n = r->k->axes.at[r->x].extent, *w = r->k->axes.at[r->j].extent;
     dim *more = dim_addk(dim_mulk(dim_addk(w, -1), r->apart), 1 - r->step);

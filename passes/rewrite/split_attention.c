@@ -37,7 +37,7 @@ typedef struct split {
     expr *state;
 } split;
 
-// ---------------------------------------------------------------- whether
+// ---------------------------------------------------------------- matching
 
 static bool is_known(const kernel *k) {
     for (int j = 0; j < k->axes.n; j++)
@@ -63,7 +63,7 @@ static bool find(split *s) {
     if (!attention_match(s->old, &s->a) || s->a.kept || s->old->messages.n || !is_known(s->old)) return false;
     if (shows_rounding(&s->a)) return false;
     for (int j = 0; j < s->old->locals.n; j++)
-        if (s->old->locals.at[j]->rank > 1) return false; // the others have one row of keys
+        if (s->old->locals.at[j]->rank > 1) return false; // locals of rank 1 have one row of keys
     s->rows = dim_const(d, 1);
     for (int j = 0; j < s->old->nouter; j++) s->rows = dim_mul(s->rows, s->old->axes.at[j].extent);
     s->keys = s->old->axes.at[s->a.j].extent;
@@ -71,7 +71,7 @@ static bool find(split *s) {
     return !dim_is(condition(s), 0);
 }
 
-// ---------------------------------------------------------------- both kernels
+// ---------------------------------------------------------------- the two kernels
 
 static kernel *begin_kernel(split *s, const char *name) {
     s->k = variant_new(s->p, s->old, name, "split");

@@ -37,7 +37,7 @@ typedef struct split {
     expr *state;
 } split;
 
-// ---------------------------------------------------------------- whether and where
+// ---------------------------------------------------------------- matching
 
 // The product of extents; -1: out of range or unknown.
 static int64_t extent_of(const kernel *k, const int *axes, int n) {
@@ -79,7 +79,7 @@ static sizes sizes_of(split *s) {
 
 static int64_t tiles(int64_t extent) { return (extent + SIDE - 1) / SIDE; }
 
-// As many pieces as fill ROUNDS waves of blocks, but with no more additional traffic than the operands have.
+// The number of pieces that fills ROUNDS waves of blocks, without adding more memory traffic than the operands have.
 static int64_t most_pieces(const sizes *z, const target *t) {
     if (z->m < 1 || z->n < 1 || z->batch < 1 || z->k < 1) return 1;
     double results = (double)z->m * (double)z->n * (double)z->batch,

@@ -24,11 +24,10 @@ typedef struct tables {
     int nlooks;
     map *made; // hash of the elements -> buffer
     const target *t;
-    bool floats; // only functions that need floating point, whatever they cost
+    bool floats; // only functions that need floating point, also cheap ones
 } tables;
 
-// ---------------------------------------------------------------- finding
-static bool is_byte(const expr *e) { return e->dtype == DT_U8 || e->dtype == DT_I8; }
+// ---------------------------------------------------------------- matching
 static bool is_leaf(const expr *e) {
     return (expr_op_class(e->op) == XC_LEAF && e->op != X_CONST) || e->op == X_CHECK;
 }
@@ -42,7 +41,7 @@ static void find_source(tables *t, expr *e) {
         l = same ? (look){.source = a->source} : none;
         if (!same) break;
     }
-    if (!l.constant && !l.source && is_byte(e)) l.source = e;
+    if (!l.constant && !l.source && dtype_is_byte(e->dtype)) l.source = e;
     t->looks[e->id] = l;
 }
 
@@ -78,10 +77,10 @@ static bool worthwhile(const tables *t, const expr *source, const expr *e) {
 // ---------------------------------------------------------------- elements
 static int64_t least(const expr *byte) { return byte->dtype == DT_I8 ? -(BYTES / 2) : 0; }
 
-// Gathers need elements of at least 32 bits, but for those of Helium; lookups of bytes are none.
+// Gathers need elements of at least 32 bits, except on Helium; lookups of bytes are no gathers.
 static dtype stored_type(const target *t, const expr *e) {
     bool bytes = is_scalar_core(t) || t->dot_across || t->arch.looks_up_bytes;
-    if (dtype_bits(e->dtype) >= 32 || (is_byte(e) && bytes)) return e->dtype;
+    if (dtype_bits(e->dtype) >= 32 || (dtype_is_byte(e->dtype) && bytes)) return e->dtype;
     return dtype_is_float(e->dtype) ? DT_F32 : DT_I32;
 }
 

@@ -20,7 +20,7 @@ typedef struct widening {
 
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
 
-// ---------------------------------------------------------------- what gains
+// ---------------------------------------------------------------- profitability
 // Whether each element of the operand contributes to many results.
 static bool has_many_results(const kernel *k, const expr *operand) {
     double n = 1;

@@ -9,7 +9,7 @@
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
 // Threads share the blocks. If there is only one block and several threads are possible, each step is a
-// kernel of its own, and threads share its points and rows.
+// separate kernel, and threads share its points and rows.
 //
 // T = 4 needs a quarter of the multiplications of the direct algorithm and four times its weights; T = 2
 // needs 1/2.25 of the multiplications and 1.8 times the weights, and suits small images.
@@ -204,8 +204,6 @@ static algorithm_cost winograd_cost(const void *form) {
 
 // ---------------------------------------------------------------- the transforms of a column or a row
 static expr *scaled(kernel *k, expr *x, double by) { return x_mul(k, x, x_float(k, DT_F32, by)); }
-static expr *minus(kernel *k, expr *a, expr *b) { return x_bin(k, X_SUB, a, b); }
-
 //        | 4  0 -5  0  1  0 |
 //        | 0 -4 -4  1  1  0 |
 //   B' = | 0  4 -4 -1  1  0 |
@@ -214,15 +212,15 @@ static expr *minus(kernel *k, expr *a, expr *b) { return x_bin(k, X_SUB, a, b); 
 //        | 0  4  0 -5  0  1 |
 static line four_in(kernel *k, const line *x) {
     expr *const *d = x->at;
-    expr *even = minus(k, d[4], scaled(k, d[2], 4)), *odd = minus(k, d[3], scaled(k, d[1], 4));
-    expr *near = minus(k, d[4], d[2]), *twice = scaled(k, minus(k, d[3], d[1]), 2);
+    expr *even = x_sub(k, d[4], scaled(k, d[2], 4)), *odd = x_sub(k, d[3], scaled(k, d[1], 4));
+    expr *near = x_sub(k, d[4], d[2]), *twice = scaled(k, x_sub(k, d[3], d[1]), 2);
     line r;
-    r.at[0] = x_add(k, minus(k, d[4], scaled(k, d[2], 5)), scaled(k, d[0], 4));
+    r.at[0] = x_add(k, x_sub(k, d[4], scaled(k, d[2], 5)), scaled(k, d[0], 4));
     r.at[1] = x_add(k, even, odd);
-    r.at[2] = minus(k, even, odd);
+    r.at[2] = x_sub(k, even, odd);
     r.at[3] = x_add(k, near, twice);
-    r.at[4] = minus(k, near, twice);
-    r.at[5] = x_add(k, minus(k, d[5], scaled(k, d[3], 5)), scaled(k, d[1], 4));
+    r.at[4] = x_sub(k, near, twice);
+    r.at[5] = x_add(k, x_sub(k, d[5], scaled(k, d[3], 5)), scaled(k, d[1], 4));
     return r;
 }
 
@@ -232,8 +230,8 @@ static line four_in(kernel *k, const line *x) {
 //        | 0  1 -1  8 -8  1 |
 static line four_out(kernel *k, const line *x) {
     expr *const *m = x->at;
-    expr *sum1 = x_add(k, m[1], m[2]), *difference1 = minus(k, m[1], m[2]);
-    expr *sum2 = x_add(k, m[3], m[4]), *difference2 = minus(k, m[3], m[4]);
+    expr *sum1 = x_add(k, m[1], m[2]), *difference1 = x_sub(k, m[1], m[2]);
+    expr *sum2 = x_add(k, m[3], m[4]), *difference2 = x_sub(k, m[3], m[4]);
     line r = {0};
     r.at[0] = x_add(k, x_add(k, m[0], sum1), sum2);
     r.at[1] = x_add(k, difference1, scaled(k, difference2, 2));
@@ -248,11 +246,11 @@ static line four_out(kernel *k, const line *x) {
 //        | 0 -1  0  1 |
 static line two_in(kernel *k, const line *x) {
     expr *const *d = x->at;
-    return (line){{minus(k, d[0], d[2]), x_add(k, d[1], d[2]), minus(k, d[2], d[1]), minus(k, d[3], d[1])}};
+    return (line){{x_sub(k, d[0], d[2]), x_add(k, d[1], d[2]), x_sub(k, d[2], d[1]), x_sub(k, d[3], d[1])}};
 }
 static line two_out(kernel *k, const line *x) {
     expr *const *m = x->at;
-    return (line){{x_add(k, m[0], x_add(k, m[1], m[2])), x_add(k, minus(k, m[1], m[2]), m[3])}};
+    return (line){{x_add(k, m[0], x_add(k, m[1], m[2])), x_add(k, x_sub(k, m[1], m[2]), m[3])}};
 }
 
 static const transform four = {.tile = 4,
@@ -326,7 +324,7 @@ typedef struct builder {
     expr *n, *block;   // outer axes
     buffer *v, *m, *y; // NULL if the transform writes the output
     expr *channel;     // of the epilogue's current element
-    // if each stage is a kernel of its own
+    // if each stage is a separate kernel
     bool apart;
     program *p;
     region *r;

@@ -63,7 +63,7 @@ static void cost_of_access(vector_cost *v, const access *a) {
     else if (expr_is_int(c, 1)) v->unit++;
     else if (!v->e->t->dot_across && !access_stride(a, v->axis)) v->gather++;
 }
-// Vectors are divided lane by lane where there are 64 bits. Positions have forms of their own.
+// Vectors are divided lane by lane where there are 64 bits. Positions are divided in other ways.
 static bool divides_lanes(const expr *x) {
     bool divides = x->op == X_DIV || x->op == X_FLOORDIV || x->op == X_MOD || x->op == X_FMOD;
     if (!divides || x->dtype != DT_I64) return false;
@@ -139,7 +139,7 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
     return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
-// How many positions a reduction takes; unknown ones count as many, and none as one.
+// At most how many iterations a reduction has, where an empty axis counts as one; 0: the nest does not reduce.
 static int64_t reduced_positions(const nest *n) {
     int64_t all = 1;
     for (int j = 0; j < n->ninner; j++) {
@@ -200,7 +200,7 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
 }
 
 // Whether rows are so short that merging what the lanes found, in log2(lanes) steps, costs more than to gather the elements of
-// several rows: of states that are merged by an expression of their own, such as a maximum with its position.
+// several rows: of states that have an expression that merges them, such as a maximum with its position.
 static bool merges_dearly(const nest *n, int lanes) {
     const dim *extent = n->ninner == 1 && !n->by_row ? n->e->extent[n->inner[0]] : NULL;
     bool custom = false;
@@ -381,7 +381,7 @@ void nest_step(nest *n) {
     scope_close(e, mark);
 }
 
-// Blocked summation: long sums are split into blocks with partial sums of their own, because a single running
+// Blocked summation: long sums are split into blocks with separate partial sums, because a single running
 // sum rounds each term to the precision of the whole sum (N. Higham, The accuracy of floating point
 // summation, 1993).
 enum { SUM_BLOCK = 128 };

@@ -17,7 +17,8 @@ static bool has_length_of(void *user, const dim *atom, int64_t *value) {
     return atom == s->length;
 }
 
-// How many samples behind its last one, in a signal that ends with the step, are known of v. Negative: so many are missing.
+// How many samples after its last one, in a signal that ends with the step, are known of v. Negative: the number of
+// missing samples.
 static int64_t known_behind(const streaming *s, const value *v, const signal *as) {
     int64_t size;
     if (!dim_eval(v->type.dims[as->axis], has_length_of, (void *)s, &size)) size = as->rate << 20;
@@ -51,7 +52,7 @@ void add_last_states(streaming *s, const plan *p, const value *samples) {
     add_endings(s, n, behind, behind >= 0 ? NULL : in->late ? in->late : n);
 }
 
-// ---------------------------------------------------------------- what follows from them
+// ---------------------------------------------------------------- values derived from ends
 typedef struct inputs {
     const streaming *s;
     const ending *first;
@@ -78,7 +79,7 @@ bool plan_ending(streaming *s, const plan *p) {
 }
 
 // ---------------------------------------------------------------- the last samples
-// An index from the end; 0: it is none.
+// An index from the end; 0: it is an index from the start.
 static int64_t from_end(const constant *c, int64_t i) {
     int64_t at = c && i < c->count ? constant_int(c, i) : 0;
     return at < 0 && at > INT32_MIN ? -at : 0;
@@ -122,7 +123,7 @@ static int64_t last_of_slice(const node *n, int time) {
 bool plan_last(streaming *s, plan *p) {
     const node *n = p->node;
     signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
-    bool gather = strcmp(n->op->name, "Gather") == 0, slice = strcmp(n->op->name, "Slice") == 0, several;
+    bool gather = node_is(n, "Gather"), slice = node_is(n, "Slice"), several;
     if (!in || in->pair || in->still || *n->op->domain || (!gather && !slice) || !n->out[0]) return false;
     if (time_axis(&n->out[0]->type, s->length, &several) != NO_TIME) return false;
     int64_t last = gather ? last_of_gather(n, in->axis) : last_of_slice(n, in->axis);

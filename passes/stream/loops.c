@@ -17,7 +17,7 @@ typedef struct scanned {
 
 typedef struct time_loop {
     streaming *s;
-    node *given, *n; // n: a copy, whose body becomes that of the Scan
+    node *given, *n; // n: a copy, whose body becomes the body of the Scan
     graph *main, *g;
     carried *roles;         // of carried values
     dim *iteration, *trips; // trips: NULL: not known yet
@@ -33,9 +33,9 @@ static bool refuse(time_loop *l, const char *why) {
     return false;
 }
 
-static bool is(const node *n, const char *name) { return n && !*n->op->domain && !strcmp(n->op->name, name); }
+static bool is(const node *n, const char *name) { return n && !*n->op->domain && node_is(n, name); }
 
-static value *renamed(value *v) { // what v is another name of
+static value *renamed(value *v) { // the value that v is another name of
     while (is(v->def, "Identity")) v = v->def->in[0];
     return v;
 }
@@ -216,11 +216,11 @@ static bool read_of(const time_loop *l, const node *n, read *r) {
     return found && runs_over_time(l, r->of, r->axis);
 }
 
-// How many samples behind sample `first` the loop does not reach; -1: it does not run along them.
+// How many samples after sample `first` the loop does not reach; -1: it does not run along them.
 static int64_t unread_samples(time_loop *l, dim *size, int64_t first) {
     dim *all = dim_addk(size, -first);
     bool fixed = dim_is_const(l->trips) && exported_size(l->s, all) == dim_value(l->trips);
-    if (fixed) l->trips = all; // that of the export
+    if (fixed) l->trips = all; // the number at export
     dim *rest = dim_sub(all, l->trips);
     return dim_is_const(rest) ? dim_value(rest) : -1;
 }

@@ -1,5 +1,5 @@
 // Values with two axes of time, such as the scores of attention: one of queries, then one of keys. In: the graph over the whole
-// signal. Out: how many samples before and behind its own place a query sees, and the roles of a node's inputs.
+// signal. Out: how many samples before and after its own place a query sees, and the roles of a node's inputs.
 //
 // Masks are functions of positions alone. They are computed at compile time for a signal of PROBE samples: where all keys
 // farther away than some distance have one value, that is the mask's value outside of its band. If it makes weights 0, a step needs
@@ -20,16 +20,14 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
-static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
-
-// Whether n compares positions with one behind the probe: its results change where the probe has ended. Distances are
+// Whether n compares positions with one after the probe: its results change where the probe has ended. Distances are
 // compared in vain, unless --stream-capacity lets attention see that far.
 static bool changes_later(const streaming *s, const node *n) {
     static const char *const names[] = {
         "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Min", "Max", "Clip", "Div", "Mod"};
     enum { POSITIONS = 1 << 24 }; // larger numbers are not positions
     bool compares = false, later = false, distances = false;
-    for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= is(n, names[j]);
+    for (size_t j = 0; j < sizeof names / sizeof *names; j++) compares |= node_is(n, names[j]);
     for (int i = 0; compares && i < n->nin; i++) {
         if (!n->in[i]) continue;
         const constant *c = n->in[i]->constant;
@@ -111,8 +109,9 @@ static bool distances(const constant *c, int query, int keys, double outside, bo
     return (bounded || *before < length / 2) && *ahead < length / 2;
 }
 
-// The value far before each query, and how far before and behind it other values are; or, if all that is before it may be seen,
-// the value far behind it, and the number of samples that --stream-capacity allows. False: there is none.
+// The value far before each query, and how far before and after it other values are; or, if all that is before it may
+// be seen, the value far behind it, and the number of samples that --stream-capacity allows. False: the values do not
+// settle.
 static bool band_of(streaming *s, const value *v, double *outside, int64_t *before, int64_t *ahead) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     int query, keys;
@@ -141,7 +140,7 @@ void find_bands(streaming *s) {
                 continue;
             if (map_get_number(&s->doubtful, (uint64_t)n->in[i]->id))
                 diag_fatal(s->module->diag, n->loc,
-                           "--stream: the mask of this node depends on positions behind the first %d", PROBE);
+                           "--stream: the mask of this node depends on positions beyond the first %d", PROBE);
             if (before > s->before) s->before = before;
             if (ahead > s->ahead) s->ahead = ahead;
         }
@@ -227,25 +226,25 @@ static known known_input(streaming *s, const plan *p, int i) {
 static known outside_of(streaming *s, const plan *p, int keys, int rank) {
     const node *n = p->node;
     known a = known_input(s, p, 0), b = known_input(s, p, 1), c = known_input(s, p, 2), none = {0};
-    if (is(n, "Where")) return !a.is ? none : a.value != 0 ? b : c;
-    if (is(n, "Add") || is(n, "Sub")) {
-        if (is(n, "Sub")) b.value = -b.value;
+    if (node_is(n, "Where")) return !a.is ? none : a.value != 0 ? b : c;
+    if (node_is(n, "Add") || node_is(n, "Sub")) {
+        if (node_is(n, "Sub")) b.value = -b.value;
         if (a.is && b.is) return (known){true, a.value + b.value};
         return a.is && fabs(a.value) >= LARGE ? a : b.is && fabs(b.value) >= LARGE ? b : none;
     }
-    if (is(n, "Mul") || is(n, "And")) {
+    if (node_is(n, "Mul") || node_is(n, "And")) {
         if (a.is && b.is) return (known){true, a.value * b.value};
         return a.is && a.value == 0 ? a : b.is && b.value == 0 ? b : none;
     }
-    if (is(n, "Div") && a.is && b.is && b.value != 0) return (known){true, a.value / b.value};
-    if (is(n, "Not")) return (known){a.is, a.value == 0};
-    if (is(n, "Softmax")) {
+    if (node_is(n, "Div") && a.is && b.is && b.value != 0) return (known){true, a.value / b.value};
+    if (node_is(n, "Not")) return (known){a.is, a.value == 0};
+    if (node_is(n, "Softmax")) {
         int64_t axis = node_int(n, "axis", -1);
         bool over_keys = (axis < 0 ? axis + rank : axis) == keys;
         return over_keys && a.is && a.value <= -LARGE ? (known){true, 0} : none;
     }
-    if (is(n, "IsNaN")) return (known){a.is, isnan(a.value)};
-    if (n->op->is_view || is(n, "Cast") || is(n, "Identity") || is(n, "Dropout")) return a;
+    if (node_is(n, "IsNaN")) return (known){a.is, isnan(a.value)};
+    if (n->op->is_view || node_is(n, "Cast") || node_is(n, "Identity") || node_is(n, "Dropout")) return a;
     return none;
 }
 

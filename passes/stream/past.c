@@ -18,8 +18,6 @@ value *make(streaming *s, const char *op, int nin, value *const *in, const attr 
     return make_with(s, op_find("", op), nin, in, a, a != NULL);
 }
 
-static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
-
 int64_t length_of(const value *v, int axis) {
     const dim *d = v->type.rank > axis ? v->type.dims[axis] : NULL;
     return d && dim_is_const(d) ? dim_value(d) : -1;
@@ -50,7 +48,7 @@ static void give_next(streaming *s, value *state, value *v) {
 }
 
 void state_next(streaming *s, value *state, value *v) {
-    give_next(s, state, make(s, "Identity", 1, &v, NULL)); // an output of its own, whatever else v is
+    give_next(s, state, make(s, "Identity", 1, &v, NULL)); // a separate output, even if v is another one
 }
 
 // The number of the step, which is its own state.
@@ -138,13 +136,13 @@ static constant *size_before(streaming *s, const value *v, int64_t length) {
     return sizes_at(s, z ? z : sizes_of(s, v), length);
 }
 
-// How many frames its first input has before the first step, with `more` samples behind them.
+// How many frames its first input has before the first step, with `more` samples after them.
 static int64_t frames_before(const streaming *s, const plan *p, int64_t more) {
     int64_t lead = signal_of(s, p->in[0])->lead;
     return frames_in(p, (lead > 0 ? lead : 0) + more);
 }
 
-// The constants that stand for the inputs of a node before the first step, with `more` samples behind them that do not count.
+// The constants that stand for the inputs of a node before the first step, with `more` samples after them that do not count.
 // False: they are not known.
 static bool inputs_before(streaming *s, const plan *p, int64_t more, int64_t open, map *as) {
     int64_t length = length_before(s, p, more);
@@ -237,7 +235,7 @@ static constant *first_past(streaming *s, const signal *of, const past *p) {
     return is_zero(c) ? NULL : c;
 }
 
-// The state of v, with so many samples.
+// The state of v, with this number of samples.
 static value *past_state(streaming *s, const value *v, const signal *of, int64_t samples) {
     type t = of->now->type;
     dim **dims = ARENA_ARRAY(s->arena, dim *, t.rank + 1);

@@ -92,10 +92,11 @@ static void check_outputs(const streaming *s, const plan *p) {
 
 static int64_t rate_through(const streaming *s, const node *n, const signal *in, const window *w) {
     if (in->rate * w->down % w->up)
-        diag_fatal(s->module->diag, n->loc,
-                   "--stream: this node turns every %lld samples into %lld, and gets %lld in a step, which "
-                   "is not a multiple",
-                   (long long)w->up, (long long)w->down, (long long)in->rate);
+        diag_fatal(
+            s->module->diag, n->loc,
+            "--stream: this node turns every %lld samples into %lld, but a step gives it %lld, which is "
+            "not a multiple of %lld",
+            (long long)w->up, (long long)w->down, (long long)in->rate, (long long)w->up);
     return in->rate * w->down / w->up;
 }
 
@@ -167,7 +168,7 @@ static void add_outputs(streaming *s, const plan *p, signal as) {
     }
 }
 
-// Rate and lead of the outputs, from those of the inputs. False: no input is a signal with a rate.
+// Rate and lead of the outputs from the inputs'. False: no input is a signal with a rate.
 static bool find_rate(streaming *s, plan *p, signal *out) {
     bool any = false;
     for (int i = 0; i < p->node->nin; i++) {
@@ -497,7 +498,7 @@ static void plan_node(streaming *s, node *n) {
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
                !plan_firsts(s, &p) && !plan_frames(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
-        const char *no_scan = !p.reach && strcmp(n->op->name, "Loop") == 0 ? loop_to_scan(s, n) : NULL;
+        const char *no_scan = !p.reach && node_is(n, "Loop") ? loop_to_scan(s, n) : NULL;
         if (!p.reach) refuse(s, n, no_scan ? no_scan : why);
         plan_windows(s, &p);
     }
@@ -508,14 +509,14 @@ void accept_delay(streaming *s, int output, int64_t lead, const node *late) {
     const char *name = s->graph->output_names.at[output];
     if (lead >= 0) return;
     if (-lead > s->delay) {
-        diag_hint(s->module->diag, "--stream-delay=%lld accepts outputs that come so many samples later",
+        diag_hint(s->module->diag, "--stream-delay=%lld lets outputs come that many samples later",
                   (long long)-lead);
         diag_fatal(s->module->diag, late ? late->loc : NULL,
                    "--stream: this node reads ahead: output '%s' depends on %lld samples after it", name,
                    (long long)-lead);
     }
-    diag_remark(s->module->diag, NULL, "stream: output '%s' comes %lld samples later than that of the model",
-                name, (long long)-lead);
+    diag_remark(s->module->diag, NULL, "stream: output '%s' comes %lld samples later than in the model", name,
+                (long long)-lead);
 }
 
 // An output of the model has the samples of the step: none is missing, and none comes before the step.

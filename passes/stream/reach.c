@@ -1,6 +1,7 @@
 // In: a node of a graph whose signals have a symbolic length. Out: the reach of its outputs. The node is lowered alone; then
 // the time index of each read, an affine function of the time index of the write, gives the window.
 #include "passes/stream/reach.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/lower.h"
 #include "passes/match/form.h"
 #include "passes/match/window.h"
@@ -14,7 +15,7 @@ typedef struct signal {
     bool moves;
 } signal;
 
-// Of a result: where its signal begins, and the samples at fixed places before and behind it.
+// Of a result: where its signal begins, and the samples at fixed places before and after it.
 typedef struct places {
     bool signal, head, tail;
     int64_t first;        // of the signal
@@ -58,10 +59,8 @@ int time_axis(const type *t, const dim *length, bool *several) {
 }
 
 // ---------------------------------------------------------------- windows
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 static window reduced(window w) {
-    int64_t g = gcd(w.up, w.down);
+    int64_t g = int_gcd(w.up, w.down);
     w.up /= g, w.down /= g;
     w.lo = div_down(w.lo, g), w.hi = div_down(w.hi, g);
     return w;
@@ -105,7 +104,7 @@ static dim *product_of(dims *t, dim *const *d, int from, int to) {
     return dim_product(t, d + from, to - from);
 }
 
-// How the time of a view runs through that of the buffer it shares memory with.
+// Maps the time of a view to the time of the buffer it shares memory with.
 static bool view_window(reader *r, const buffer *b, int axis, const buffer *of, int of_axis, window *w) {
     dims *t = r->node->graph->module->dims;
     dim *inner = product_of(t, b->dims, axis + 1, b->rank),
@@ -297,7 +296,7 @@ static const type *type_of(reader *r, const buffer *b) {
     return t;
 }
 
-// The part of a concatenation before the signal, of a constant number of samples, or the one behind it.
+// The part of a concatenation before the signal, of a constant number of samples, or the one after it.
 static bool is_end_part(reader *r, expr *index) {
     for (int j = 0; j < r->kernel->axes.n; j++)
         if (runs_over_time(r, j) && expr_uses_axis(index, j)) return false;
@@ -310,7 +309,7 @@ static places *places_of(reader *r, const buffer *b) {
     return p;
 }
 
-// Samples at fixed places belong to no step: only before and behind a signal do they not replace some of it.
+// Samples at fixed places belong to no step: only before and after a signal do they not replace some of it.
 static bool are_apart(reader *r, const places *p) {
     bool apart =
         !p->signal || ((!p->head || p->head_last < p->first) && (!p->tail || p->tail_first >= p->first));

@@ -10,8 +10,6 @@
 
 enum { MOST = 64 }; // elements of a shape
 
-static bool is(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
-
 static bool over_time(const streaming *s, const dim *d) { return dim_has_atom(d, s->length); }
 
 // ---------------------------------------------------------------- sizes of the export
@@ -27,8 +25,6 @@ int64_t exported_size(const streaming *s, const dim *d) {
 }
 
 // ---------------------------------------------------------------- values
-static value *ints(streaming *s, const int64_t *v, int n) { return value_int64s(s->graph, NULL, v, n); }
-
 static value *picked(streaming *s, value *list, int64_t first, int64_t end) {
     value *in[] = {list, ints(s, &first, 1), ints(s, &end, 1)};
     return make(s, "Slice", 3, in, NULL);
@@ -114,7 +110,7 @@ static bool holds_parts(dim *axis, const dim *before, const dim *outer, int64_t 
     return *parts > 1 && dim_value(before) % dim_value(outer) == 0 && dim_divisible(axis, *parts);
 }
 
-// Whether element i of the target is the time of x along `axis`. One of its samples is *times / *by of those of x.
+// Whether element i of the target is the time of x along `axis`. It has *times / *by as many samples as x.
 static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, int i, int64_t *times,
                     int64_t *by) {
     dims *table = s->module->dims;
@@ -159,7 +155,7 @@ static void mend_reshape(streaming *s, node *n) {
     node_set_in(n, 1, with_element(s, n->in[1], t.n, best, size));
 }
 
-// x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and behind them.
+// x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and after them.
 static void mend_pair_reshape(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     shape_list t;
@@ -182,7 +178,7 @@ static void mend_pair_reshape(streaming *s, node *n) {
 }
 
 // ---------------------------------------------------------------- Expand, Resize
-// Elements of Expand's shape that are those of time: 1 keeps them.
+// Elements of Expand's shape for axes of time: 1 keeps the axis.
 static void mend_expand(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     int count;
@@ -273,7 +269,7 @@ static bool same(const constant *c, int64_t a, int64_t b) {
     return x == y || (x != x && y != y);
 }
 
-// The shortest step along both axes that changes nothing, with at least two of them in c; 0: there is none.
+// The shortest step along both axes that changes nothing, with at least two of them in c; 0: none.
 static int64_t period_of(const streaming *s, const constant *c, int axis) {
     int64_t n = c->dims[axis], inner = 1, work = s->context->fold_work;
     for (int j = axis + 2; j < c->rank; j++) inner *= c->dims[j];
@@ -288,7 +284,7 @@ static int64_t period_of(const streaming *s, const constant *c, int axis) {
     return 0;
 }
 
-// The function of positions of which a square has the first ones. NULL: it is none.
+// The function of positions whose first values the square has. NULL: it is no such square.
 static value *extended(streaming *s, const constant *c, int axis, value *length) {
     int64_t period = period_of(s, c, axis), n = c->dims[axis], wide = 2 * n - 1, zero = 0, last = wide - 1,
             middle = n - 1;
@@ -360,7 +356,7 @@ static int64_t only_axis(const node *n) {
     return axis < 0 ? axis + n->in[0]->type.rank : axis;
 }
 
-// The first positions of a table, as many as there are samples.
+// The first positions of a table, one for each sample.
 static void mend_table_slice(streaming *s, node *n) {
     int count;
     const constant *c = known(s, n->in[0], 0);
@@ -401,7 +397,7 @@ static bool broadcasts(const node *n) {
                                         "Or",   "Xor",     "Max", "Min",   "Pow",         "Equal",
                                         "Less", "Greater", "Mod", "PRelu", "LessOrEqual", "GreaterOrEqual"};
     for (size_t j = 0; j < sizeof names / sizeof *names; j++)
-        if (is(n, names[j])) return true;
+        if (node_is(n, names[j])) return true;
     return false;
 }
 
@@ -432,8 +428,8 @@ static void mend_table(streaming *s, node *n, int i) {
                                                   : NULL;
     if (!v)
         diag_fatal(s->module->diag, n->loc,
-                   "--stream: input %d of this node is a constant over %lld by %lld samples, which depends "
-                   "on more than their distance",
+                   "--stream: input %d of this node is a constant of %lld by %lld samples, and its elements "
+                   "depend on more than the distance of two samples",
                    i, (long long)c->dims[axis], (long long)c->dims[axis]);
     node_set_in(n, i, v);
 }
@@ -443,10 +439,10 @@ static void mend_node(streaming *s, node *n) {
     s->at = n;
     bool standard = !*n->op->domain;
     if (!standard || !n->nin || !n->in[0] || n->in[0]->type.kind != TYPE_TENSOR) return;
-    if (is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
-    else if (is(n, "Expand")) mend_expand(s, n);
-    else if (is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
-    else if (is(n, "Slice")) mend_slice(s, n);
+    if (node_is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
+    else if (node_is(n, "Expand")) mend_expand(s, n);
+    else if (node_is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
+    else if (node_is(n, "Slice")) mend_slice(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)
             if (n->in[i]) mend_table(s, n, i);
@@ -463,7 +459,7 @@ void pass_stream_sizes(pass_context *c) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
         mend_node(&s, n);
         infer_until(m->main, node_place(n), next);
-        bool loop = is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
+        bool loop = node_is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
         node *layers = loop && !is_scan ? loop_to_layers(&s, n) : NULL;
         if (layers) next = layers;
         if (!loop) replace_length(&s, n);

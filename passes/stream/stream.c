@@ -18,7 +18,7 @@ static void forget_types(streaming *s) {
 }
 
 // ---------------------------------------------------------------- nodes
-// A mask for queries from `lead` on, whose keys before the first sample are hidden as are those that are too far away.
+// A mask for queries from `lead` on; keys before the first sample are hidden, as are keys that are too far away.
 static value *mask_now(streaming *s, const signal *in, int64_t lead) {
     if (!in->outside_known) return in->now;
     return hide_early(s, in->now, in->keys, in->rate, lead - s->before,
@@ -70,7 +70,7 @@ static int64_t missing_samples(streaming *s, const plan *p) {
     return most;
 }
 
-// So many samples more behind those that the node needs, whatever they are.
+// Additional samples of any value after the samples that the node needs.
 static void lengthen(streaming *s, const plan *p, int64_t samples) {
     node *n = p->node;
     s->at = n;
@@ -85,7 +85,7 @@ static void lengthen(streaming *s, const plan *p, int64_t samples) {
     infer_node(n);
 }
 
-// Outputs of the step: `rate` samples from `start` on of those that the node computes.
+// Outputs of the step: `rate` of the samples that the node computes, from `start` on.
 static void take_outputs(streaming *s, const plan *p) {
     node *n = p->node;
     s->at = node_next(n);
@@ -144,7 +144,7 @@ static value *zero_like(streaming *s, const value *v) {
 }
 
 // n runs over the first `count` samples alone, which are before the signal until its first step, and then over the others: so
-// states can begin in between. Returns the node over the former; NULL: there are none.
+// states can begin in between. Returns the node over the former; NULL: none.
 static node *split_sequence(streaming *s, plan *p, int64_t count) {
     node *n = p->node;
     map as = {.arena = s->arena};
@@ -312,7 +312,7 @@ static void step_inputs(streaming *s) {
     }
 }
 
-// Sizes of the inputs become those of a step.
+// Inputs get the sizes of a step.
 static void bind_steps(streaming *s) {
     for (int j = 0; j < s->module->streams.n; j++) {
         const stream_input *in = &s->module->streams.at[j];

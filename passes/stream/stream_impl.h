@@ -30,12 +30,12 @@ typedef struct signal {
     int axis;
     dtype elem;
     int64_t rate, lead;
-    bool still;           // the same for all samples: it has no rate, lead and past
+    bool still;           // the same for all samples: without rate, lead and past
     value *now;           // the samples of a step
     const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0
     VEC(past) pasts;
     bool
-        pair; // it has a second axis, of keys: `before` samples before those of the step to `ahead` behind them
+        pair; // it has a second axis, of keys: from `before` samples before the samples of the step to `ahead` after them
     int keys;
     bool constant;      // a pair of positions that depends on their distance alone: the same in every step
     bool outside_known; // for all keys farther away
@@ -57,7 +57,7 @@ typedef struct sizes {
     int count;
 } sizes;
 
-// A value at the end of a signal that ends with the step. Negative lead: as many samples earlier.
+// A value at the end of a signal that ends with the step. A negative lead counts samples before the end.
 typedef struct ending {
     int64_t lead;
     const node *late; // that reads ahead; NULL: none
@@ -66,7 +66,7 @@ typedef struct ending {
 // What an axis of time stands for in a node with two of them.
 typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 
-// What a step makes of a node.
+// A node in the graph of a step.
 typedef struct plan {
     node *node;
     value **in;   // of the node, in the graph over the whole signal
@@ -74,7 +74,7 @@ typedef struct plan {
     reach *reach; // NULL: no output is a signal
     span *inputs;
     int64_t every;  // samples of an input to one of the outputs, at most
-    int64_t start;  // the place of the step's first sample among those that the node computes
+    int64_t start;  // the position of the step's first sample among the samples that the node computes
     bool moves;     // the node is replaced by its input
     bool carries;   // its states are states of the stream
     bool constant;  // its outputs are constants of all steps
@@ -83,11 +83,12 @@ typedef struct plan {
     const constant *indices; // of frames, for a signal of some length; NULL: it takes none
     int indices_axis;        // along which they grow
     bool firsts;             // it takes the first samples alone
-    bool pairs;              // it has two axes of time
+    bool pairs;              // its outputs have two axes of time
     pair_role *roles;        // of inputs with one
     bool sums_keys;
     op_sequence sequence;
-    value **joined; // by output: its samples of the step, where they are not those of the node itself
+    value *
+        *joined; // by output: its samples of the step, where they differ from the output of the node itself
 } plan;
 
 typedef struct streaming {
@@ -116,7 +117,8 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
 
 // loops.c
-// Makes a Scan of a Loop over the samples. NULL, or why n is none; it stays in any case, without users where it was replaced.
+// Turns a Loop over the samples into a Scan. NULL, or why n is no such loop; it stays in any case, without users where
+// it was replaced.
 const char *loop_to_scan(streaming *s, node *n);
 // Replaces a Loop of a few iterations, such as one over equal layers, by the nodes of its iterations. The first of them, or NULL.
 node *loop_to_layers(streaming *s, node *n);
@@ -166,13 +168,16 @@ bool of_distance(const streaming *s,
 // Whether it is known for distances up to that one.
 bool extends_to(streaming *s, const value *v, int64_t distance);
 const constant *pair_of_step(streaming *s, const value *v, const signal *as); // its elements; NULL: too many
-// The value of a mask outside of its band; false: it has none.
+// The value of a mask outside of its band; false: it has no band.
 bool outside_of_mask(streaming *s, const value *v, double *outside);
 bool read_pairs(streaming *s, plan *p, const char **why); // sets the roles of the inputs
 void set_outside(streaming *s, const plan *p, signal *out, int rank);
 
 // past.c: nodes are inserted before s->at, and inferred.
 value *make(streaming *s, const char *op, int nin, value *const *in, const attr *a);
+static inline value *ints(streaming *s, const int64_t *v, int n) {
+    return value_int64s(s->graph, NULL, v, n);
+}
 value *join(streaming *s, value *a, value *b, int axis);
 // The outputs of n with the inputs that `as` has for its own, by index; NULL: not known at compile time.
 constant **evaluate_copy(streaming *s, const node *n, map *as);
@@ -193,6 +198,6 @@ const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
 constant *numbers(streaming *s, dtype t, int64_t count, double first, double step);
 bool is_zero(const constant *c);
 constant *new_constant(streaming *s, dtype elem, int rank,
-                       const int64_t *dims); // NULL: larger than those of constant folding
+                       const int64_t *dims); // NULL: beyond the limits of constant folding
 int64_t length_of(const value *v, int axis);
 #endif

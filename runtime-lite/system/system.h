@@ -45,7 +45,7 @@ static inline void system_wake_all(system_condition *c) { pthread_cond_broadcast
 #endif
 
 #ifndef __wasm__
-/* system_thread.c. Calls run(argument) in a thread of its own, which handles no signals; 0: there is none. */
+/* system_thread.c. Calls run(argument) in a separate thread, which handles no signals; 0: there is none. */
 int system_thread(void (*run)(void *), void *argument);
 /* Calls f in every child process that is forked from now on. */
 void system_after_fork(void (*f)(void));

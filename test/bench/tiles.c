@@ -4,7 +4,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
 #include "ir/loops/loops_tiles.h"

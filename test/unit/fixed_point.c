@@ -7,6 +7,7 @@
 #include "ir/kernel/program.h"
 #include "passes/passes.h"
 #include "test/build_graph.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,9 +29,6 @@ typedef struct model {
     double divisor, scale[CHANNELS], bias[CHANNELS];
     int sum[CHANNELS];
 } model;
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
-static double between(uint32_t *seed, double lo, double hi) { return lo + (hi - lo) * next(seed) / 0x1p24; }
 
 static int least_sum(const model *m) { return -128 * WEIGHT * (m->length - 1) - 128; }
 static int count_of(const model *m) { return 255 * WEIGHT * (m->length - 1) + 256; }

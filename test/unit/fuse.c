@@ -600,7 +600,7 @@ static void spelled_attention_becomes_one_kernel(void **state) {
     assert_int_equal(one->stages.n, 5);
 }
 
-// A product with weights does not become a stage of rows: it stays a kernel of its own.
+// A product with weights does not become a stage of rows: it stays a separate kernel.
 static void products_with_weights_stay(void **state) {
     known *k = *state;
     dim *d = size_const(&k->m, 8);

@@ -162,7 +162,7 @@ static int element_bytes(const compiled *c) {
     return most;
 }
 
-// The interpreter, on inputs and outputs that begin `user` bytes behind a multiple of 64.
+// The interpreter, on inputs and outputs that begin `user` bytes after a multiple of 64.
 static const char *interpret_shifted(void *user, arena *a, const gpu_launch *l) {
     enum { ALIGN = 64 };
     int shift = *(const int *)user;

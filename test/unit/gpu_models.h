@@ -445,7 +445,7 @@ static const model models[] = {
      "in q bfloat16 B M 24\nin k bfloat16 B 24 71\nin v bfloat16 B 71 150\nout y bfloat16 *\n"
      "s = MatMul q k\np = Softmax s\ny = MatMul p v",
      {{1, 5, 24}, {1, 24, 71}, {1, 71, 150}}},
-    // Rows of 17 elements are never aligned; the mask has rows of its own.
+    // Rows of 17 elements are never aligned; the mask has separate rows.
     {"flash_odd",
      "tensor attention",
      "in q bfloat16 B M 17\nin k bfloat16 B 17 71\nin v bfloat16 B 71 19\nin m bfloat16 M 71\nout y bfloat16 "

@@ -29,6 +29,15 @@ static inline loops_machine *loops_machine_new(arena *a, diag *d, const program 
     return m;
 }
 
+// The only result of a program whose kernels run by hooks.
+static inline tensor run_program(arena *a, const program *p, const tensor *in, const interp_hooks *hooks) {
+    tensor y = {0};
+    const char *message = NULL;
+    if (interp_program_hooked(p, a, in, &y, (interp_limits){0}, &message, hooks) != INTERP_OK)
+        fail_msg("%s", message);
+    return y;
+}
+
 // How many kernels have such a schedule.
 static inline int loops_machine_count(const loops_machine *m, const program *p, const char *schedule) {
     int n = 0;

@@ -580,7 +580,7 @@ static void check_expr(const expr *e) {
             cells[k][i] = any_cell(&r, e->arg[k]->dtype);
             put_cell(e->arg[k]->dtype, raw[k], i, cells[k][i]);
         }
-    eval_op(e, COUNT, cells[0], 1, cells[1], 1, cells[2], 1, want);
+    eval_op(e, COUNT, (struct cells[]){{cells[0], 1}, {cells[1], 1}, {cells[2], 1}}, want);
     for (int lanes = 1; lanes <= 8; lanes += 7) {
         run_expr(e, lanes, raw, out);
         for (int i = 0; i < COUNT; i++) {
@@ -708,7 +708,7 @@ static void divide_integers(expr_op op, dtype t, random_state *random) {
         put_cell(t, raw[0], i, x[i]), put_cell(t, raw[1], i, y[i]);
         x[i].i = dtype_load_int(t, raw[0], i);
     }
-    eval_op(&e, COUNT, x, 1, y, 1, y, 1, want);
+    eval_op(&e, COUNT, (cells[]){{x, 1}, {y, 1}, {y, 1}}, want);
     open_rig(&r, true, 8);
     r.target.arch.divides_floats = true;
     ins *args[] = {load_compute(&r, 0, t, 8), load_compute(&r, 1, t, 8)};

@@ -161,14 +161,6 @@ static const target_options levels[] = {
     {.triple = "aarch64-linux-gnu", .cpu = "generic", .features = "+dotprod"}};
 enum { LEVELS = sizeof levels / sizeof *levels, OF_AVX512 = 2, OF_VNNI = 4, OF_TILES = 5, OF_PAIRS = 6 };
 
-static tensor run(arena *a, const program *p, const tensor *x, const interp_hooks *hooks) {
-    tensor y = {0};
-    const char *message = NULL;
-    if (interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, hooks) != INTERP_OK)
-        fail_msg("%s", message);
-    return y;
-}
-
 // with: how results are rounded at most.
 static void test_at(const model *m, int level, precision option, precision with, int tiles) {
     arena *a = arena_new();
@@ -184,10 +176,10 @@ static void test_at(const model *m, int level, precision option, precision with,
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *machine = loops_machine_new(a, &d, p, t);
     assert_int_equal(loops_machine_count(machine, p, "matrix tiles"), tiles);
-    tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
+    tensor got = run_program(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
     check(m, with, &x, &got);
     if (target_runs_here(a, &d, t) && (!t->amx_bf16 || onnxc_rt_tiles())) {
-        got = run(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
+        got = run_program(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
         check(m, with, &x, &got);
     }
     arena_destroy(a);

@@ -10,6 +10,7 @@
 #include "runtime-lite/core/runtime.h"
 #include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,6 @@ typedef struct model {
     bool shown; // the hidden values are an output, scaled by 3
     bool tiles; // whether the second product can use tiles
 } model;
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static float number(numbers kind, uint32_t *seed) {
     int v = (int)(next(seed) % 2001) - 1000;

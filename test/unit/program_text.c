@@ -111,7 +111,7 @@ static void what_is_wrong_is_told_with_its_line(void **state) {
     expect(f, "view of t", "view of x", "line 15: a view must have the role of its buffer");
     expect(f, "halo 0", "halo 2", "line 13: the layout has no axis 2");
     expect(f, "last 16", "last 15",
-           "line 10: 'same' is not a constant in panels of which the last is narrower");
+           "line 10: 'same' has a narrower last panel, but is not a constant in panels");
     expect(f, "row[j1] =", "rows[j1] =", "line 26: there is no buffer 'rows' here");
     expect(f, "row[j1] =", "row[j1, 0] =", "line 26: 'row' has rank 1");
     expect(f, "0 < j1", "0 < j2", "line 26: 'j2' is not an axis of this kernel");

@@ -9,6 +9,7 @@
 #include "runtime-lite/core/runtime.h"
 #include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
+#include "test/unit/random.h"
 #include <stddef.h>
 #include <stdio.h>
 
@@ -22,11 +23,9 @@ typedef struct quant_case {
     bool channels; // a scale for each output channel
     int64_t batch, in, height, width, out, tall, wide, stride, dilation, group, pads[4];
     bool stored;    // the input is quantised already
-    int64_t layers; // products: of matrices, each with weights of its own; 0: one
+    int64_t layers; // products: of matrices, each with separate weights; 0: one
     bool open;      // the number of rows, or of images, is known at run time only
 } quant_case;
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static constant *random_bytes(arena *a, dtype t, int rank, const int64_t *dims, uint32_t seed) {
     constant *c = constant_new(a, t, rank, dims);

@@ -5,6 +5,7 @@
 #include "codegen/target/targets.h"
 #include "ir/kernel/program.h"
 #include "test/build_graph.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +18,6 @@
 
 static const char *const cpus[] = {"x86-64", "x86-64-v3", "native"};
 enum { CPUS = sizeof cpus / sizeof *cpus };
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
-static double between(uint32_t *seed, double lo, double hi) { return lo + (hi - lo) * next(seed) / 0x1p24; }
 
 // What a program's kernels have, among instructions of all depths.
 typedef struct counts {

@@ -8,6 +8,7 @@
 #include "runtime-lite/core/runtime.h"
 #include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,6 @@ typedef struct model {
     double in_x, in_w; // an element of x and of the weights, if not 0
     numbers x, w;
 } model;
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static double number(numbers kind, uint32_t *seed) {
     int v = (int)(next(seed) % 4095) - 2047;
@@ -93,14 +92,6 @@ static tensor input_of(arena *a, const model *m) {
 }
 
 // ---------------------------------------------------------------- runs
-static tensor run(arena *a, const program *p, const tensor *x, const interp_hooks *hooks) {
-    tensor y = {0};
-    const char *message = NULL;
-    if (interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, hooks) != INTERP_OK)
-        fail_msg("%s", message);
-    return y;
-}
-
 static const target_options levels[] = {
     {.cpu = "x86-64-v2"},
     {.cpu = "x86-64-v3"},
@@ -128,16 +119,16 @@ static void test_at(const model *m, int level, check *is_right) {
     model absolute = *m;
     if (m->x == REAL) absolute.x = absolute.w = POSITIVE;
     tensor x = input_of(a, m), positive = input_of(a, &absolute);
-    tensor want = run(a, build(a, &d, m), &x, &(interp_hooks){0}),
-           size = run(a, build(a, &d, &absolute), &positive, &(interp_hooks){0});
+    tensor want = run_program(a, build(a, &d, m), &x, &(interp_hooks){0}),
+           size = run_program(a, build(a, &d, &absolute), &positive, &(interp_hooks){0});
     program *p = build(a, &d, m);
     run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, NULL);
     loops_machine *machine = loops_machine_new(a, &d, p, t);
     assert_int_equal(loops_machine_count(machine, p, "matrix tiles"), t->amx_bf16 && !m->vectors);
-    tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
+    tensor got = run_program(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = machine});
     is_right(m, &want, &size, &got);
     if (target_runs_here(a, &d, t) && (!t->amx_bf16 || onnxc_rt_tiles())) {
-        got = run(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
+        got = run_program(a, p, &x, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
         is_right(m, &want, &size, &got);
     }
     arena_destroy(a);

@@ -9,6 +9,7 @@
 #include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
 #include "test/unit/onnx_build.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -20,8 +21,6 @@ typedef struct sizes {
     bool unread;       // keys and values that causality excludes are NaN, so that whoever reads them shows it
     int groups;        // heads of queries for each of keys and values; 0: 1
 } sizes;
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static tensor random_tensor(arena *a, int64_t heads, int64_t rows, int64_t columns, uint32_t seed) {
     tensor t = {
@@ -58,14 +57,6 @@ static program *build(arena *a, diag *d, const sizes *s) {
     pass_context c = {.module = mo, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
     run_passes(&c, GOAL_GRAPH, NULL);
     return lower_module(mo);
-}
-
-static tensor run(arena *a, const program *p, const tensor *in, const interp_hooks *hooks) {
-    tensor y = {0};
-    const char *message = NULL;
-    if (interp_program_hooked(p, a, in, &y, (interp_limits){0}, &message, hooks) != INTERP_OK)
-        fail_msg("%s", message);
-    return y;
 }
 
 // The largest error of a score: both factors of each term are off by 2^-8 of themselves.
@@ -127,7 +118,7 @@ static void check_sizes(const sizes *s, const target_options *unit) {
                    random_tensor(a, s->heads, s->keys, s->width, 3)};
     if (s->nan) ((float *)in[0].data)[s->queries / 2 * s->depth] = NAN;
     if (s->nan && s->heads > 1) ((float *)in[2].data)[(s->heads - 1) * s->keys * s->width] = NAN;
-    tensor want = run(a, build(a, &d, s), in, &(interp_hooks){0});
+    tensor want = run_program(a, build(a, &d, s), in, &(interp_hooks){0});
     program *p = build(a, &d, s);
     pass_context c = {.program = p, .target = t, .opt = 2};
     run_passes(&c, GOAL_PROGRAM, NULL);
@@ -140,10 +131,10 @@ static void check_sizes(const sizes *s, const target_options *unit) {
     assert_int_equal(tiled, t->amx_bf16 || s->depth % 8 == 0);
     double scores = score_error(s, &in[0], &in[1]);
     if (s->unread) forget_rows(&in[1], s, s->depth), forget_rows(&in[2], s, s->width);
-    tensor got = run(a, p, in, &(interp_hooks){.kernel = loops_machine_kernel, .user = m});
+    tensor got = run_program(a, p, in, &(interp_hooks){.kernel = loops_machine_kernel, .user = m});
     check_near(&want, &got, scores);
     if (target_runs_here(a, &d, t) && (!t->amx_bf16 || onnxc_rt_tiles())) {
-        got = run(a, p, in, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
+        got = run_program(a, p, in, &(interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)});
         check_near(&want, &got, scores);
     }
     arena_destroy(a);

@@ -6,6 +6,7 @@
 #include "ir/loops/loops_tiles.h"
 #include "ir/target.h"
 #include "runtime-lite/core/runtime.h"
+#include "test/unit/random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -278,8 +279,6 @@ static native *compiled(fixture *x) {
     assert_non_null(f);
     return f;
 }
-
-static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static const int shapes[][3] = {{16, 16, 16}, {1, 1, 1},  {1, 16, 16}, {16, 1, 16}, {16, 16, 1},
                                 {7, 13, 5},   {13, 7, 9}, {15, 16, 3}, {2, 3, 16}};

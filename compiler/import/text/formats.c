@@ -1,5 +1,6 @@
 // Recognises formats of models, by their first bytes, then by the extension.
 #include "compiler/import/text/formats.h"
+#include "compiler/base/chars.h"
 #include <string.h>
 #include <strings.h>
 
@@ -8,11 +9,8 @@ typedef struct span {
     size_t n;
 } span;
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
 static span skip_space(span t) {
-    while (t.n && (is_space(*t.s) || *t.s == '#')) {
+    while (t.n && (char_is_space(*t.s) || *t.s == '#')) {
         bool comment = *t.s == '#';
         while (comment && t.n > 1 && *t.s != '\n') t.s++, t.n--;
         t.s++, t.n--;
@@ -21,7 +19,7 @@ static span skip_space(span t) {
 }
 
 static span skip_word(span t) {
-    while (t.n && (is_letter(*t.s) || (*t.s >= '0' && *t.s <= '9'))) t.s++, t.n--;
+    while (t.n && char_in_name(*t.s)) t.s++, t.n--;
     return t;
 }
 
@@ -29,7 +27,7 @@ static span skip_word(span t) {
 static bool is_text(span t) {
     enum { LOOK = 512 };
     for (size_t j = 0; j < t.n && j < LOOK; j++)
-        if ((unsigned char)t.s[j] < ' ' && !is_space(t.s[j])) return false;
+        if ((unsigned char)t.s[j] < ' ' && !char_is_space(t.s[j])) return false;
     return t.n > 0;
 }
 
@@ -51,7 +49,7 @@ static bool is_text_field(span t) {
 static bool is_onnx_text(span t) {
     bool header = t.n && *t.s == '<';
     span rest = skip_space(header ? (span){t.s + 1, t.n - 1} : t);
-    if (!rest.n || !is_letter(*rest.s)) return false;
+    if (!rest.n || !char_starts_name(*rest.s)) return false;
     rest = skip_space(skip_word(rest));
     return rest.n && *rest.s == (header ? ':' : '(');
 }

@@ -1,4 +1,4 @@
-// ONNX's text syntax. In: text. Out: a ModelProto as protobuf. The grammar is that of ONNX's docs/Syntax.md
+// ONNX's text syntax. In: text. Out: a ModelProto as protobuf. The grammar is in ONNX's docs/Syntax.md
 // and of its parser:
 //   model ::= '<' key ':' value, ... '>' graph function*
 //   graph ::= name '(' inputs ')' '=>' '(' outputs ')' '<' values and initializers '>' '{' node* '}'
@@ -99,7 +99,7 @@ typedef struct text_dim {
 } text_dim;
 typedef struct text_type {
     type_form form;
-    int elem; // ONNX's element type, or that of a map's keys
+    int elem; // ONNX's element type, or the type of a map's keys
     bool has_shape;
     VEC(text_dim) dims;
     struct text_type *inner;
@@ -350,7 +350,7 @@ static void expect_arrow(parser *p) {
 // ---------------------------------------------------------------- attributes
 static void put_graph(parser *p, wire_field *f);
 
-// Types of attributes; the first three are those of literals.
+// Types of attributes; literals have the first three.
 typedef enum attribute_kind {
     ATTR_IS_FLOAT,
     ATTR_IS_INT,

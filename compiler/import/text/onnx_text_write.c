@@ -175,7 +175,7 @@ static void add_strings(writer *w, const ProtobufCBinaryData *s, size_t n) {
     }
 }
 
-// The name of the attribute's type in the syntax; NULL: it has none.
+// The name of the attribute's type in the syntax; NULL: the syntax has none.
 static const char *attribute_type(const Onnx__AttributeProto *a) {
     static const char *const names[] = {[ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT] = "float",
                                         [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT] = "int",

@@ -1,5 +1,6 @@
 // Text scanner.
 #include "compiler/import/text/scan.h"
+#include "compiler/base/chars.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -17,15 +18,11 @@ void scan_fail(const scanner *s, const char *format, ...) {
     diag_fatal(s->diag, NULL, "line %d, column %d: %s", line, column, what);
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 static void skip_space(scanner *s) {
     for (; s->at < s->end; s->at++) {
         if (*s->at == '#')
             while (s->at < s->end && *s->at != '\n') s->at++;
-        if (s->at >= s->end || !is_space(*s->at)) return;
+        if (s->at >= s->end || !char_is_space(*s->at)) return;
     }
 }
 
@@ -60,8 +57,8 @@ bool scan_next(scanner *s, char close) {
 
 static size_t word_length(const scanner *s) {
     const char *c = s->at;
-    if (c >= s->end || !(is_alpha(*c) || *c == '_')) return 0;
-    while (c < s->end && (is_alpha(*c) || is_digit(*c) || *c == '_')) c++;
+    if (c >= s->end || !char_starts_name(*c)) return 0;
+    while (c < s->end && char_in_name(*c)) c++;
     return (size_t)(c - s->at);
 }
 
@@ -87,10 +84,10 @@ const char *scan_number(scanner *s) {
     const char *c = s->at;
     if (c < s->end && (*c == '-' || *c == '+')) c++;
     const char *digits = c;
-    while (c < s->end && (is_digit(*c) || is_alpha(*c) || *c == '.' ||
+    while (c < s->end && (char_is_digit(*c) || char_is_letter(*c) || *c == '.' ||
                           ((*c == '-' || *c == '+') && c > digits && (c[-1] == 'e' || c[-1] == 'E'))))
         c++;
-    if (c == digits || !(is_digit(*digits) || is_alpha(*digits) || *digits == '.')) return NULL;
+    if (c == digits || !(char_is_digit(*digits) || char_is_letter(*digits) || *digits == '.')) return NULL;
     const char *text = arena_printf(s->arena, "%.*s", (int)(c - s->at), s->at);
     s->at = c;
     return text;
@@ -99,7 +96,7 @@ const char *scan_number(scanner *s) {
 bool scan_int(const char *text, int64_t *v) {
     const char *digits = text + (*text == '-' || *text == '+');
     char *end;
-    if (!is_digit(*digits)) return false;
+    if (!char_is_digit(*digits)) return false;
     errno = 0;
     uint64_t u = strtoull(digits, &end, 0);
     if (*end || errno || (*text == '-' && u > (uint64_t)1 << 63)) return false;
@@ -111,7 +108,7 @@ static bool real(const char *text, double *v, bool narrow) {
     const char *digits = text + (*text == '-' || *text == '+');
     bool word = strcasecmp(digits, "inf") == 0 || strcasecmp(digits, "infinity") == 0 ||
                 strcasecmp(digits, "nan") == 0;
-    if (!word && (!(is_digit(*digits) || *digits == '.') || strpbrk(digits, "xXpP"))) return false;
+    if (!word && (!(char_is_digit(*digits) || *digits == '.') || strpbrk(digits, "xXpP"))) return false;
     char *end;
     *v = narrow ? (double)strtof(text, &end) : strtod(text, &end);
     return end != text && !*end && (word || !isinf(*v));

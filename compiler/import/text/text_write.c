@@ -187,7 +187,7 @@ static void add_json_value(json *j, const char *key, const item *i) {
     else json_raw(j, key, finite_text(a, i));
 }
 
-// Lists contain all occurrences of a repeated field, which may lie apart.
+// Lists contain all occurrences of a repeated field, which need not be adjacent.
 static void add_json_field(json *j, wire_kind *kind, span s, wire_field *f) {
     const char *key = json_name(j->out.arena, f->name);
     bool list = f->label == PROTOBUF_C_LABEL_REPEATED, open = false;

@@ -13,7 +13,11 @@ value *axis_size(node *n, const value *v, int axis) {
 
 value *as_int64(node *n, value *v) { return NODE(n, "Reshape", cast_to(n, v, DT_I64), one_int(n, -1)); }
 
-value *as_scalar(node *n, value *v) { return NODE(n, "Reshape", v, insert_ints(n, NULL, 0)); }
+int64_t number_of_heads(const node *n) {
+    int64_t heads = node_int(n, "num_heads", 0);
+    if (heads < 1) infer_error(n, "attribute num_heads is %lld; it must be positive", (long long)heads);
+    return heads;
+}
 
 value *numbers_to(node *n, value *count) {
     return NODE(n, "Range", insert_scalar(n, DT_I64, 0), as_scalar(n, count), insert_scalar(n, DT_I64, 1));

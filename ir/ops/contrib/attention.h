@@ -13,9 +13,9 @@ typedef struct attention_parts {
 // The result of Attention with these numbers of heads; its other outputs are output_of(it, i).
 value *attention_of(node *n, const attention_parts *p, int64_t heads, int64_t kv_heads);
 
+int64_t number_of_heads(const node *n);              // attribute num_heads
 value *axis_size(node *n, const value *v, int axis); // int64[1]
 value *as_int64(node *n, value *v);       // a small integer input, as int64[its number of elements]
-value *as_scalar(node *n, value *v);      // of one element
 value *numbers_to(node *n, value *count); // 0 .. count - 1; count: int64[1]
 // Consecutive parts of v along the axis; sizes: int64[count].
 void split_parts(node *n, value *v, int64_t axis, value *sizes, int count, value **parts);

@@ -36,10 +36,6 @@ typedef struct beams {
 static value *gathered(node *n, value *v, value *places) {
     return with_int(NODE(n, "GatherElements", v, places), "axis", 1);
 }
-static value *shaped(node *n, value *v, value *sizes) {
-    return with_int(NODE(n, "Reshape", v, sizes), "allowzero", 1);
-}
-
 // The first row of each entry of the batch, (batch, 1)
 static value *first_rows(const search *s, node *at, value *count) {
     return NODE(at, "Unsqueeze", NODE(at, "Mul", counted(at, s->g.batch), count), one_int(at, 1));
@@ -63,7 +59,8 @@ static hypotheses merged(const search *s, node *at, hypotheses h, hypotheses mor
                        insert_scalar(at, DT_F32, -INFINITY));
     value *places = output_of(with_int(NODE(at, "TopK", keys, beams), "axis", 1), 1);
     value *ids = joined_along(at, h.ids, more.ids, 1);
-    value *flat = shaped(at, ids, JOINED(at, NODE(at, "Mul", s->g.batch, both), shape_part(at, ids, 2, 3)));
+    value *flat =
+        reshaped_to(at, ids, JOINED(at, NODE(at, "Mul", s->g.batch, both), shape_part(at, ids, 2, 3)));
     value *rows = NODE(at, "Add", places, first_rows(s, at, both));
     return (hypotheses){NODE(at, "Gather", flat, rows), gathered(at, scores, places),
                         gathered(at, taken, places)};
@@ -86,7 +83,7 @@ typedef struct candidates {
 
 static candidates best_of(const search *s, node *at, value *total) {
     value *beams = s->g.beams, *tokens = shape_part(at, total, 2, 3);
-    value *flat = shaped(at, total, JOINED(at, s->g.batch, NODE(at, "Mul", beams, tokens)));
+    value *flat = reshaped_to(at, total, JOINED(at, s->g.batch, NODE(at, "Mul", beams, tokens)));
     value *best = with_int(NODE(at, "TopK", flat, NODE(at, "Mul", beams, one_int(at, 2))), "axis", 1);
     value *places = output_of(best, 1), *token = NODE(at, "Mod", places, tokens);
     value *ends = NODE(at, "Equal", token, insert_scalar(at, DT_I64, (double)s->g.eos));
@@ -103,7 +100,7 @@ static value *active_places(const search *s, node *at, const candidates *c) {
 
 // The first `beams` of 2 * beams columns
 static value *first_half(const search *s, node *at, value *v) {
-    value *halves = shaped(at, v, JOINED(at, s->g.batch, one_int(at, 2), s->g.beams));
+    value *halves = reshaped_to(at, v, JOINED(at, s->g.batch, one_int(at, 2), s->g.beams));
     return with_int(NODE(at, "Gather", halves, insert_scalar(at, DT_I64, 0)), "axis", 1);
 }
 
@@ -125,12 +122,12 @@ static value *all_true(node *at, value *v) {
 // (b + 2) * beams - 1 of all candidates, which are those of b only for the first entry.
 static value *best_candidate(const search *s, node *at, value *scores) {
     value *batch = s->g.batch, *one = one_int(at, 1);
-    value *parts = shaped(at, scores, JOINED(at, NODE(at, "Mul", batch, one_int(at, 2)), s->g.beams));
+    value *parts = reshaped_to(at, scores, JOINED(at, NODE(at, "Mul", batch, one_int(at, 2)), s->g.beams));
     value *most = with_int(NODE(at, "ReduceMax", parts, one), "keepdims", 1);
     value *zero = one_int(at, 0), *next = NODE(at, "Add", batch, one);
     value *best =
         NODE(at, "Max", NODE(at, "Slice", most, zero, batch, zero), NODE(at, "Slice", most, one, next, zero));
-    return shaped(at, best, JOINED(at, batch, one));
+    return reshaped_to(at, best, JOINED(at, batch, one));
 }
 
 static value *now_done(const search *s, node *at, const beams *b, const hypotheses *h, value *scores) {
@@ -149,9 +146,9 @@ static beams stepped(const search *s, node *at, const beams *b, value *total, va
     hypotheses h = merged(s, at, b->finished, new_hypotheses(s, at, b, &c));
     value *places = active_places(s, at, &c), *pad = insert_scalar(at, DT_I64, (double)s->g.pad);
     value *from = NODE(at, "Add", gathered(at, c.beams, places), first_rows(s, at, s->g.beams));
-    *chosen = shaped(at, NODE(at, "Where", b->done, insert_scalar(at, DT_I64, 0), from), s->g.rows);
+    *chosen = reshaped_to(at, NODE(at, "Where", b->done, insert_scalar(at, DT_I64, 0), from), s->g.rows);
     value *token = NODE(at, "Where", b->done, pad, gathered(at, c.tokens, places));
-    token = cast_to(at, shaped(at, token, JOINED(at, s->g.rows, one_int(at, 1))), DT_I32);
+    token = cast_to(at, reshaped_to(at, token, JOINED(at, s->g.rows, one_int(at, 1))), DT_I32);
     value *ids = NODE(at, "Gather", b->ids, *chosen);
     value *filler = NODE(at, "Expand", insert_scalar(at, DT_I32, (double)s->g.pad),
                          JOINED(at, s->g.batch, s->g.beams, one_int(at, 1)));
@@ -220,7 +217,7 @@ static value *iterated(const search *s, loop_builder *l, const beams *now, value
     b.finished.ids = ids_so_far(g, at, l->iteration, now->finished.ids, 2);
     value *logits = next_run(g, at, l->iteration, b.ids, past);
     value *scores = log_probabilities(s, at, logits, b.ids, false);
-    scores = shaped(at, scores, JOINED(at, g->batch, g->beams, shape_part(at, scores, 1, 2)));
+    scores = reshaped_to(at, scores, JOINED(at, g->batch, g->beams, shape_part(at, scores, 1, 2)));
     value *total = added(at, scores, &b);
     beams next = stepped(s, at, &b, total, &chosen);
     if (scanned) VEC_PUSH(infer_arena(g->n), &l->scanned, total);
@@ -237,7 +234,7 @@ static value *iterated(const search *s, loop_builder *l, const beams *now, value
 static void give_sequences(const search *s, const beams *b) {
     node *n = s->g.n;
     value *sizes = JOINED(n, s->g.batch, s->g.beams, shape_part(n, b->ids, 1, 2));
-    hypotheses active = {shaped(n, b->ids, sizes), per_length(s, n, b->scores, b->ids),
+    hypotheses active = {reshaped_to(n, b->ids, sizes), per_length(s, n, b->scores, b->ids),
                          NODE(n, "Expand", NODE(n, "Not", b->done), JOINED(n, s->g.batch, s->g.beams))};
     hypotheses h = merged(s, n, b->finished, active);
     value *best = counted(n, s->returned); // hypotheses are in descending order
@@ -249,7 +246,8 @@ static void give_sequences(const search *s, const beams *b) {
 // Output 2: the totals of all steps; zeros for steps that did not take place.
 static void give_scores(const search *s, value *first, value *others) {
     node *n = s->g.n;
-    others = shaped(n, others, JOINED(n, shape_part(n, others, 0, 1), shape_part(n, first, 0, INT64_MAX)));
+    others =
+        reshaped_to(n, others, JOINED(n, shape_part(n, others, 0, 1), shape_part(n, first, 0, INT64_MAX)));
     value *all = joined_along(n, NODE(n, "Unsqueeze", first, one_int(n, 0)), others, 0);
     value *steps = NODE(n, "Sub", NODE(n, "Sub", s->g.most, s->g.length), shape_part(n, all, 0, 1));
     value *rest = NODE(n, "Expand", insert_scalar(n, DT_F32, 0), JOINED(n, steps, shape_part(n, all, 1, 4)));

@@ -4,8 +4,6 @@
 #include "ir/ops/decompose.h"
 #include <string.h>
 
-static dtype elem_of(const node *n) { return infer_in(n, 0)->elem; }
-
 // ---- Matrix products
 
 // A for `trans`: its last two axes swapped; for `batch`, before that: axis 0 becomes the last but one.

@@ -40,7 +40,7 @@ static value *of_heads(const delta_net *d, value *x, value *heads, value *size) 
     return NODE(d->n, "Reshape", x, JOINED(d->n, d->tokens, heads, size));
 }
 
-// Queries, keys and values of one tensor, behind one another.
+// Queries, keys and values of one tensor, one after another.
 static void split_packed(delta_net *d) {
     node *n = d->n;
     dim *const *state = infer_in(n, STATE)->dims, *width = infer_in(n, QUERY)->dims[d->axes];

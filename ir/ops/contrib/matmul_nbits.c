@@ -20,7 +20,7 @@ static value *block_order(const block_matrix *m, value *groups) {
     return NULL;
 }
 
-// rows x K, in input `weights` with the scales behind it; zero: the input with zero points, -1: there is none.
+// rows x K, in input `weights` with the scales after it; zero: the input with zero points, -1: there is none.
 static block_matrix matrix_at(node *n, int64_t rows, int weights, int zero) {
     block_matrix m = {.rows = rows,
                       .columns = node_int(n, "K", 0),
@@ -106,7 +106,7 @@ static void matmul_nbits_qkv_decompose(node *n) {
 //
 // The matrices of the adapter are small, and may be inputs of any rank, or empty: they are dequantised as a whole.
 
-// rows x columns as floats, from the input `weights` with its scales behind it. columns: int64[1], at most what is there.
+// rows x columns as floats, from the input `weights` with its scales after it. columns: int64[1], at most what is there.
 static value *dequantised(node *n, int weights, value *columns) {
     int bits = (int)node_int(n, "lora_bits", 8);
     if (bits != 2 && bits != 4 && bits != 8)

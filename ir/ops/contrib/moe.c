@@ -21,7 +21,7 @@ typedef struct linear {
 typedef struct experts {
     linear fc1, fc2, fc3;
     value *expert, *weight; // tokens x k; expert: of each row, where they are sorted
-    value *ends;            // the row behind those of each expert, where they are sorted, else NULL
+    value *ends;            // the row after those of each expert, where they are sorted, else NULL
     int rank;               // of x and h: tokens x k x 1 x size, or rows x size
 } experts;
 

@@ -163,12 +163,6 @@ static void give_scores(multi_head *m, value *y, int out) {
     give_output(n, out, NODE(n, "Max", scores, number_like(n, lowest(m), 0)));
 }
 
-static int64_t number_of_heads(const node *n) {
-    int64_t heads = node_int(n, "num_heads", 0);
-    if (heads < 1) infer_error(n, "attribute num_heads is %lld; it must be positive", (long long)heads);
-    return heads;
-}
-
 static void find_total(multi_head *m) { m->total = NODE(m->n, "Add", m->past, m->fresh); }
 
 // ---- MultiHeadAttention and DecoderMaskedMultiHeadAttention

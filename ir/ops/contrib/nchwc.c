@@ -1,6 +1,7 @@
 // com.microsoft.nchwc: convolutions and poolings on tensors whose channels are stored in blocks of 8 or 16, which ONNX
 // Runtime's optimizer saves for the CPU it runs on. A tensor in blocks stays (N, C, H, W) here, with its channels
 // padded to whole blocks: onnxc chooses layouts itself. Weights are taken out of their blocks when the model is read.
+#include "compiler/base/integers.h"
 #include "ir/ops/contrib/fused.h"
 #include <string.h>
 
@@ -17,13 +18,10 @@ typedef struct block_search {
 } block_search;
 
 static bool is_nchwc(const node *n) { return strcmp(n->op->domain, "com.microsoft.nchwc") == 0; }
-static bool is_named(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 static dim *whole_blocks(dim *channels, int block) {
     dim *size = dim_const(channels->table, block);
     return dim_mul(dim_ceildiv(channels, size), size);
 }
-
-static int64_t rounded_up(int64_t channels, int64_t block) { return (channels + block - 1) / block * block; }
 
 // A block must divide the channels of what is stored in blocks.
 static void need_divisor(block_search *s, int64_t channels) {
@@ -32,8 +30,8 @@ static void need_divisor(block_search *s, int64_t channels) {
 }
 
 static void need_padding(block_search *s, int64_t used, int64_t stored) {
-    s->can_be_8 &= rounded_up(used, 8) == stored;
-    s->can_be_16 &= rounded_up(used, 16) == stored;
+    s->can_be_8 &= round_up(used, 8) == stored;
+    s->can_be_16 &= round_up(used, 16) == stored;
 }
 
 static const constant *weights_of(const node *n) {
@@ -104,7 +102,7 @@ static void see_output(block_search *s, const node *n) {
     need_padding(s, used, stored);
 }
 
-// In blocks, an input has so many channels more as fill the last one.
+// In blocks, an input has additional channels that fill the last block.
 static int64_t channels_of_input(const node *n) {
     const type *t = &n->in[0]->type;
     if (t->kind != TYPE_TENSOR || t->rank != 4) return BLOCKS_OF_UNKNOWN_COUNT;
@@ -130,14 +128,14 @@ static bool keeps_blocks(const node *n) {
     static const char *const names[] = {"Add",     "Sum",  "Mul",  "Concat", "Relu",        "LeakyRelu",
                                         "Sigmoid", "Tanh", "Clip", "Gelu",   "HardSigmoid", "QuickGelu"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_named(n, names[i])) return !is_named(n, "Concat") || node_int(n, "axis", 0) == 1;
+        if (node_is(n, names[i])) return !node_is(n, "Concat") || node_int(n, "axis", 0) == 1;
     return false;
 }
 
 // A node outside the domain: all that it reads is in blocks, or nothing is.
 static void see_other(block_search *s, const node *n) {
     int64_t sum = 0;
-    int operands = is_named(n, "Clip") ? 1 : n->nin;
+    int operands = node_is(n, "Clip") ? 1 : n->nin;
     if (!keeps_blocks(n) || s->channels[n->in[0]->id] == PLAIN) {
         s->reader = n;
         node_reads(n, see_read, s);
@@ -147,18 +145,18 @@ static void see_other(block_search *s, const node *n) {
         int64_t channels = n->in[i] ? s->channels[n->in[i]->id] : PLAIN;
         if (channels == PLAIN) refuse_reader(n);
         if (i == 0 || channels < 0 || sum < 0) sum = i == 0 || channels < 0 ? channels : sum;
-        else if (is_named(n, "Concat")) sum += channels;
+        else if (node_is(n, "Concat")) sum += channels;
     }
-    s->channels[n->out[0]->id] = sum < 0 && is_named(n, "Concat") ? BLOCKS_OF_UNKNOWN_COUNT : sum;
+    s->channels[n->out[0]->id] = sum < 0 && node_is(n, "Concat") ? BLOCKS_OF_UNKNOWN_COUNT : sum;
 }
 
 static void see_node(block_search *s, const node *n) {
     if (!is_nchwc(n)) see_other(s, n);
-    else if (is_named(n, "Conv")) see_conv(s, n);
-    else if (is_named(n, "ReorderInput")) s->channels[n->out[0]->id] = channels_of_input(n);
+    else if (node_is(n, "Conv")) see_conv(s, n);
+    else if (node_is(n, "ReorderInput")) s->channels[n->out[0]->id] = channels_of_input(n);
     else if (s->channels[n->in[0]->id] == PLAIN)
         infer_error(n, "the input must be stored in blocks of channels (by ReorderInput)");
-    else if (is_named(n, "ReorderOutput")) see_output(s, n);
+    else if (node_is(n, "ReorderOutput")) see_output(s, n);
     else s->channels[n->out[0]->id] = s->channels[n->in[0]->id];
 }
 

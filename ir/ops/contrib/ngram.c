@@ -116,7 +116,7 @@ static void word_conv_embedding(node *n) {
     value *x = NODE(n, "Unsqueeze", NODE(n, "Gather", n->in[3], words), one_int(n, 1));
     value *y = NODE(n, "Tanh", NODE(n, "Conv", x, n->in[1], n->in[2]));
     y = NODE(n, "Squeeze", y, one_int(n, 3)); // (count, M, windows)
-    // Windows that begin behind the word's last whole window do not count.
+    // Windows that begin after the word's last whole window do not count.
     value *windows = NODE(n, "Add", NODE(n, "Sub", NODE(n, "Max", count, width), width), one_int(n, 1));
     value *first = insert_scalar(n, DT_I64, 0), *one = insert_scalar(n, DT_I64, 1);
     value *places = NODE(n, "Range", first, NODE(n, "Squeeze", shape_part(n, y, 2, 3)), one);
@@ -141,7 +141,7 @@ static value *equal_tokens(node *n) {
     return with_int(NODE(n, "ReduceSum", equal, one_int(n, 0)), "keepdims", 1);
 }
 
-// Where the last `size` tokens stand in the source: the number of places, and behind the first one; one each.
+// Where the last `size` tokens stand in the source: the number of places, and after the first one; one each.
 static value *find_suffix(node *n, value *tokens, int64_t size, value **behind) {
     value *zero = one_int(n, 0), *source = n->in[0], *found = NULL;
     value *count = NODE(n, "Max", NODE(n, "Sub", shape_part(n, source, 0, 1), one_int(n, size - 1)), zero);
@@ -161,7 +161,7 @@ static value *find_suffix(node *n, value *tokens, int64_t size, value **behind) 
     return with_int(NODE(n, "ReduceSum", ones, zero), "keepdims", 1);
 }
 
-// For ever longer suffixes: none in the source, or longer than all tokens: the last result stays, as it does behind a
+// For ever longer suffixes: none in the source, or longer than all tokens: the last result stays, as it does after a
 // match at the end of the source; one: it is the result; several: -1.
 static value *suffix_match(node *n, value *tokens) {
     int64_t from = node_int(n, "min_ngram_size", 1), to = node_int(n, "max_ngram_size", 3);

@@ -4,8 +4,6 @@
 #include <string.h>
 
 // ---- Layers: x, and sums with x, over the last axes
-static dtype elem_of(const node *n) { return infer_in(n, 0)->elem; }
-
 // 1 / sqrt(mean(x * x) + epsilon) over the axes from `axis` on
 static value *inverse_rms(node *n, value *x, int rank, int axis, double epsilon) {
     int64_t axes[MAX_RANK];
@@ -42,7 +40,7 @@ static bool scales_outer_axes(node *n, int rank, int axis) {
     return own > inner;
 }
 
-// The scale's elements are those of the normalised axes, in their order, whatever its shape, unless it is broadcast.
+// The scale has an element for each position of the normalised axes, in order and in any shape, unless it is broadcast.
 static value *scale_of_axes(node *n, int rank, int axis) {
     if (infer_rank(n, 1) == rank - axis || scales_outer_axes(n, rank, axis)) return widened(n, 1);
     return NODE(n, "Reshape", widened(n, 1), shape_part(n, n->in[0], axis, INT64_MAX));

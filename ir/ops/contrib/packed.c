@@ -7,8 +7,6 @@
 
 // ---- Elements of bytes
 
-static value *insert_constant(node *n, constant *c) { return value_constant(n->graph, NULL, c); }
-
 value *from_float(node *n, value *v, dtype t) { return t == DT_F32 ? v : cast_to(n, v, t); }
 
 // Constant uint8[count].

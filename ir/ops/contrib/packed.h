@@ -4,7 +4,7 @@
 #include "ir/ops/decompose.h"
 
 // The unsigned elements of `bits` bits (1, 2, 4, 8) that the bytes v hold, lowest bits first, with these sizes (as of
-// Reshape). A constant keeps its bytes and is reinterpreted; elements that the run provides become bytes of their own.
+// Reshape). A constant keeps its bytes and is reinterpreted; elements that are known only at run time become one byte each.
 value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes);
 // The first `wants` elements along the last axis.
 value *first_of_rows(node *n, value *v, int64_t wants);

@@ -36,12 +36,6 @@ static value *packed(const packing *p, value *y) {
     return with_int(NODE(n, "Gather", flat, p->index), "axis", 0);
 }
 
-static int64_t number_of_heads(const node *n) {
-    int64_t heads = node_int(n, "num_heads", 0);
-    if (heads < 1) infer_error(n, "attribute num_heads is %lld; it must be positive", (long long)heads);
-    return heads;
-}
-
 // ---- The two operators
 
 enum { Q, K, V };

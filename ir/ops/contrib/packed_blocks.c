@@ -162,8 +162,6 @@ static dtype type_of_floats(const lib_block_format *f) {
                                    : DT_NONE;
 }
 
-static value *inserted(node *n, constant *c) { return value_constant(n->graph, NULL, c); }
-
 static packed_weights constant_weights(node *n, const lib_block_format *f, const constant *c) {
     int zero, last = c->rank - 1;
     dtype floats = type_of_floats(f), t = type_of_integers(f, &zero);
@@ -171,14 +169,14 @@ static packed_weights constant_weights(node *n, const lib_block_format *f, const
         constant *same = constant_like(n, c, floats, c->dims[last] / f->bytes);
         if (c->kind == CONST_BYTES) memcpy((void *)same->data, c->data, (size_t)c->count);
         else memset((void *)same->data, c->splat[0], (size_t)c->count);
-        value *w = inserted(n, same);
+        value *w = insert_constant(n, same);
         return (packed_weights){cast_to(n, w, DT_F32), NULL, 0};
     }
     parts p = parts_of(n, f, c, t, zero);
     value *z = t == DT_U4 || t == DT_U2 ? insert_scalar(n, t, zero) : NULL;
-    value *w = NODE(n, "DequantizeLinear", inserted(n, p.codes), inserted(n, p.scales), z);
+    value *w = NODE(n, "DequantizeLinear", insert_constant(n, p.codes), insert_constant(n, p.scales), z);
     with_int(with_int(w, "axis", last), "block_size", f->group);
-    return (packed_weights){w, p.least ? inserted(n, p.least) : NULL, f->group};
+    return (packed_weights){w, p.least ? insert_constant(n, p.least) : NULL, f->group};
 }
 
 packed_weights packed_weights_at(node *n, int i, const char *kind, int64_t columns) {

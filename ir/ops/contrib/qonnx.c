@@ -46,7 +46,7 @@ static value *power_of_two(node *n, value *exponent, dtype t) {
     return NODE(n, "Pow", insert_scalar(n, t, 2), exponent);
 }
 
-// The least and the greatest integer of so many bits.
+// The least and the greatest integer of this number of bits.
 static double least_integer(const node *n, double bits) {
     return is_flag(n, "signed") ? is_flag(n, "narrow") - ldexp(1, (int)bits - 1) : 0;
 }

@@ -12,8 +12,6 @@ static void need_order(const node *n, const char *name, int64_t order) {
                     name, (long long)order);
 }
 
-static value *scalar_at(node *n, int i) { return NODE(n, "Reshape", n->in[i], insert_ints(n, NULL, 0)); }
-
 // Rounded to the nearest, ties to even, within -128..127.
 static value *quantised(node *n, value *x, value *scale) {
     x = NODE(n, "Round", NODE(n, "Div", x, scale));
@@ -22,7 +20,7 @@ static value *quantised(node *n, value *x, value *scale) {
 }
 
 static value *real_at(node *n, int i, int scale) {
-    return NODE(n, "Mul", cast_to(n, n->in[i], DT_F32), scalar_at(n, scale));
+    return NODE(n, "Mul", cast_to(n, n->in[i], DT_F32), as_scalar(n, n->in[scale]));
 }
 
 // The elements of matrices in one order, in the memory of the other.
@@ -45,7 +43,7 @@ static value *reordered(node *n, value *v) {
 }
 
 static void quantize_with_order(node *n) {
-    value *y = quantised(n, cast_to(n, n->in[0], DT_F32), scalar_at(n, 1));
+    value *y = quantised(n, cast_to(n, n->in[0], DT_F32), as_scalar(n, n->in[1]));
     give_output(n, 0, reordered(n, y));
 }
 MICROSOFT_OP(QuantizeWithOrder, quantize_with_order);
@@ -63,7 +61,7 @@ static void qordered_gelu(node *n) {
     if (node_int(n, "order_X", 1) != node_int(n, "order_Y", 1))
         infer_error(n, "attributes order_X and order_Y are %lld and %lld; they must be equal",
                     (long long)node_int(n, "order_X", 1), (long long)node_int(n, "order_Y", 1));
-    give_output(n, 0, quantised(n, NODE(n, "Gelu", real_at(n, 0, 1)), scalar_at(n, 2)));
+    give_output(n, 0, quantised(n, NODE(n, "Gelu", real_at(n, 0, 1)), as_scalar(n, n->in[2])));
 }
 MICROSOFT_OP(QOrderedGelu, qordered_gelu);
 
@@ -79,7 +77,7 @@ static void qordered_layer_norm(node *n) {
     value *y = NODE(n, "LayerNormalization", real_at(n, 0, 1), cast_to(n, n->in[2], DT_F32),
                     node_in(n, 3) ? cast_to(n, n->in[3], DT_F32) : NULL);
     with_float(with_int(y, "axis", node_int(n, "axis", -1)), "epsilon", node_float(n, "epsilon", 1e-5f));
-    give_output(n, 0, quantised(n, y, scalar_at(n, 4)));
+    give_output(n, 0, quantised(n, y, as_scalar(n, n->in[4])));
 }
 MICROSOFT_OP(QOrderedLayerNormalization, qordered_layer_norm);
 
@@ -99,13 +97,13 @@ static void qordered_matmul(node *n) {
         rank == 2 ? JOINED(n, columns, rows) : JOINED(n, shape_part(n, n->in[2], 0, 1), columns, rows);
     value *b = swapped_last(n, NODE(n, "Reshape", n->in[2], stored), rank);
     value *y = cast_to(n, NODE(n, "MatMulInteger", n->in[0], b), DT_F32);
-    value *scale = NODE(n, "Mul", scalar_at(n, 1), n->in[3]); // of each column, or of all
+    value *scale = NODE(n, "Mul", as_scalar(n, n->in[1]), n->in[3]); // of each column, or of all
     y = NODE(n, "Mul", y, scale);
     if (node_in(n, 5)) y = NODE(n, "Add", y, n->in[5]);
     if (node_in(n, 6)) {
         if (!node_in(n, 7)) infer_error(n, "input 7, the scale of C, is missing");
         y = NODE(n, "Add", y, real_at(n, 6, 7));
     }
-    give_output(n, 0, quantised(n, y, scalar_at(n, 4)));
+    give_output(n, 0, quantised(n, y, as_scalar(n, n->in[4])));
 }
 MICROSOFT_OP(QOrderedMatMul, qordered_matmul);

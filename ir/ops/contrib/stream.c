@@ -2,8 +2,6 @@
 // operators. Streams are grouped (..., C, H), or flattened (..., C * H) where num_branches says how many there are.
 #include "ir/ops/decompose.h"
 
-static dtype elem_of(const node *n) { return infer_in(n, 0)->elem; }
-
 // The number of branches, a vector of one.
 static value *branches_of(node *n) {
     int64_t count = node_int(n, "num_branches", 0);

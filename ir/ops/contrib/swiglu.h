@@ -11,6 +11,6 @@ typedef struct swiglu_limit {
 // Of floats, with n's attributes activation_alpha and activation_beta. rounded: g * sigmoid(alpha * g) is rounded to
 // that type; DT_NONE: to none.
 value *swiglu_of(node *n, value *gate, value *up, swiglu_limit limit, dtype rounded);
-// Part i (0: gate, 1: up) of v, whose last of `rank` axes holds one behind the other, or one beside the other in turn.
+// Part i (0: gate, 1: up) of v, whose last of `rank` axes holds one after the other, or one beside the other in turn.
 value *swiglu_part(node *n, value *v, int rank, bool alternate, int64_t i);
 #endif

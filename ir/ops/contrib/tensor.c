@@ -4,7 +4,6 @@
 
 static const int64_t all = INT64_MAX;
 
-static value *as_scalar(node *n, value *v) { return NODE(n, "Reshape", v, insert_ints(n, NULL, 0)); }
 static value *as_vector(node *n, value *v) { return NODE(n, "Reshape", v, one_int(n, -1)); }
 
 // ---- Shapes

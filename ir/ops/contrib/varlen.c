@@ -1,5 +1,5 @@
-// Sequences of different lengths one behind the other in one buffer of tokens, whose bounds the cumulative lengths give
-// (starts, and behind them the end): operators of com.microsoft as graphs of the standard's operators.
+// Sequences of different lengths one after the other in one buffer of tokens, whose bounds the cumulative lengths give
+// (starts, and after them the end): operators of com.microsoft as graphs of the standard's operators.
 #include "ir/ops/contrib/varlen.h"
 #include <string.h>
 
@@ -131,7 +131,7 @@ static value *hashes_of(const hashing *h) {
     return node_in(n, OFFSETS) ? NODE(n, "Add", hashes, n->in[OFFSETS]) : hashes;
 }
 
-// (sequences, room, most - 1): the last ids behind each of the first tokens of a sequence, as many as are to be captured.
+// (sequences, room, most - 1): the last ids after each of the first tokens of a sequence, as many as are to be captured.
 static value *captured_states(const hashing *h) {
     node *n = h->n;
     int64_t room = node_int(n, "state_update_capacity", 0), width = h->most - 1;
@@ -188,7 +188,7 @@ static value *conv_activated(node *n, value *y) {
     return with_float(NODE(n, "Swish", y), "alpha", 1);
 }
 
-// (sequences, room, channels): the first tokens of each sequence, as many as are to be captured; zeros behind them.
+// (sequences, room, channels): the first tokens of each sequence, as many as are to be captured; zeros after them.
 static value *captured_tokens(const sequences *s, value *x, int64_t room) {
     node *n = s->n;
     value *token = numbers_to(n, one_int(n, room)), *count = shape_part(n, s->starts, 0, 1);

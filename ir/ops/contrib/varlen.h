@@ -1,5 +1,5 @@
-// Sequences of different lengths one behind the other in one buffer of tokens, whose bounds the cumulative lengths give
-// (starts, and behind them the end).
+// Sequences of different lengths one after the other in one buffer of tokens, whose bounds the cumulative lengths give
+// (starts, and after them the end).
 #ifndef ONNXC_IR_OPS_CONTRIB_VARLEN_H
 #define ONNXC_IR_OPS_CONTRIB_VARLEN_H
 #include "ir/ops/contrib/attention.h"

@@ -113,7 +113,7 @@ static graph *branch(const node *n, const char *name) {
 //
 // A branch may fit none of the sizes with which it is reached: torch exports x.squeeze(0) as
 // If(x.shape[0] == 1) {Squeeze(x)} else {x}, and what follows fits one rank only. Such a branch becomes a check
-// that fails with the error that inference reported, and the other one takes the place of the If:
+// that fails with the error that inference reported, and the other branch replaces the If:
 //
 //   before:  y = If(c) {a} else {does not fit}
 //   after:   If(c) {} else {fails};  y = a
@@ -450,7 +450,7 @@ static bool always_sized(const node *n, int i, int j, const dim *d) {
            dim_equal(d, b->dims[j]) == TRI_YES;
 }
 
-// Sets the sizes of output i, which inference numbered from `made` on, to those of this branch. Sizes that
+// Sets the sizes of output i, which inference numbered from `made` on, to the sizes in this branch. Sizes that
 // differ in one branch are set in both, for the check after the node.
 static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int made) {
     const type *out = &n->out[i]->type;
@@ -489,7 +489,7 @@ static void lower_branch(lowering *l, const node *n, int which, region *r, buffe
         if (!n->out[i]) continue;
         const type *inside = &g->outputs.at[i]->type;
         int rank = n->out[i]->type.rank;
-        bool differs = n->out[i]->type.kind == TYPE_TENSOR && rank < 0; // a handle, whatever the rank
+        bool differs = n->out[i]->type.kind == TYPE_TENSOR && rank < 0; // a handle, for any rank
         buffer *from = differs ? value_from_tensor(l, n, g->outputs.at[i], "of_rank")
                                : lower_buffer(l, g->outputs.at[i]);
         if (rank >= 0 && rank != inside->rank) refuse_rank(l, n, i, from, made);

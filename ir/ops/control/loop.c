@@ -135,7 +135,7 @@ static bool generalise_all(node *n, graph *g) {
 }
 
 // Inference rewrites nodes: it replaces an If by the branch that runs for these types. So it starts anew from the
-// declared body if the types of the first iteration are not those of all.
+// declared body if later iterations have other types than the first one.
 static const char declared_body[] = "body.declared";
 
 static void keep_body(node *n, const region_copy *copy) {
@@ -272,7 +272,7 @@ static bool is_variable(const loop_lowering *o, int i, int j) {
     return o->carried[i].in->type.dims[j] == infer_made_dim(o->n, first_dim(o->n, o->g, i) + j);
 }
 
-// Initialises a carried value: in the memory of the output if no size varies, else in a buffer of its own.
+// Initialises a carried value: in the memory of the output if no size varies, else in a separate buffer.
 static void start_carried(loop_lowering *o, int i) {
     lowering *l = o->l;
     carried *c = &o->carried[i];
@@ -371,7 +371,7 @@ static void bind_element(loop_lowering *o, scanned *s, const buffer *element) {
                    "a scan output changes its shape between iterations");
 }
 
-// Copies the leading elements: as many as `rows` has, the smaller one of `to` and `from`.
+// Copies the leading elements: all of `rows`, the smaller one of `to` and `from`.
 static void copy_rows(loop_lowering *o, const char *suffix, buffer *to, buffer *from, buffer *rows) {
     kernel *k;
     expr *index[MAX_RANK];
@@ -444,7 +444,7 @@ static void size_next(loop_lowering *o, int i, const buffer *from) {
     c->next = heap_buffer(l, o->n, name, c->now->dtype, c->now->rank, dims);
 }
 
-// The assignments at the end of an iteration: `grown` for values that change size, `fixed` for the others,
+// The assignments at the end of an iteration: `grown` for values that change size, `fixed` for other values,
 // `staged` for copies of sources that another assignment overwrites.
 typedef struct exchange {
     handover *grown, *fixed, *staged;

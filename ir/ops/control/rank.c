@@ -109,7 +109,7 @@ bool branch_on_item_rank(node *n) {
 
 // ---- Values that a loop carries
 //
-// The rank of a carried value may change, that of the items of a sequence may vary:
+// The rank of a carried value may change, and items of a sequence may differ in rank:
 //
 //   before:  y = Loop(M, c, x) {v -> w}
 //   after:   q = Loop(M, c, SequenceConstruct(x)) {s -> v = SequenceAt(s, 0); SequenceConstruct(w)}; y = SequenceAt(q, 0)

@@ -6,6 +6,7 @@
 //   RingWindow(ring, at)[i] = ring[at + i], `length` samples
 //
 // In a state, RingPut writes the samples of x alone (passes/memory/states.c).
+#include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
@@ -15,8 +16,6 @@ static dim *ring_size(const node *n) {
     int64_t twice = dim_value(infer_in(n, 0)->dims[ring_axis(n)]);
     return infer_k(n, twice / 2);
 }
-
-static void ring_put_infer(node *n) { infer_same(n, 0, 0); }
 
 static void ring_put_lower(lowering *l, node *n) {
     int axis = ring_axis(n);
@@ -54,5 +53,5 @@ static void ring_window_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, lower_in(l, n, 0), from));
 }
 
-OPERATOR_OF("onnxc", RingPut, .infer = ring_put_infer, .lower = ring_put_lower);
+OPERATOR_OF("onnxc", RingPut, .infer = infer_like_first, .lower = ring_put_lower);
 OPERATOR_OF("onnxc", RingWindow, .infer = ring_window_infer, .lower = ring_window_lower);

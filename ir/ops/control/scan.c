@@ -101,11 +101,6 @@ static void scan_infer(node *n) {
 
 // ---- Expansion
 
-static value *inferred(value *v) {
-    infer_node(v->def);
-    return v;
-}
-
 static value *length_value(node *n, int states) {
     int axis = scan_axis(n, states, 0);
     value *in = n->in[states];

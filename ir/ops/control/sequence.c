@@ -302,7 +302,7 @@ static void length_lower(lowering *l, node *n) {
 OPERATOR(SequenceLength, .infer = length_infer, .lower = length_lower);
 
 // ---------------------------------------------------------------- SplitToSequence
-// Reports constant sizes that do not add up to that of the axis, or a constant size of equal parts below 1.
+// Reports constant sizes that do not add up to the size of the axis, or a constant size of equal parts below 1.
 static void check_split(const node *n, dim *size) {
     int count;
     dim **parts = infer_contents(n, 1, &count), *sum = infer_k(n, 0);

@@ -1,6 +1,7 @@
 // The simple operators of ai.onnx.ml: ArrayFeatureExtractor, Binarizer, FeatureVectorizer, Imputer,
 // Normalizer, OneHotEncoder, Scaler, and the linear models. Also the helpers of the whole domain (ml.h).
 #include "ir/ops/ml/ml.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
@@ -187,10 +188,6 @@ static void extractor_lower(lowering *l, node *n) {
 ML(ArrayFeatureExtractor, extractor_infer, extractor_lower);
 
 // ---------------------------------------------------------------- element by element
-static void like_x(node *n) {
-    infer_rank(n, 0);
-    infer_same(n, 0, 0);
-}
 static void float_like_x(node *n) {
     int rank = infer_rank(n, 0);
     infer_set(n, 0, DT_F32, rank, infer_in(n, 0)->dims);
@@ -205,7 +202,7 @@ static void binarizer_lower(lowering *l, node *n) {
     expr *over = x_lt(k, x_float(k, t, node_float(n, "threshold", 0)), x_cast(k, x_read(k, x, at), t, false));
     stage_write(k, s, out, at, x_select(k, over, x_number(k, own, 1), x_zero(k, own)));
 }
-ML(Binarizer, like_x, binarizer_lower);
+ML(Binarizer, infer_like_ranked_first, binarizer_lower);
 
 // A list with one element per feature, or one for all.
 static expr *read_list(lowering *l, const node *n, kernel *k, const char *name, double fallback,
@@ -249,7 +246,7 @@ static void imputer_infer(node *n) {
     bool whole = dtype_is_int(infer_in(n, 0)->elem);
     const attr *a = node_attr(n, whole ? "imputed_value_int64s" : "imputed_value_floats");
     if (!a || !a->n) infer_error(n, "there are no values to impute");
-    like_x(n);
+    infer_like_ranked_first(n);
     check_list(n, a->name);
 }
 

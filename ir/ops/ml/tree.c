@@ -327,7 +327,7 @@ static void finish_forest(const forest *f) {
 // ---------------------------------------------------------------- TreeEnsemble, TreeEnsembleRegressor
 static forest regression_forest(const node *n) {
     forest f = new_forest(n, node_int(n, "n_targets", 1));
-    if (strcmp(n->op->name, "TreeEnsemble") == 0) read_ensemble(&f);
+    if (node_is(n, "TreeEnsemble")) read_ensemble(&f);
     else read_listed(&f, "target", "target_ids");
     finish_forest(&f);
     measure(&f);
@@ -355,7 +355,7 @@ static void regressor_infer(node *n) {
     forest f = regression_forest(n);
     aggregate_of(n);
     transform_of(n);
-    bool own = strcmp(n->op->name, "TreeEnsemble") == 0;
+    bool own = node_is(n, "TreeEnsemble");
     infer_set(n, 0, own ? infer_in(n, 0)->elem : DT_F32, 2, (dim *[]){rows, infer_k(n, f.targets)});
 }
 

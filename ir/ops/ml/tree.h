@@ -46,6 +46,8 @@ typedef struct tree_rows {
     dim *first, *count;
 } tree_rows;
 
+static inline expr *tree_element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
+
 // The walk from node to node (tree_walk.c).
 tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype t, tree_rows rows,
                              bool direct);

@@ -1,7 +1,7 @@
 // Forests of small trees, walked by bits (QuickScorer: Lucchese et al., "QuickScorer: a fast algorithm to rank
 // documents with additive ensembles of regression trees", SIGIR 2015; vectorised as in Lucchese et al. 2016).
 // A tree's leaves are numbered from the one that is reached by true tests only. A false test excludes the leaves
-// behind the true branch; of those left, the row reaches the first:
+// of the true branch; the row reaches the first leaf that is left:
 //
 //   left = all ones;  for all nodes i of tree t: left &= x[n, feature[i]] <= value[i] ? all ones : mask[i]
 //   leaf[t, n] = row[t, trailing zeros of left]
@@ -90,7 +90,7 @@ static void fill_tree(const small_trees *s, int t, int64_t *node, uint64_t *mask
         int other = 0;
         while (nodes[other] != f->no.at[nodes[j]]) other++;
         int64_t at = t * s->nodes + inner++;
-        int below = first[other] - first[j]; // leaves behind the true branch
+        int below = first[other] - first[j]; // leaves of the true branch
         node[at] = nodes[j];
         mask[at] = ~((below == 64 ? ~0ull : (1ull << below) - 1) << first[j]);
     }
@@ -128,7 +128,7 @@ static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
 }
 
 // ---------------------------------------------------------------- kernels
-// The infinity that passes all tests that NaN passes; 0: there is none.
+// The infinity that passes all tests that NaN passes; 0: none does.
 static double infinity_of(const forest *f) {
     double found = 0;
     for (int i = 0; i < f->mode.n; i++) {
@@ -183,8 +183,6 @@ static expr *trailing_zeros(kernel *k, expr *bits) {
     return x_cast(k, x_sub(k, exponent, x_int(k, code->dtype, wide ? 1023 : 127)), DT_I64, false);
 }
 
-static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
-
 tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tree_rows rows, bool direct) {
     small_trees s;
     buffer *x = feature_rows(l, n, f, t, rows);
@@ -200,16 +198,16 @@ tree_leaves tree_bits_leaves(lowering *l, const node *n, forest *f, dtype t, tre
     stage_axis(k, st, step);
     expr *left = stage_state(k, st, b.bits, x_int(k, b.bits, -1));
     expr *node = x_add(k, x_mul(k, at[0], x_i64(k, s.nodes)), x_axis(k, step));
-    expr *feature = x_cast(k, element(k, b.feature, node), DT_I64, false);
+    expr *feature = x_cast(k, tree_element(k, b.feature, node), DT_I64, false);
     expr *v = x_read(k, x, (expr *[]){feature, at[1]});
-    expr *passes = tree_test(k, &modes, element(k, b.mode, node), element(k, b.missing, node), v,
-                             element(k, b.value, node));
-    expr *rest = x_bin(k, X_AND, left, element(k, b.mask, node));
+    expr *passes = tree_test(k, &modes, tree_element(k, b.mode, node), tree_element(k, b.missing, node), v,
+                             tree_element(k, b.value, node));
+    expr *rest = x_bin(k, X_AND, left, tree_element(k, b.mask, node));
     stage_step(st, 0, x_select(k, passes, left, rest), NULL);
     expr *place = x_add(k, x_mul(k, at[0], x_i64(k, s.leaves)), trailing_zeros(k, left));
     int64_t places = f->root.n * s.leaves;
     expr *row = direct ? x_cast(k, place, DT_I32, false)
-                       : element(k, int_table(l, "row", DT_I32, b.row, places), place);
+                       : tree_element(k, int_table(l, "row", DT_I32, b.row, places), place);
     stage_write(k, st, leaf, at, row);
     return (tree_leaves){leaf, true, direct, b.row, places};
 }

@@ -200,7 +200,7 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
     return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
 }
 
-// The weight of a place for the only target that it has.
+// The weight of a place that has a single target.
 static expr *direct_weight(lowering *l, const forest *f, kernel *k, dtype t, double none,
                            const tree_leaves *v, expr *place) {
     double *all = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
@@ -243,7 +243,7 @@ static expr *finished(const scoring *s, kernel *k, expr *v, expr *target) {
     return x_add(k, v, x_read(k, ml_floats(s->l, "base", t, f->base, f->nbase, 0), &which));
 }
 
-// Combines the scores of the parts before (NULL: none) with those of p.
+// Combines the scores of the parts before (NULL: none) with the scores of p.
 static buffer *add_part(const scoring *s, part *p, tree_rows rows, buffer *before, bool last) {
     lowering *l = s->l;
     dims *d = l->program->dims;

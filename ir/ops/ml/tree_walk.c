@@ -1,5 +1,5 @@
 // Forests walked from node to node, for a vector of trees at a time. The successors of an inner node are adjacent: the one
-// of a failed test, then that of a passed one. A slot is a node at such a place:
+// of a failed test, then the child of a passed one. A slot is a node at such a place:
 //
 //   place[n, t]: at = root[t]; for depth: at = child[at] + (x[n, feature[at]] <= value[at])
 //
@@ -10,7 +10,7 @@
 #include <math.h>
 
 // The fields of a word, from the lowest bit: feature, whether NaN passes, mode, child. A word with a child that does not
-// fit has a table of its own for children.
+// fit has a separate table for children.
 typedef struct fields {
     int missing, mode, child, end;
 } fields;
@@ -132,16 +132,15 @@ static expr *field(kernel *k, expr *word, int from, int to) {
     return x_bin(k, X_AND, x_bin(k, X_SHR, word, x_int(k, DT_I32, from)), x_int(k, DT_I32, mask));
 }
 
-static expr *element(kernel *k, buffer *table, expr *at) { return x_read(k, table, &at); }
-
 static expr *next_place(kernel *k, const walk *w, expr *row, expr *place) {
     const fields *at = &w->s->at;
-    expr *slot = x_cast(k, place, DT_I64, false), *word = element(k, w->word, slot);
+    expr *slot = x_cast(k, place, DT_I64, false), *word = tree_element(k, w->word, slot);
     expr *feature = x_cast(k, field(k, word, 0, at->missing), DT_I64, false);
     expr *v = ml_read(k, w->x, row, feature, w->t);
     expr *passes = tree_test(k, &w->s->modes, field(k, word, at->mode, at->child),
-                             field(k, word, at->missing, at->mode), v, element(k, w->value, slot));
-    expr *child = w->child ? element(k, w->child, slot) : x_bin(k, X_SHR, word, x_int(k, DT_I32, at->child));
+                             field(k, word, at->missing, at->mode), v, tree_element(k, w->value, slot));
+    expr *child =
+        w->child ? tree_element(k, w->child, slot) : x_bin(k, X_SHR, word, x_int(k, DT_I32, at->child));
     return x_add(k, child, x_cast(k, passes, DT_I32, false));
 }
 
@@ -178,10 +177,10 @@ tree_leaves tree_walk_leaves(lowering *l, const node *n, const forest *f, dtype 
          *tree = stage_own_axis(k, st, AXIS_PARALLEL, "t", dim_const(d, block));
     stage_axis(k, st, kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth)));
     tree = x_add(k, x_mul(k, b, x_i64(k, block)), tree);
-    expr *place = stage_state(k, st, DT_I32, element(k, root_table(l, &s, trees), tree));
+    expr *place = stage_state(k, st, DT_I32, tree_element(k, root_table(l, &s, trees), tree));
     stage_step(st, 0, next_place(k, &w, x_add(k, x_dim(k, rows.first), i), place), NULL);
     expr *value =
-        direct ? place : element(k, int_table(l, "row", row, s.node.n), x_cast(k, place, DT_I64, false));
+        direct ? place : tree_element(k, int_table(l, "row", row, s.node.n), x_cast(k, place, DT_I64, false));
     stage_write(k, st, leaf, (expr *[]){i, tree}, value);
     return (tree_leaves){leaf, false, direct, row, s.node.n};
 }

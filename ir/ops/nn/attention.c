@@ -418,7 +418,7 @@ static rotary rotary_of(const node *n) {
     return r;
 }
 
-// Angles are broadcast to the input, as the operator's function body has it: exporters share those of one batch.
+// Angles are broadcast to the input, as in the operator's function body: exporters share the angles of one batch entry.
 static void check_rows(const node *n, const rotary *r, const type *t, const char *batches, const char *rows) {
     infer_same_dim(n, infer_broadcast_dim(n, r->batch, t->dims[0], 0), r->batch, batches);
     infer_same_dim(n, infer_broadcast_dim(n, r->rows, t->dims[1], 1), r->rows, rows);

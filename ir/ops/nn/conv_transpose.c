@@ -4,6 +4,7 @@
 //   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
 //       sum over c, k... where (o + pad - k*dilation) is i*stride with i inside the input
 //           of x[n, g*C + c, i...] * w[g*C + c, m, k...]
+#include "compiler/base/integers.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
@@ -96,8 +97,6 @@ typedef struct phase {
     int64_t at[MAX_RANK], run[MAX_RANK];
 } phase;
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 typedef struct builder {
     kernel *k;
     stage *s;
@@ -135,7 +134,7 @@ typedef struct stripe {
 // Requires constant padding and kernel size. False if no position of the kernel meets an input.
 static bool stripe_of(const conv_transpose *t, int i, int64_t at, stripe *s) {
     int64_t stride = t->stride[i], dilation = t->dilation[i], kernel = dim_value(t->kernel[i]);
-    int64_t common = gcd(stride, dilation), from = at + dim_value(t->lo[i]);
+    int64_t common = int_gcd(stride, dilation), from = at + dim_value(t->lo[i]);
     s->step = stride / common, s->back = dilation / common;
     for (s->first = 0; s->first < s->step && s->first < kernel; s->first++) {
         if ((from - s->first * dilation) % stride) continue;

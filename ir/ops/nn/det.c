@@ -1,5 +1,5 @@
 // Det: determinants of square matrices [..., n, n] by Gaussian elimination with partial pivoting. The host
-// code loops over pairs of columns; each column's elimination writes what is left of the matrix to the other one of two buffers:
+// code loops over pairs of columns; each column's elimination writes the rest of the matrix to the other of two buffers:
 //
 //   a = x; det = 1
 //   for k: p = row >= k with the largest |a[p, k]|; det *= a[p, k], negated if p differs from k
@@ -37,7 +37,7 @@ static expr *read_pivot(const elimination *e, kernel *k, expr *const *at) {
     return x_clamped(k, x_read(k, e->pivot, at), e->size);
 }
 
-// The column, clamped too: it is past those of a matrix of an odd size in the last turn.
+// The column, clamped too: in the last iteration it is past the end of a matrix of odd size.
 static expr *read_column(const elimination *e, kernel *k, expr *const *at, expr *row) {
     return read_a(e, k, at, row, x_clamped(k, x_dim(k, e->column), e->size));
 }

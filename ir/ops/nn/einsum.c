@@ -1,5 +1,5 @@
 // Einsum: sums of products over labelled axes. More than two operands are contracted pairwise from the left,
-// which bounds the work by that of the pairs.
+// so that the work is at most the work of the pairs.
 //
 //   for output labels:  out[labels] = sum over the other labels of a[labels of a] * b[labels of b]
 #include "ir/ops/contract.h"

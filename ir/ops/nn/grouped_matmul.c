@@ -1,9 +1,9 @@
-// GroupedMatMul, an operator of onnxc's own: rows of x in groups, one behind the other, each of which is multiplied with a
-// matrix of its own. ends[g]: the row behind group g.
+// GroupedMatMul, an operator of onnxc: consecutive groups of rows of x, each multiplied by its own matrix. ends[g]: the
+// row after group g.
 //
 //   for g: for row in ends[g - 1] .. ends[g] - 1: y[row, j] = sum over k of x[row, k] * w[g, j, k]
 //
-// A loop of the host code over the groups, whose products have as many rows as a group has.
+// A loop of the host code over the groups; each product has the rows of one group.
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 
@@ -19,7 +19,7 @@ static void grouped_matmul_infer(node *n) {
     infer_set(n, 0, x->elem, 2, (dim *[]){x->dims[0], w->dims[1]});
 }
 
-// bounds = where the group begins, and how many rows it has
+// bounds = the first row of the group, and its number of rows
 static void set_bounds(lowering *l, const node *n, buffer *bounds, dim *group) {
     buffer *ends = lower_in(l, n, IN_ENDS);
     kernel *k = lower_kernel(l, n, "bounds");

@@ -275,13 +275,9 @@ static void flex_infer(node *n) {
     infer_set(n, 0, q->elem, 4, (dim *[]){q->dims[0], q->dims[1], q->dims[2], v->dims[3]});
 }
 
-static value *typed(value *v) {
-    infer_node(v->def);
-    return v;
-}
-static value *unary(node *n, const char *op, value *a) { return typed(NODE(n, op, a)); }
-static value *binary(node *n, const char *op, value *a, value *b) { return typed(NODE(n, op, a, b)); }
-static value *cast(node *n, value *a, dtype t) { return typed(with_int(NODE(n, "Cast", a), "to", t)); }
+static value *unary(node *n, const char *op, value *a) { return inferred(NODE(n, op, a)); }
+static value *binary(node *n, const char *op, value *a, value *b) { return inferred(NODE(n, op, a, b)); }
+static value *cast(node *n, value *a, dtype t) { return inferred(with_int(NODE(n, "Cast", a), "to", t)); }
 
 // Inlines a region before n, with `in` for its input; returns its output.
 static value *inline_region(node *n, const char *attribute, value *in) {
@@ -306,8 +302,8 @@ static value *repeat_heads(node *n, value *v) {
     for (int j = 0; j < 4; j++) part[j] = binary(n, "Gather", shape, insert_ints(n, (int64_t[]){j}, 1));
     value *wanted = binary(n, "Gather", q_shape, insert_ints(n, (int64_t[]){1}, 1));
     value *group = binary(n, "Div", wanted, part[1]);
-    value *wide = typed(with_int(NODE(n, "Concat", part[0], part[1], group, part[2], part[3]), "axis", 0));
-    value *flat = typed(with_int(NODE(n, "Concat", part[0], wanted, part[2], part[3]), "axis", 0));
+    value *wide = inferred(with_int(NODE(n, "Concat", part[0], part[1], group, part[2], part[3]), "axis", 0));
+    value *flat = inferred(with_int(NODE(n, "Concat", part[0], wanted, part[2], part[3]), "axis", 0));
     value *apart = binary(n, "Unsqueeze", v, insert_ints(n, (int64_t[]){2}, 1));
     return binary(n, "Reshape", binary(n, "Expand", apart, wide), flat);
 }
@@ -327,7 +323,7 @@ static void flex_expand(node *n) {
     if (node_attr(n, "softmax_precision")) t = dtype_from_onnx((int)node_int(n, "softmax_precision", 1));
     if (!dtype_is_float(t)) infer_error(n, "attribute softmax_precision is not a floating-point type");
     value *keys = repeat_heads(n, n->in[1]), *values = repeat_heads(n, n->in[2]);
-    value *keys_t = typed(transposed(n, keys, 4, (const int64_t[]){0, 1, 3, 2})), *q = n->in[0];
+    value *keys_t = inferred(transposed(n, keys, 4, (const int64_t[]){0, 1, 3, 2})), *q = n->in[0];
     if (own != t) {
         q = cast(n, q, t);
         keys_t = cast(n, keys_t, t);
@@ -335,7 +331,7 @@ static void flex_expand(node *n) {
     }
     value *scores = binary(n, "Mul", binary(n, "MatMul", q, keys_t), flex_scale(n, t));
     scores = inline_region(n, "score_mod", scores);
-    value *weights = typed(with_int(NODE(n, "Softmax", scores), "axis", -1));
+    value *weights = inferred(with_int(NODE(n, "Softmax", scores), "axis", -1));
     weights = inline_region(n, "prob_mod", weights);
     value *y = binary(n, "MatMul", weights, values);
     if (own != t) y = cast(n, y, own);

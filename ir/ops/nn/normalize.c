@@ -81,11 +81,6 @@ static expr *scale_shift(kernel *k, expr *v, expr *gamma, expr *beta, dtype t) {
     return v;
 }
 
-static void same_as_x(node *n) {
-    infer_rank(n, 0);
-    infer_same(n, 0, 0);
-}
-
 // ---------------------------------------------------------------- LayerNormalization, RMSNormalization
 static dtype stash_type(const node *n) {
     dtype t = dtype_from_onnx((int)node_int(n, "stash_type", 1));
@@ -177,7 +172,7 @@ static void lower_by_channel(lowering *l, node *n, norm *m) {
 }
 
 static void infer_by_channel(node *n) {
-    same_as_x(n);
+    infer_like_ranked_first(n);
     const type *x = infer_in(n, 0);
     if (x->rank < 2) infer_error(n, "the input has rank %d, but needs batch and channel dims", x->rank);
     for (int i = 1; i < 3; i++) {
@@ -226,9 +221,9 @@ static void upgrade_group_normalization(node *n) {
     value *one = insert_ints(n, (const int64_t[]){1}, 1);
     value *repeat = with_int(NODE(n, "Concat", one, NODE(n, "Div", channels, groups)), "axis", 0);
     for (int i = 1; i < 3; i++) {
-        value *column = upgrade_reshape(n, n->in[i], insert_ints(n, (const int64_t[]){-1, 1}, 2));
+        value *column = reshaped_to(n, n->in[i], insert_ints(n, (const int64_t[]){-1, 1}, 2));
         value *repeated = NODE(n, "Expand", column, repeat);
-        node_set_in(n, i, upgrade_reshape(n, repeated, insert_ints(n, (const int64_t[]){-1}, 1)));
+        node_set_in(n, i, reshaped_to(n, repeated, insert_ints(n, (const int64_t[]){-1}, 1)));
     }
 }
 
@@ -249,7 +244,7 @@ static int mvn_axes(const node *n, int rank, dim **axes) {
 
 static void infer_mvn(node *n) {
     dim *axes[MAX_RANK];
-    same_as_x(n);
+    infer_like_ranked_first(n);
     mvn_axes(n, infer_rank(n, 0), axes);
 }
 
@@ -291,9 +286,9 @@ static void upgrade_mvn(node *n) {
 OPERATOR(MeanVarianceNormalization, .upgrades = {{9, upgrade_mvn}}, .infer = infer_mvn, .lower = lower_mvn);
 
 // ---------------------------------------------------------------- BatchNormalization
-// Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, those of the batch.
+// Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, the statistics of the batch.
 static void infer_batch_normalization(node *n) {
-    same_as_x(n);
+    infer_like_ranked_first(n);
     const type *x = infer_in(n, 0);
     if (x->rank < 1) infer_error(n, "the input must have rank 1 or more");
     dim *channels = x->rank > 1 ? x->dims[1] : infer_k(n, 1);
@@ -328,7 +323,7 @@ static expr *batch_norm_value(kernel *k, const batch_norm *b, expr *c, expr *x, 
     return x_as(k, v, dtype_compute(b->out->dtype));
 }
 
-// The scale has a kernel of its own, which is inlined where it is not computed again for every row.
+// The scale has a separate kernel, which is inlined unless every row would compute it again.
 static void lower_inference(lowering *l, node *n, const batch_norm *b, buffer *x, dtype t) {
     kernel *k;
     expr *index[MAX_RANK], *c;
@@ -403,7 +398,7 @@ static void upgrade_batch_normalization_9(node *n) {
     value *flat = insert_ints(n, (const int64_t[]){-1}, 1);
     value *shape = upgrade_shape(n, n->in[0]), *statistics = upgrade_shape(n, n->in[3]);
     node_set_in(n, 0, NODE(n, "Flatten", n->in[0]));
-    for (int i = 1; i < 5; i++) node_set_in(n, i, upgrade_reshape(n, n->in[i], flat));
+    for (int i = 1; i < 5; i++) node_set_in(n, i, reshaped_to(n, n->in[i], flat));
     for (int i = 0; i < n->nout; i++) upgrade_reshape_output(n, i, i == 0 ? shape : statistics);
 }
 
@@ -423,7 +418,7 @@ OPERATOR(BatchNormalization,
 
 // ---------------------------------------------------------------- LRN
 static void infer_lrn(node *n) {
-    same_as_x(n);
+    infer_like_ranked_first(n);
     if (infer_rank(n, 0) < 2)
         infer_error(n, "the input has rank %d, but needs a channel dim", infer_rank(n, 0));
     if (node_int(n, "size", 0) < 1) infer_error(n, "attribute size must be positive");

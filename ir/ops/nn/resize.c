@@ -41,7 +41,7 @@ typedef struct resized {
     int argument;      // position in the arguments
     bool known;        // the scale is `scale`
     double scale;      // a float
-    dim *over, *under; // the scale is over / under; NULL: it is not
+    dim *over, *under; // the scale is over / under; NULL: it is no such quotient
 } resized;
 
 typedef struct image {
@@ -522,7 +522,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
 }
 
 // Before axis b, axis a takes c_a / r_b + c_b for each element of the result, where c is the work of an element and r = out / in;
-// behind it, c_b / r_a + c_a. So the axis with the largest (1 / r - 1) / c comes first. Elements of rows are gathered.
+// after it, c_b / r_a + c_a. So the axis with the largest (1 / r - 1) / c comes first. Elements of rows are gathered.
 static double shrinkage(const resize *z, int axis) {
     enum { GATHER = 4 };
     const resized *r = &z->m.axis[axis];

@@ -24,9 +24,7 @@ typedef struct shape {
     dim *length, *batch, *input, *hidden;
 } shape;
 
-static int gates_of(const node *n) {
-    return strcmp(n->op->name, "LSTM") == 0 ? 4 : strcmp(n->op->name, "GRU") == 0 ? 3 : 1;
-}
+static int gates_of(const node *n) { return node_is(n, "LSTM") ? 4 : node_is(n, "GRU") ? 3 : 1; }
 
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
 static int direction_of(const node *n) {

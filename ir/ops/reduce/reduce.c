@@ -95,7 +95,7 @@ typedef struct reduction {
     expr *index[MAX_RANK];
 } reduction;
 
-// reduced[a] = whether one of the axes is a, or there are none and that means all
+// reduced[a] = whether one of the axes is a, or the list is empty and means all axes
 static void lower_open_mask(lowering *l, node *n, int rank) {
     buffer *axes = lower_in(l, n, 1);
     dim *extent = infer_k(n, rank);

@@ -91,7 +91,7 @@ static complex_expr pass_term(pass *p, expr *q) {
     return complex_multiply(k, v, w);
 }
 
-// Whether term q is padding: all of its elements lie behind the given ones.
+// Whether term q is padding: all of its elements are past the given ones.
 static bool term_is_zero(const pass *p, int64_t q) {
     const dim *given = p->f->given;
     return !p->from && given && dim_is_const(given) && dim_value(given) <= q * dim_value(p->after);
@@ -126,7 +126,7 @@ void write_spectrum(const transform *f, kernel *k, stage *s, expr *const *index,
     }
 }
 
-// The last pass leaves out the values of k1 of which no frequency is kept.
+// The last pass leaves out values of k1 that have no frequency to be kept.
 static dim *last_extent(const transform *f, dim *factor, dim *before) {
     if (!dim_is_const(f->kept) || !dim_is_const(before)) return factor;
     return dim_min(factor, dim_ceildiv(f->kept, before));

@@ -1,4 +1,4 @@
-// Transforms of signals along one axis, of which `read` gives the elements and `write` takes the frequencies.
+// Transforms of signals along one axis: `read` gives the elements, `write` takes the frequencies.
 #ifndef ONNXC_IR_OPS_SIGNAL_FOURIER_H
 #define ONNXC_IR_OPS_SIGNAL_FOURIER_H
 #include "ir/ops/runtime_args.h"

@@ -16,7 +16,7 @@ static complex_values complex_zeros(arena *a, int64_t n) {
                             arena_calloc(a, (size_t)n, sizeof(double))};
 }
 
-// One pass of fourier.c, of factor p behind factors with the product `before`, at compile time.
+// One pass of fourier.c at compile time, of factor p after factors with the product `before`.
 static void pass_values(complex_values from, complex_values to, complex_values turns, int64_t length,
                         int64_t before, int64_t p) {
     int64_t after = length / (before * p);

@@ -219,13 +219,11 @@ static void infer_dropout(node *n) {
 }
 
 // An input of one element as a scalar, which leaves the rank of the data to them.
-static value *scalar_at(node *n, int i) { return NODE(n, "Reshape", n->in[i], insert_ints(n, NULL, 0)); }
-
 // mask = random >= ratio or not training; output = mask ? data * (training ? 1 / (1 - ratio) : 1) : 0
 static void expand_training(node *n, value *training) {
     value *data = n->in[0], *one = insert_scalar(n, DT_F32, 1);
     value *ratio = insert_scalar(n, DT_F32, 0.5);
-    if (node_in(n, 1)) ratio = NODE(n, "CastLike", scalar_at(n, 1), one);
+    if (node_in(n, 1)) ratio = NODE(n, "CastLike", as_scalar(n, n->in[1]), one);
     value *uniform = with_int(NODE(n, "RandomUniformLike", data), "dtype", DT_F32);
     if (node_attr(n, "seed")) with_float(uniform, "seed", (double)node_int(n, "seed", 0));
     value *mask = NODE(n, "GreaterOrEqual", uniform, ratio);
@@ -244,7 +242,7 @@ static void expand_dropout(node *n) {
     value *training = node_in(n, 2);
     const constant *c = infer_constant(n, 2);
     if (training && !(c && c->count == 1 && constant_int(c, 0) == 0)) {
-        expand_training(n, training->constant ? training : scalar_at(n, 2));
+        expand_training(n, training->constant ? training : as_scalar(n, n->in[2]));
         return;
     }
     if (node_out(n, 1)) replace_output(n, 1, insert_ones(n, upgrade_shape(n, n->in[0]), DT_BOOL));

@@ -18,12 +18,12 @@ static dim *fold_all(const node *n, dim *const *a, dim *(*op)(dim *a, dim *b)) {
 // With a divisor that may be 0, the quotient is known only if the divisor cancels.
 static dim *fold_div(const node *n, dim *const *a) {
     if (dim_is(a[1], 0)) return NULL;
-    if (!float_output(n) && dim_never_zero(a[1])) return dim_truncdiv(a[0], a[1]);
+    if (!float_output(n) && dim_nonzero(a[1])) return dim_truncdiv(a[0], a[1]);
     dim *quotient = dim_floordiv(a[0], a[1]);
     return dim_equal(dim_mul(quotient, a[1]), a[0]) == TRI_YES ? quotient : NULL;
 }
 static dim *fold_mod(const node *n, dim *const *a) {
-    if (!dim_never_zero(a[1])) return NULL;
+    if (!dim_nonzero(a[1])) return NULL;
     if (!node_int(n, "fmod", 0)) return dim_mod(a[0], a[1]);
     return dim_sub(a[0], dim_mul(a[1], dim_truncdiv(a[0], a[1])));
 }
@@ -58,8 +58,7 @@ static bool block_values(node *n, const char *op) {
         parts[i] = insert_before(n, op, left < OPERANDS_MOST ? left : OPERANDS_MOST, n->in + first, NULL);
     }
     value *all = insert_before(n, op, blocks, parts, NULL);
-    if (strcmp(n->op->name, "Mean") == 0)
-        all = NODE(n, "Div", all, insert_scalar(n, infer_in(n, 0)->elem, n->nin));
+    if (node_is(n, "Mean")) all = NODE(n, "Div", all, insert_scalar(n, infer_in(n, 0)->elem, n->nin));
     replace_output(n, 0, all);
     node_delete(n);
     return true;

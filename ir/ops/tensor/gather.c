@@ -206,7 +206,7 @@ static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr *
     return s;
 }
 
-// The kernels of a scatter: sums of complex numbers are those of their parts, and products a library function.
+// The kernels of a scatter: sums of complex numbers are sums of their parts, and products a library function.
 typedef struct scattering {
     lowering *l;
     node *n;
@@ -491,7 +491,7 @@ static expr *is_nonzero(kernel *k, buffer *b, expr *const *index, int rank) {
 }
 
 // Sets n's count to the number of nonzero elements of b: of all elements, or of the first `extent` of a list.
-// rank is that of the input.
+// rank: of the input.
 static void lower_count(lowering *l, node *n, buffer *b, int rank, dim *extent, dim *count) {
     dim *one = infer_k(n, 1);
     buffer *to = lower_temp(l, n, "count", DT_I64, 1, &one);
@@ -551,12 +551,6 @@ static bool nonzero_canonicalise(node *n) {
 
 OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower, .canonicalise = nonzero_canonicalise);
 
-// ---------------------------------------------------------------- Compress
-// The axis, or -1 if the input is flattened.
-static int compress_axis(const node *n) {
-    return node_attr(n, "axis") ? node_axis(n, 0, infer_rank(n, 0)) : -1;
-}
-
 // The number of positions that the condition covers: it may be shorter than the axis.
 static dim *compress_extent(const node *n, int axis) {
     const type *in = infer_in(n, 0);
@@ -566,7 +560,7 @@ static dim *compress_extent(const node *n, int axis) {
 
 static void compress_infer(node *n) {
     const type *in = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = compress_axis(n);
+    int rank = infer_rank(n, 0), axis = infer_optional_axis(n);
     if (infer_rank(n, 1) != 1) infer_error(n, "the condition has rank %d, not 1", infer_rank(n, 1));
     dim *count = infer_count_dim(n, compress_extent(n, axis)), *out[MAX_RANK];
     for (int a = 0; a < rank; a++) out[a] = a == axis ? count : in->dims[a];
@@ -596,7 +590,7 @@ static buffer *compress_positions(lowering *l, node *n, buffer *condition, dim *
 // for all axes: out[.., t, ..] = in[.., chosen[t], ..]; of a list directly, as compress_along
 static void compress_lower(lowering *l, node *n) {
     buffer *in = lower_in(l, n, 0), *condition = lower_in(l, n, 1);
-    int axis = compress_axis(n);
+    int axis = infer_optional_axis(n);
     dim *extent = compress_extent(n, axis), *count = infer_count_dim(n, NULL);
     lower_count(l, n, condition, 1, extent, count);
     lower_arguments(l, n);

@@ -1,4 +1,4 @@
-// ImageDecoder: a library function of the runtime decodes into a tensor of its own, whose sizes it returns.
+// ImageDecoder: a library function of the runtime decodes into a new tensor and returns its sizes.
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/value.h"
 #include <string.h>

@@ -61,7 +61,7 @@ typedef struct reshape {
     dim *dims[MAX_RANK];
     dim *valid; // no size below -1, at most one -1
     dim *plain; // no 0 that means the input's size where the size was taken literally
-    dim *same;  // as many elements as the input
+    dim *same;  // the number of elements of the input
 } reshape;
 
 // Term t divided by the atoms and the coefficient of d; NULL if d does not divide it.
@@ -76,7 +76,7 @@ static dim *divide_term(dims *t, const dim_term *term, int64_t coef, dim *const 
     return used == nby ? q : NULL;
 }
 
-// a / b if b is a single product that divides every term of a, whatever its value; else NULL.
+// a / b if b is a single product that divides every term of a for all values of the symbols; else NULL.
 static dim *divide_exactly(dim *a, dim *b) {
     if (b->kind == DIM_CONST || (b->kind == DIM_POLY && b->nterms != 1)) return NULL;
     bool poly = b->kind == DIM_POLY;
@@ -216,7 +216,7 @@ static void reshape_upgrade_5(node *n) {
     upgrade_drop_consumed_inputs(n);
 }
 
-// A size of 0 copies that of the input before version 14.
+// Before version 14, a size of 0 copies the size of the input.
 static bool reshape_undo_14(node *as) {
     const value *shape = node_in(as, 1);
     const constant *c = downgrade_constant(as, 1);
@@ -270,7 +270,7 @@ static void axis_set(const node *n, dim *const *axes, int count, int rank, dim *
     }
 }
 
-// The number of axes in the set, which shows whether all are in range and distinct.
+// The number of axes in the set: all of them if they are in range and distinct.
 static dim *count_set(const node *n, dim *const *in_set, int rank) {
     dim *count = infer_k(n, 0);
     for (int a = 0; a < rank; a++) count = dim_add(count, in_set[a]);
@@ -552,7 +552,7 @@ static void expand_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, read_broadcast(k, in, index, rank));
 }
 
-// A shape of open length, where the result is declared with the input's rank: ones before it make as many sizes.
+// A shape of open length, where the result is declared with the input's rank: ones in front fill it up to that rank.
 static bool complete_shape(node *n) {
     value *list = n->in[1];
     int count, rank = infer_in(n, 0)->rank;

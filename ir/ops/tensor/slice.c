@@ -240,7 +240,7 @@ static dim ***list_of(slice_args *s, int i) {
     return i == 1 ? &s->start : i == 2 ? &s->end : i == 3 ? &s->axes : &s->step;
 }
 
-// Lists of open length have as many elements as there are axes, of which the run sets the first ones.
+// Lists of open length have an element for each axis; the run sets the first ones.
 static bool open_arguments(node *n, slice_args *s) {
     if (!infer_has_rank(n, 0)) return false;
     s->count = infer_in(n, 0)->rank;
@@ -381,11 +381,11 @@ typedef struct padding {
     int rank, count;
     dim *lo[MAX_RANK], *hi[MAX_RANK];
     dim **axes,
-        **pads;  // the listed axes, of which there are `count`, NULL: all; their padding before, then after
+        **pads;  // the `count` listed axes, NULL: all; their padding before, then after
     dim *length; // number of listed axes if known only at run time, else NULL
 } padding;
 
-// Both lists of open length: as many axes as the input has, of which the run sets the first ones.
+// Both lists of open length: an element for each axis of the input; the run sets the first ones.
 static bool open_padding(node *n, padding *p) {
     dim **axes = node_in(n, 3) && p->rank >= 0 ? open_list(n, 3, p->rank) : NULL;
     dim **pads = axes ? open_list(n, 1, 2 * p->rank) : NULL;

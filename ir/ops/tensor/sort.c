@@ -77,12 +77,6 @@ static bool topk_undo_10(node *as) {
 OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .sequence = topk_sequence,
          .upgrades = {{10, topk_upgrade_10, topk_undo_10}});
 
-// ---------------------------------------------------------------- Unique
-// The axis, or -1 if the input is flattened.
-static int unique_axis(const node *n) {
-    return node_attr(n, "axis") ? node_axis(n, 0, infer_rank(n, 0)) : -1;
-}
-
 static dim *unique_slices(const node *n, int axis) {
     const type *in = infer_in(n, 0);
     return axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
@@ -90,7 +84,7 @@ static dim *unique_slices(const node *n, int axis) {
 
 static void unique_infer(node *n) {
     const type *in = infer_in(n, 0);
-    int rank = infer_rank(n, 0), axis = unique_axis(n);
+    int rank = infer_rank(n, 0), axis = infer_optional_axis(n);
     dim *slices = unique_slices(n, axis), *count = infer_count_dim(n, slices), *out[MAX_RANK + 1];
     for (int j = 0; j < rank; j++) out[j] = j == axis ? count : in->dims[j];
     if (axis < 0) out[0] = count;
@@ -121,7 +115,7 @@ static buffer *string_ranks(lowering *l, node *n, buffer *x) {
 
 // first, counts, inverse, total = library function; y[.., j, ..] = x[.., first[j], ..]
 static void unique_lower(lowering *l, node *n) {
-    int axis = unique_axis(n);
+    int axis = infer_optional_axis(n);
     buffer *x = lower_in(l, n, 0);
     lower_arguments(l, n);
     dim *slices = unique_slices(n, axis), *one = infer_k(n, 1), *count = infer_count_dim(n, NULL);

@@ -2,6 +2,7 @@
 // bytes of UTF-8 (Thompson, Regular Expression Search Algorithm, 1968), which the subset construction makes
 // deterministic.
 #include "ir/ops/text/regex.h"
+#include "compiler/base/chars.h"
 #include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -253,8 +254,7 @@ static uint32_t escaped(parser *x) {
     if (c == '0') return x->p++, octal_escape(x, 0);
     if (c >= '1' && c <= '7' && x->end - x->p > 1 && digit(x->p[1], 8) >= 0)
         return x->p++, octal_escape(x, (uint32_t)(c - '0'));
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        stop(x, REGEX_WRONG, "invalid escape sequence");
+    if (char_is_digit(c) || char_is_letter(c)) stop(x, REGEX_WRONG, "invalid escape sequence");
     return code_point(x);
 }
 
@@ -592,10 +592,7 @@ static int number_of(builder *b, subset *s) {
     return own->number;
 }
 
-static bool is_word(int byte) {
-    return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || byte == '_' ||
-           (byte >= 'a' && byte <= 'z');
-}
+static bool is_word(int byte) { return char_in_name((char)byte); }
 
 // Groups bytes that no state distinguishes into classes.
 static void find_classes(builder *b) {

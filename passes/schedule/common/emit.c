@@ -361,16 +361,14 @@ ins *splat_to(emitter *e, ins *v, bool vector) {
     return vector && v->type.lanes == 1 ? lb_splat(&e->b, v, e->lanes) : v;
 }
 
-static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CONST && x->i % per_byte == 0; }
-
 // Vectors of packed (sub-byte) elements must start at the first element of a byte.
 static bool begins_bytes(const emitter *e, const access *a) {
     int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
     if (per_byte <= 1) return true;
     if (!a->affine) return false;
     for (int j = 0; j < e->k->axes.n; j++)
-        if (j != e->vaxis && !whole_bytes(a->coef[j], per_byte)) return false;
-    return whole_bytes(a->base, per_byte) && e->lanes % per_byte == 0;
+        if (j != e->vaxis && !expr_is_multiple(a->coef[j], per_byte)) return false;
+    return expr_is_multiple(a->base, per_byte) && e->lanes % per_byte == 0;
 }
 
 static bool unit_stride(const emitter *e, const access *a) {
@@ -495,7 +493,7 @@ static ins *failing_index(emitter *e, ins *ok, ins *index) {
     return lb_hreduce(b, L_HSMAX, lb_select(b, ok, least, index));
 }
 
-// The status has 56 bits of the index: what lies beyond becomes the largest or least of these.
+// The status has 56 bits of the index: indices beyond that become the largest or least of these.
 static void report_index(emitter *e, const expr *x, ins *ok, ins *lanes, ins *index) {
     lbuild *b = &e->b;
     ltype t = lt(LK_I64, 1);
@@ -628,7 +626,7 @@ ins *emit_stored(emitter *e, const buffer *to, ins *v) {
     return buffer_root(to)->tf32 ? lb_bitcast(&e->b, v->type, tf32_bits(&e->b, v)) : v;
 }
 
-// Whether each lane has an element of its own to write, with others in between; v may be the same in all of them.
+// Whether each lane writes its own element, with other elements in between; v may be the same in all lanes.
 static bool is_scattered(const emitter *e, const write *w, const access *to, const ins *v) {
     if (e->lanes == 1 || e->active || !to->affine || unit_stride(e, to) || w->combine != COMBINE_SET)
         return false;

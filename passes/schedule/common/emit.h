@@ -8,7 +8,7 @@
 #include "passes/schedule/common/schedule.h"
 
 // A buffer access as an element offset: base + sum of coef[axis] * axis if affine. Otherwise coef[axis] is
-// set for the axes in which the offset is linear, whatever the rest of it depends on.
+// set for the axes in which the offset is linear; the rest of it may depend on anything.
 typedef struct access {
     buffer *buffer;
     expr *offset;       // in elements of the physical storage
@@ -54,7 +54,7 @@ typedef struct emitter {
     ins **pointer;  // by program buffer id
     ins **local;    // by local id: pointer, or variable if rank is 0
     map dim_params; // dim id -> ins
-    map dim_scales; // dim id -> the parameter is so many times the dim
+    map dim_scales; // dim id -> the factor by which the parameter is larger than the dim
     dim **extent;   // by axis: as scheduled (collapsed axes have 1)
     ins **counter; // by axis: current value (index kind, lane 0 of the vector axis); NULL outside of its loop
     int vaxis, lanes;     // current vector axis (-1: none) and its lanes
@@ -81,7 +81,7 @@ typedef struct emitter {
     const stage *stage;         // now
     bool state_varies, variables_vary;
     int row_axis,
-        row_lanes; // arrays among the locals hold so many rows of the axis, side by side; 0: one row
+        row_lanes; // number of rows of the axis that arrays among the locals hold side by side; 0: one row
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
@@ -109,7 +109,7 @@ void emitter_status(emitter *e); // a variable of this thread for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status, drops unused parameters
 void emitter_store_status(emitter *e);
-// The small float type of which a stage only moves elements; DT_NONE: of none.
+// The small float type whose elements the stage only moves; DT_NONE: none.
 dtype emit_moved(emitter *e, const stage *s);
 // Prepares a stage: accesses of its reads, and which values vary along vaxis.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);

@@ -1,5 +1,5 @@
-// Gathers by indices of 32 bits, of which a vector holds twice as many as of 64: the indices that vary from lane to
-// lane add up to such an offset, and the others move the pointer.
+// Gathers by indices of 32 bits: a vector holds twice as many of them as of 64 bits. Indices that vary from lane to
+// lane add up to such an offset, and uniform ones move the pointer.
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 

@@ -1,4 +1,4 @@
-// Reads under a guard, of which lanes of a vector may be out of bounds, and comparisons of positions.
+// Reads under a guard, where some lanes of a vector may be out of bounds, and comparisons of positions.
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 
@@ -38,7 +38,7 @@ static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
 }
 
-// Whether the vector lies in memory as it is: lanes without the guard are elements of the buffer as well.
+// Whether the whole vector is within the buffer: lanes that the guard excludes are elements of the buffer as well.
 static ins *lies_within(emitter *e, access *a) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
@@ -54,7 +54,7 @@ static ins *load_between(emitter *e, access *a, ins *guard, ins *fill) {
     return lb_select(&e->b, guard, load_element(&e->b, a->buffer->dtype, p, at, e->lanes), fill);
 }
 
-// A read of which some lanes are under the guard.
+// A read with the guard true for some of its lanes.
 static void load_partly(emitter *e, expr *x, access *a, ins *guard, ins *fill, ins *result) {
     lbuild *b = &e->b;
     if (dtype_bits(a->buffer->dtype) < 8) {

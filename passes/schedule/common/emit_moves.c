@@ -1,5 +1,5 @@
 // Stages that only move elements of a small float type, as transpositions, slices and paddings do: their values are codes,
-// as stored, which need no conversion and fill vectors of their own width.
+// as stored: no conversion is needed, and vectors hold more of them.
 #include "passes/schedule/common/emit.h"
 
 static bool is_f32(const expr *x) { return x->dtype == DT_F32; }

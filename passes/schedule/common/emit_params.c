@@ -2,7 +2,7 @@
 #include "ir/kernel/program.h"
 #include "passes/schedule/common/emit.h"
 
-// The dims of which the kernel's loops and accesses need values: the parts of extents and shapes of buffers.
+// The dims whose values the kernel's loops and accesses need: the parts of extents and shapes of buffers.
 // The caller computes them, so kernels that only differ in how their sizes follow from the model's are equal.
 // Symbols are parameters for dims that the schedule derives, and instead of many parts. Unused parameters are
 // dropped at the end.
@@ -16,7 +16,7 @@ static void add_unique(params *l, dim *d) {
         if (l->list.at[j] == d) return;
     VEC_PUSH(l->arena, &l->list, d);
 }
-// Of more than so many distinct dims each.
+// Each with more than this number of distinct dims.
 static void add_parts(params *l, dim *d, int size) {
     if (dim_is_const(d)) return;
     if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > size) add_unique(l, d);
@@ -82,7 +82,7 @@ static ins *scaled_param(void *user, const dim *d, int64_t *by) {
 
 static ins *dim_param(void *user, const dim *d);
 
-// Offsets are multiples of large dims: those of the many parts of a concatenation, whose lengths are sums.
+// Offsets are multiples of large dims: the offsets of the many parts of a concatenation, whose lengths are sums.
 static ins *multiple_of_param(emitter *e, const dim *d) {
     int64_t by = d->nterms > LARGE_DIM ? dim_content(d) : 1;
     ins *p = by > 1 ? dim_param(e, dim_floordiv((dim *)d, dim_const(d->table, by))) : NULL;

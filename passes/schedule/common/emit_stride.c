@@ -1,4 +1,4 @@
-// Reads at a small constant stride along the vector axis: whole vectors, of which shuffles keep some lanes.
+// Reads at a small constant stride along the vector axis: whole vectors are loaded, and shuffles keep some lanes.
 //
 //   stride 2, four lanes:    v = x[at .. at + 4), w = x[at + 3 .. at + 7)
 //                            v[0], v[2], w[1], w[3]
@@ -14,7 +14,7 @@ int access_stride(const access *a, int axis) {
     return c->i == 0 || c->i == 1 ? 0 : (int)c->i;
 }
 
-// A vector of the elements between those of the first and the last lane, from `first` on; with inactive lanes, as far as
+// A vector of the elements between the first and the last lane, from `first` on; with inactive lanes, as far as
 // the element of the last active one.
 static ins *load_between(emitter *e, const access *a, ins *first, int from, int stride) {
     lbuild *b = &e->b;

@@ -86,7 +86,7 @@ enum { NEST_PARTS = 8 };
 typedef struct nest_parts {
     int n;
     int64_t begin[NEST_PARTS + 1]; // of the part, and the end of the last one
-    expr_list reads;               // those that are not linear along the whole axis
+    expr_list reads;               // reads that are not linear along the whole axis
     access **whole;                // their accesses
 } nest_parts;
 // False: the axis is better left whole.

@@ -1,4 +1,4 @@
-// States of reductions as one: those side by side, and those of the lanes of vectors.
+// Merges the states of reductions: several states side by side, and the lanes of vectors.
 #include "passes/schedule/common/nest.h"
 #include <string.h>
 

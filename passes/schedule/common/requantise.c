@@ -9,8 +9,9 @@
 //
 // That these agree with correctly rounded quotients is not assumed but checked for the constants at hand. Both
 // sides of the first form are monotonic in v, so it suffices to compare them on both sides of each of the 255
-// steps of the result. The third has 65,536 pairs of operands, of which those near a step decide.
+// steps of the result. The third has 65,536 pairs of operands; pairs near a step decide.
 #include "passes/schedule/common/requantise.h"
+#include "compiler/base/integers.h"
 #include "ir/target.h"
 #include <float.h>
 #include <math.h>
@@ -65,8 +66,6 @@ static double bound_of(const expr *x) {
 }
 
 // ---------------------------------------------------------------- forms
-static bool is_byte(const expr *x) { return x->dtype == DT_U8 || x->dtype == DT_I8; }
-
 // The constant operand of a commutative operation is put last.
 static expr *other_operand(const expr *x, const expr **c) {
     for (int j = 0; j < 2; j++)
@@ -82,7 +81,7 @@ static bool is_ordinary(double v) { return fabs(v) >= 0x1p-60 && fabs(v) <= 0x1p
 
 static bool take_quotient(requantiser *r, const expr *x) {
     const expr *c = NULL;
-    if (x->op != X_CAST || !is_byte(x) || x->arg[0]->dtype != DT_F32) return false;
+    if (x->op != X_CAST || !dtype_is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return false;
     *r = (requantiser){.least = x->dtype == DT_I8 ? -BYTES / 2 : 0, .divisor = 1, .inverse = 1};
     x = x->arg[0];
     if (x->op == X_ADD) {
@@ -112,7 +111,7 @@ static bool take_byte(factor *f, const expr *x) {
     }
     if (x->op == X_CAST && x->dtype == DT_I32) x = x->arg[0];
     f->byte = (expr *)x;
-    return is_byte(x);
+    return dtype_is_byte(x->dtype);
 }
 
 static bool take_product(factor *f, const expr *x) {
@@ -200,9 +199,7 @@ static float moved(double v, int steps) {
     return f;
 }
 
-// Constants near the exact ones, all of them within a few units in the last place. 0, 1, -1, 2, -2 ...
-static int nth_step(int j) { return j % 2 ? (j + 1) / 2 : -j / 2; }
-
+// Constants near the exact ones, all of them within a few units in the last place.
 static bool find_products(arena *scratch, requantiser *r) {
     enum { TRIED = 7 };
     near_steps all = find_near_steps(scratch, r);
@@ -211,8 +208,8 @@ static bool find_products(arena *scratch, requantiser *r) {
     for (int i = 0; i < TRIED; i++)
         for (int j = 0; j < TRIED; j++)
             for (int k = 0; k < 3 * TRIED; k++) {
-                r->a.product = moved(p, nth_step(i)), r->b.product = moved(q, nth_step(j));
-                r->constant = (float)(constant + nth_step(k) * step);
+                r->a.product = moved(p, alternate(i)), r->b.product = moved(q, alternate(j));
+                r->constant = (float)(constant + alternate(k) * step);
                 if (agrees(r, &all)) return true;
             }
     return false;
@@ -255,10 +252,6 @@ static requantiser *requantiser_of(emitter *e, const expr *x) {
 }
 
 // ---------------------------------------------------------------- instructions
-static ins *number(lbuild *b, const ins *like, double v) {
-    return lb_float(b, lt(LK_F32, like->type.lanes), v);
-}
-
 static ins *fused(lbuild *b, ins *x, ins *y, ins *z) {
     return lb_op(b, L_FMA, x->type, 3, (ins *[]){x, y, z});
 }
@@ -266,8 +259,8 @@ static ins *fused(lbuild *b, ins *x, ins *y, ins *z) {
 static ins *clamped(emitter *e, const requantiser *r, ins *v, double scale, double more) {
     lbuild *b = &e->b;
     double lo = r->least - r->zero, hi = lo + BYTES - 1;
-    v = lb_bin(b, L_FMAX, v, number(b, v, (lo - more) * scale)); // NaN becomes the least
-    return lb_bin(b, L_FMIN, number(b, v, (hi + more) * scale), v);
+    v = lb_bin(b, L_FMAX, v, lb_f32_like(b, v, (lo - more) * scale)); // NaN becomes the least
+    return lb_bin(b, L_FMIN, lb_f32_like(b, v, (hi + more) * scale), v);
 }
 
 static ins *whole_quotient(emitter *e, const requantiser *r);
@@ -286,21 +279,21 @@ static ins *emit_quotient(emitter *e, const requantiser *r) {
     lbuild *b = &e->b;
     if (r->is_sum) {
         ins *y = emit_byte(e, &r->b), *x = emit_byte(e, &r->a);
-        y = fused(b, y, number(b, y, r->b.product), number(b, y, r->constant));
-        return fused(b, x, number(b, x, r->a.product), y);
+        y = fused(b, y, lb_f32_like(b, y, r->b.product), lb_f32_like(b, y, r->constant));
+        return fused(b, x, lb_f32_like(b, x, r->a.product), y);
     }
     ins *v = emit_vector(e, r->value);
     if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) v = clamped(e, r, v, r->divisor, 1);
     if (r->rest != 0)
-        return fused(b, v, number(b, v, r->inverse), lb_bin(b, L_MUL, v, number(b, v, r->rest)));
-    return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, number(b, v, r->inverse));
+        return fused(b, v, lb_f32_like(b, v, r->inverse), lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->rest)));
+    return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->inverse));
 }
 
 // Rounded and clamped, as a float; never -0.
 static ins *whole_quotient(emitter *e, const requantiser *r) {
     lbuild *b = &e->b;
     ins *v = clamped(e, r, emit_quotient(e, r), 1, 0),
-        *ones = number(b, v, 0x1.8p23); // whose last place is 1
+        *ones = lb_f32_like(b, v, 0x1.8p23); // whose last place is 1
     return lb_bin(b, L_SUB, lb_bin(b, L_ADD, v, ones), ones);
 }
 
@@ -318,7 +311,7 @@ static ins *emit_dequantised(emitter *e, const expr *x) {
     if (!r || !isfinite(r->bound)) return NULL;
     ins *v = whole_quotient(e, r);
     int shift = r->zero + f.offset;
-    return shift ? lb_bin(&e->b, L_ADD, v, number(&e->b, v, shift)) : v;
+    return shift ? lb_bin(&e->b, L_ADD, v, lb_f32_like(&e->b, v, shift)) : v;
 }
 
 static bool has_instructions(const emitter *e) {
@@ -326,7 +319,7 @@ static bool has_instructions(const emitter *e) {
 }
 
 bool emit_saturates(emitter *e, const expr *x) {
-    const requantiser *r = is_byte(x) && has_instructions(e) ? requantiser_of(e, x) : NULL;
+    const requantiser *r = dtype_is_byte(x->dtype) && has_instructions(e) ? requantiser_of(e, x) : NULL;
     return r && (x->dtype == DT_U8 || isfinite(r->bound)); // a NaN becomes 0
 }
 

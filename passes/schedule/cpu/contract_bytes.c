@@ -21,7 +21,7 @@
 
 enum { BYTE = 8, FIELDS = 4, LEAST_BLOCK = 16, MOST_BLOCK = 1 << 15, MOST_ZERO = 255, MOST_STEPS = 8 };
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static bool is_eligible(const target *t, const contraction *c) {
     int axis;
     return t->precision == PRECISION_INT8 && t->fp != FP_STRICT && t->vnni &&

@@ -11,7 +11,7 @@
 // smaller ones lack is listed, so that no element, and no product with it, is off by more than 2^-22 of itself: less than
 // the rounding errors of a sum in f32. Rows of which too many are listed, or a segment is infinite, NaN or out of the
 // range in which powers of two are exact, are not multiplied in this way.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_digits.h"
 

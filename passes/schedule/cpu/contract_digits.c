@@ -13,13 +13,13 @@
 // A conversion to f32 costs an instruction or two for each vector of weights, which takes longer than reading it from
 // memory does.
 #include "passes/schedule/cpu/contract_digits.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 
 enum { MOST_K = 1 << 16 };
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static bool is_signed(const contraction *c) { return dtype_is_signed(c->b->buffer->dtype); }
 static int half_of(const contraction *c) { return 1 << (weight_bits(c) - 1); }
 
@@ -292,7 +292,7 @@ static void digit_loops(tiling *t, digit_tile *d, int depth, ins *block) {
     forget_sides(t, sides);
 }
 
-// ---------------------------------------------------------------- what digits leave out
+// ---------------------------------------------------------------- rests
 // Sets the counters of K to position k of a row.
 static void set_depth(tiling *t, ins *k) {
     lbuild *b = &t->e->b;

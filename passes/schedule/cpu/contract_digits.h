@@ -6,7 +6,7 @@
 
 enum { DIGITS = 4, BYTE = 8 };
 
-// Whether rows can be split, with their digits behind the other parts of the scratch memory (NULL: no).
+// Whether rows can be split, with their digits after the other parts of the scratch memory (NULL: no).
 bool find_digits(tiling *t, ins *scratch);
 // Splits the rows of this call; whether there are few enough, and digits represent all of them.
 ins *digit_rows_split(tiling *t);

@@ -70,9 +70,9 @@ bool reads_ahead(const tiling *t) {
            (!t->block.splits || t->k.n == 1) && panels_are_dense(t);
 }
 
-// How many bytes ahead of position k of a panel B is requested: processors do not see loads far enough ahead behind the
-// arithmetic of a step, and what fetches ahead by itself stops at the end of a page. The end of a panel, or of its part
-// in the block of K, requests the next tile's beginning; shorter panels: all of it.
+// How many bytes ahead of position k of a panel B is requested: out-of-order execution does not reach loads far enough
+// beyond the arithmetic of a step, and hardware prefetchers stop at the end of a page. The end of a panel, or of its
+// part in the block of K, requests the next tile's beginning; shorter panels: all of it.
 static ins *bytes_ahead(const tiling *t, const tile *x, ins *k) {
     lbuild *b = &t->e->b;
     int64_t panels = ((int64_t)x->vectors * t->lanes + t->panel - 1) / t->panel,

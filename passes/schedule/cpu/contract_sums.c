@@ -10,7 +10,7 @@
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 
-// Whether there are registers for so many sums of each element beside that of all blocks, and B's factors.
+// Whether there are registers for this number of sums of each element, the sum of all blocks, and B's factors.
 static bool has_room(const tiling *t, const tile *x, int sets) {
     return (sets + 1) * x->rows * x->vectors + 2 * x->vectors + 2 <= t->e->t->vector_regs;
 }

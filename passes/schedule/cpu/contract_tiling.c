@@ -1,7 +1,7 @@
 // The loop order of a contraction and the sizes of its tiles, blocks and tasks, by a cost model: cycles of a
 // step of K, caches, load balance.
 #include "passes/schedule/cpu/contract_tiling.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 #include <math.h>
@@ -250,8 +250,9 @@ static int balanced_rows(const tiling *t, int vectors, int64_t m, int64_t rows) 
     return (int)high;
 }
 
-// Rows of the tiles beside so many vectors, balanced: no tiny last tile. Tiles of f32 of scalars and on microcontrollers are
-// all of one size where that is possible: a last one would take as much code, and keep loops from being exchanged.
+// Rows of the tiles with this number of vectors, balanced: no tiny last tile. Tiles of f32 of scalars and on
+// microcontrollers are all of one size where that is possible: a last one would take as much code, and keep loops from
+// being exchanged.
 int tile_rows(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
     if (m == INT64_MAX || m == 0) return rows_of_open_size(t, vectors);
@@ -426,7 +427,7 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 
 bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits == 32; }
 
-// Whether few rows read matrices as they lie that L1 does not hold. A tile reads a few cache lines of each of their rows,
+// Whether few rows read, in place, matrices that exceed L1. A tile reads a few cache lines of each of their rows,
 // which may be pages apart; with K in short blocks, a few rows are read in order. With many registers, several rows of sums
 // make up for it unless L2 holds the matrices neither.
 static bool streams_matrix(const target *t, const contraction *c, int64_t width, int64_t k, int64_t m) {

@@ -51,10 +51,10 @@ typedef struct tiling {
     int row_piece;            // its positions in a task
     int64_t column_piece;     // columns in a task, 0: those of a tile
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
-    int registers;            // for vectors of so many lanes
+    int registers;            // for vectors of `lanes` lanes
     bool widens;              // products of bytes are those of 16 bits
     bool packed;
-    int panel;                     // columns of one, or of rows as they lie that a vector may take
+    int panel;                     // columns of a panel, or of rows in place that a vector may take
     expr *side[MAX_SIDES];         // other reads of B's factor along N: scales, zero points
     access *side_panel[MAX_SIDES]; // its first column if it is packed like B, else NULL
     int nsides;
@@ -79,7 +79,7 @@ typedef struct tiling {
     block_plan block;
     ins *partial;         // sums over previous blocks of K
     ins *wide;            // memory for B's columns in f32 (contract_widen.c), NULL: not widened
-    bool copies;          // as they lie, of the chunk
+    bool copies;          // `wide` has the chunk's columns unconverted
     bool is_wide;         // the columns of this tile are there
     ins *wide_from;       // their first element in B
     bool unpacks;         // B's factors are stored there for all rows
@@ -135,7 +135,7 @@ void choose_axes(tiling *t);
 bool keeps_order(const target *t, const contraction *c);
 void choose_lanes(tiling *t); // and how many vectors of them the registers hold
 void choose_tile(tiling *t);
-// Rows of tiles with so many vectors, balanced: no tiny last tile.
+// Rows of tiles with this number of vectors, balanced: no tiny last tile.
 int tile_rows(const tiling *t, int vectors);
 // Chooses into how many parts each panel of B's next tile is split for prefetching.
 void choose_prefetch(tiling *t, int vectors);
@@ -220,7 +220,7 @@ bool may_be_few(const tiling *t);
 bool may_repeat_rows(const tiling *t);
 
 // Code of old CPUs: all rows are in tiles of t->rows, of which the last one has some rows several times. Where there may be a
-// single one, as in a batch, it has a tile of its own.
+// single one, as in a batch, it has a separate tile.
 bool has_one_height(const tiling *t);
 bool unrolls_k(const tiling *t); // whether a turn of the innermost loop over K has several steps
 

@@ -43,7 +43,7 @@ bool unpacks_for_rows(const target *t, const contraction *c) {
            axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
 }
 
-// The matrix that tiles read as it lies, row by row; 0: not one.
+// The matrix that tiles read in place, row by row; 0: not one.
 static int64_t bytes_as_they_lie(const contraction *c) {
     const buffer *b = c->b->buffer;
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
@@ -55,7 +55,7 @@ static int64_t bytes_as_they_lie(const contraction *c) {
 }
 
 // Whether several tiles of rows read such a matrix, of which the caches keep too little until the next one: all of L2 is too
-// small, or its rows begin in few sets. Of more rows than MOST, a kernel of its own packs it.
+// small, or its rows begin in few sets. Of more rows than MOST, a separate kernel packs it.
 bool copies_columns(const target *t, const contraction *c) {
     enum { LEAST = 8, MOST = 256, CROWDED = 2048 };
     dtype type = c->s->states.at[0].dtype;

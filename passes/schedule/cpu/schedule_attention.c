@@ -13,7 +13,7 @@
 //
 // With matrix tiles (--precision=bf16), the blocks are those of schedule_attention_tiles.c.
 #include "passes/schedule/cpu/schedule_attention.h"
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"

@@ -2,7 +2,7 @@
 // --precision=bf16 allows it: queries, keys, values and weights are bf16, in rows or in groups of four:
 //
 //   Q[ROWS][d], Kt[block][d / 4][KEYS][4], V[j / 4][E][4], P[ROWS][KEYS] in the memory of the scores
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_blocks.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"

@@ -43,7 +43,7 @@ ins *flash_elements(flash *f, const stage *s, expr *x, int axis, int64_t column,
 void flash_key_range(flash *f, const row_block *rows, ins **begin, ins **end);
 
 // ---------------------------------------------------------------- few rows
-bool attention_reads_rows(const attention *a);  // keys and values, where they lie
+bool attention_reads_rows(const attention *a);  // keys and values in place, unpacked
 dim *attention_few_scratch(const attention *a); // bytes
 void attention_few_begin(flash *f, ins *scratch);
 void attention_few_row(flash *f, ins *i); // acc, top and sum of a query, of all heads that share keys

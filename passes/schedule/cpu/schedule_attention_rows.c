@@ -1,4 +1,4 @@
-// Attention of few queries, such as the step of a decoder: keys and values are read where they lie, as packing them
+// Attention of few queries, such as the step of a decoder: keys and values are read in place, as packing them
 // would take longer than using them.
 //
 //   for i:
@@ -16,7 +16,7 @@
 //
 // Keys that f excludes by comparing j with something known before (the filled part of a cache, causality, a window) are
 // not read.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"
@@ -25,7 +25,7 @@
 
 enum { MOST_LANES = 16, MOST_CHUNKS = 8, SPREAD = 2, MOST_SHARED = 64, BLOCK_FLOATS = 4096, LINE = 64 };
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Whether rows of packed elements begin with a byte.
 static bool begins_in_bytes(const buffer *b) {
     int bits = dtype_bits(b->dtype);

@@ -11,7 +11,7 @@
 //
 // If all keys fit one block, nothing is scaled again. Reading the sums of a product stalls the unit: those of two
 // tiles of columns are stored between the first products of the next two.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/schedule_attention_impl.h"

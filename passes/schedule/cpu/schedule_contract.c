@@ -3,7 +3,7 @@
 //   for batch axes, for n0 in steps of NV * L, for outer M axes, for m0 in steps of MR:
 //     acc[MR][NV] = 0
 //     for k axes:
-//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows as they lie
+//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows in place
 //       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
 //     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
 //
@@ -173,7 +173,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope_close(e, loop);
 }
 
-// Whether each block of the K axis is a multiple of so many positions.
+// Whether each block of the K axis is a multiple of this number of positions.
 static bool goes_in_steps(const tiling *t, int a, int steps) {
     const dim *n = t->e->extent[a];
     return dim_is_const(n) && dim_value(n) % steps == 0 && t->block.k_step % steps == 0;
@@ -335,7 +335,7 @@ static ins *bit_of(lbuild *b, int64_t bits, ins *at) {
     return lb_bin(b, L_AND, lb_bin(b, L_LSHR, lb_idx(b, bits), at), lb_idx(b, 1));
 }
 
-// Single rows have a tile of their own where they are likely.
+// Single rows have a separate tile where they are likely.
 static void rows_of_one_height(tiling *t, tile x, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     if (t->rows < 2 || !may_be_few(t)) {
@@ -408,7 +408,7 @@ static void m_loops(tiling *t, tile x, int depth) {
 }
 
 // ---------------------------------------------------------------- blocks
-typedef struct column_range { // whole tiles of so many vectors, or one whose last vector has `last` columns
+typedef struct column_range { // whole tiles of `vectors` vectors, or one whose last vector has `last` columns
     ins *begin, *end;         // end NULL: one tile
     int vectors;
     ins *last;
@@ -704,7 +704,7 @@ static void all_loops(tiling *t, ins *scratch) {
     outer_loops(t, &outer, 0);
 }
 
-// Pairs for which the target has no unit: with an emitter of its own, since it may turn out that they do not fit.
+// Pairs for which the target has no unit: with a separate emitter, since it may turn out that they do not fit.
 static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
     if (!scratch || !widens_pairs(e->t, c)) return false;
     emitter own = emitter_apart(e);

@@ -7,22 +7,22 @@
 // Columns of a packed panel at least. One packed copy serves all CPU levels, of which one may have longer vectors.
 // Without vectors, of few columns no more than tiles take side by side.
 enum { PANEL = 16, LEAST_PANEL = 4 };
-// Those of a panel of so many columns.
+// The columns of a panel for a matrix with this number of columns.
 int panel_for(const target *t, const dim *columns);
 
-// Bytes of scratch memory for cache blocking, and behind it for columns of 16-bit floats in f32
+// Bytes of scratch memory for cache blocking, and after it for columns of 16-bit floats in f32
 // (contract_widen.c); 0: none.
 int64_t contraction_scratch(const target *t, const contraction *c);
 int64_t widened_bytes(const target *t, const contraction *c);
 bool widens(const target *t, const contraction *c);         // columns, or pairs
 bool copies_columns(const target *t, const contraction *c); // of a large matrix that is no constant
 bool widens_pairs(const target *t, const contraction *c);   // of bf16, for which it has no unit
-// Constants of a byte or less that are unpacked for all rows of a call, if these are at least so many.
+// Constants of a byte or less that are unpacked for all rows of a call, if the rows are at least this number.
 enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
 bool unpacks_for_rows(const target *t, const contraction *c);
-// The same behind both, for digits of few rows (contract_digits.c).
+// The same after both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
-// The same behind all three, for rows in bf16 (contract_pairs.c); NULL: these are not rounded.
+// The same after all three, for rows in bf16 (contract_pairs.c); NULL: these are not rounded.
 dim *pairs_scratch(const target *t, const contraction *c);
 // False (and nothing emitted) if this schedule does not apply. scratch NULL: neither.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);

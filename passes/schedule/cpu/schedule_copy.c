@@ -7,7 +7,7 @@
 
 enum { MANY_STAGES = 8 };
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // The elements from one position of the outermost axis to the next if both accesses are contiguous along all axes; else 0.
 static int64_t contiguous_width(const nest *n, const access *to, const access *from) {
     int64_t width = 1;

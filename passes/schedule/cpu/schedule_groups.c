@@ -5,7 +5,7 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static bool is_plain_byte(const expr *term, const expr *read) {
     dtype t = read->buffer->dtype;
     return term->op == X_CAST && term->dtype == DT_I32 && term->arg[0] == read && !read->guard &&

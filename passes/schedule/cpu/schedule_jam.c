@@ -9,7 +9,7 @@
 // do.
 #include "passes/schedule/common/nest.h"
 
-// ---------------------------------------------------------------- what a step does
+// ---------------------------------------------------------------- cost of a step
 typedef struct work {
     const nest *n;
     int scalar, vector;
@@ -54,7 +54,7 @@ static bool is_simple(const nest *n) {
     return !stage_any(n->s, reads_odd);
 }
 
-// ---------------------------------------------------------------- how many
+// ---------------------------------------------------------------- unroll factor
 // Sums and terms must stay in registers.
 static int most_vectors(const nest *n) {
     int states = n->s->states.n > 1 ? n->s->states.n : 1;

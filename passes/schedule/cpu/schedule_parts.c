@@ -1,11 +1,11 @@
 // Reads whose positions are linear in parts of the vector axis only, as those of padding and of repeated tiles are: each
-// part becomes a loop of its own, so that its elements lie side by side and no position is clamped in it.
+// part becomes a separate loop, so that its elements lie side by side and no position is clamped in it.
 //
 //   for v < 34:                            for v < 4: y[v] = x[0]
 //     y[v] = x[max(min(v - 3, 27), 0)]     for 4 <= v < 31: y[v] = x[v - 3]
 //                                          for 31 <= v < 34: y[v] = x[27]
 //
-// Numbers that depend on the position alone are evaluated for all positions: parts are found whatever operations make them.
+// Numbers that depend on the position alone are evaluated for all positions: parts are found for any operations.
 #include "ir/kernel/eval.h"
 #include "passes/schedule/common/nest.h"
 
@@ -42,7 +42,7 @@ static expr_list nodes_of(bends *v, expr *offset) {
     return all;
 }
 
-// ---------------------------------------------------------------- where the parts begin
+// ---------------------------------------------------------------- boundaries of the parts
 static int64_t slope_at(const cell *value, int64_t at) {
     return (int64_t)((uint64_t)value[at + 1].i - (uint64_t)value[at].i);
 }
@@ -129,7 +129,7 @@ void nest_parts_leave(nest *n, const nest_parts *p) {
     for (int j = 0; j < p->reads.n; j++) entry_of(n->e, p->reads.at[j])->read = p->whole[j];
 }
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 // Whether the beginnings of parts are few enough and far apart.
 static bool gather_parts(const bends *v, const bool *begins, nest_parts *p) {
     for (int64_t at = 0; at < v->span.count; at++) {

@@ -6,7 +6,7 @@
 //       load A[m0 ..][k ..], A[m0 + rows ..][k ..], B[k ..][n0 ..], B[k ..][n0 + 16 ..];  four products
 //     scratch = sums;  write f(scratch)
 //
-// Reading the sums at once and computing f behind them would stall the unit. So the first step of a block
+// Reading the sums at once and computing f after them would stall the unit. So the first step of a block
 // stores each sum of the block before just before its first product, and the other steps write some rows of that
 // block's results each, between their products.
 //
@@ -100,7 +100,7 @@ static ins *bytes_at(tiles *x, const buffer *of, ins *at) {
     return lb_offset(&x->t.e->b, pointer_of(x->t.e, of), at, x->size);
 }
 
-// The second tile of rows begins so many elements behind the first.
+// The distance from the first tile of rows to the second, in elements.
 static ins *second_rows(tiles *x) {
     emitter *e = x->t.e;
     if (x->region->across) return emit_index(e, x->t.a->coef[x->r.pair_axis]);
@@ -162,13 +162,13 @@ static int64_t columns_together(const tiles *x) {
     return x->wide > block ? x->wide : block;
 }
 
-// end: of the columns of the task. Behind the last panels of all there are those of the next product, as a rule.
+// end: of the columns of the task. After the last panels of all there are those of the next product, as a rule.
 static void begin_prefetch(tiles *x, ins *end) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
     if (!x->lines) return;
     ins *next = idx_addk(b, x->n1, columns_together(x));
-    if (end->op != L_CONST) { // another thread multiplies by the panels behind the last ones of this task
+    if (end->op != L_CONST) { // another thread multiplies by the panels after the last ones of this task
         ins *whole = lb_idx(b, dim_value(e->extent[x->t.c->n])), *own = lb_cmp(b, L_SLT, next, end);
         own = lb_bin(b, L_OR, own, lb_cmp(b, L_EQ, end, whole));
         next = lb_select(b, own, next, x->n1);
@@ -194,7 +194,7 @@ static part_products products_of(const tiles *x) {
     return x->parts ? products_of_parts(x->parts) : (part_products){.n = 1};
 }
 
-// Rows of pairs to be made behind each product, so that each step makes those of the next one.
+// Rows of pairs to be made after each product, so that each step makes those of the next one.
 static int pairs_in_turn(const tiles *x, int products) {
     int all = x->chunk / 2, rows = (all + products - 1) / products;
     while (all % rows) rows++;
@@ -231,7 +231,7 @@ static void step(tiles *x, bool first) {
     scope_close(e, mark);
 }
 
-// The only step of a block: the results of a row of tiles are written behind its products, so that the unit works
+// The only step of a block: the results of a row of tiles are written after its products, so that the unit works
 // meanwhile. Long chains of arithmetic on other operands fill the processor's window as they are.
 static void only_step(tiles *x) {
     emitter *e = x->t.e;
@@ -383,7 +383,7 @@ static void m_loops(tiles *x, int depth) {
     lb_end(b, loop);
 }
 
-// Blocks of so many tiles of columns from begin to end.
+// Blocks of this number of tiles of columns, from begin to end.
 static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last) {
     emitter *e = x->t.e;
     lbuild *b = &e->b;
@@ -513,7 +513,7 @@ static void outer_loops(tiles *x, const axis_list *axes, int depth) {
 // ---------------------------------------------------------------- entry
 enum { L1_OF_TILES = 48 << 10 }; // of every CPU with tiles so far
 
-// Bytes of K for so many rows or columns.
+// Bytes of K for this number of rows or columns.
 static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->chunk * x->size; }
 
 // If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.

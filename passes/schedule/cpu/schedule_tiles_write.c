@@ -12,7 +12,7 @@ void store_sums(tiles *x, int row, int column) {
                   lb_idx(b, TILE_BYTES));
 }
 
-// The writer is an emitter of its own, as values cached for the current block are not those of the previous.
+// The writer is a separate emitter, as values cached for the current block are not those of the previous.
 static void begin_writing(tiles *x) {
     emitter *e = x->t.e, *w = x->writer;
     arena *a = e->scratch;

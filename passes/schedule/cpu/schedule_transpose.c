@@ -19,8 +19,6 @@
 enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64, BLOCK_BITS = 128 };
 
 // ---------------------------------------------------------------- recognition
-static bool is_read(const expr *x) { return x->op == X_READ; }
-
 static int unit_axis(const nest *n, const access *a) {
     for (int j = 0; j < n->nparallel; j++)
         if (steps_by_one(a, n->parallel[j])) return n->parallel[j];
@@ -30,7 +28,8 @@ static int unit_axis(const nest *n, const access *a) {
 // Whether all of a row is inside or outside, as the rows of a partial panel are.
 static bool guards_rows(const emitter *e, const expr *x, int u) {
     bool whole = !expr_uses_axis(x->guard, u) && !expr_uses_axis(x->fill, u);
-    return whole && !e->t->arch.strided_loads && !expr_any(x->guard, is_read) && !expr_any(x->fill, is_read);
+    return whole && !e->t->arch.strided_loads && !expr_any(x->guard, expr_is_read) &&
+           !expr_any(x->fill, expr_is_read);
 }
 
 // The only transposed read: others are contiguous along v or invariant. False: another form.
@@ -53,7 +52,7 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
-// The overhead of tiles with so many lanes: overlapping tails are computed twice, if allowed.
+// The overhead of tiles with this number of lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
     if (!dim_is_const(n)) return twice ? 1 : INFINITY;

@@ -16,12 +16,10 @@ bool nest_iterates(const nest *n) {
     return stage_writes_at_end(n->s);
 }
 
-static bool is_state(const expr *x) { return x->op == X_STATE; }
-
 static bool reads_by_state(const expr *x) {
     if (x->op != X_READ) return false;
     for (int j = 0; j < x->buffer->rank; j++)
-        if (expr_any(x->index[j], is_state)) return true;
+        if (expr_any(x->index[j], expr_is_state)) return true;
     return false;
 }
 

@@ -112,7 +112,7 @@ static bool fills_pairs(const nest *n) {
 }
 
 // The loop next to the vectors, or an outer one whose positions share elements where those of the next one do not, as
-// results of one channel do, which have weights of their own.
+// results of one channel do, which have separate weights.
 static void choose_axis(nest *n, bool scalar) {
     int last = n->nparallel - (scalar ? 1 : 2);
     for (int j = last; j >= 0 && !scalar; j--) {

@@ -5,7 +5,7 @@
 #include "ir/loops/convert.h"
 #include "passes/match/form.h"
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static int bits_of(const contraction *c) { return dtype_bits(c->b->buffer->dtype); }
 
 int word_elements(const contraction *c) {
@@ -16,8 +16,6 @@ int word_elements(const contraction *c) {
                                                                                      : 0;
 }
 
-static bool is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }
-
 // Whether each word holds positions of the axis only.
 static bool fills_words(const contraction *c, expr *index, int axis, int64_t n) {
     expr *base, *coef[MAX_AXES];
@@ -26,8 +24,8 @@ static bool fills_words(const contraction *c, expr *index, int axis, int64_t n) 
         !expr_affine((kernel *)c->k, index, &base, coef) || !expr_is_int(coef[axis], 1))
         return false;
     for (int j = 0; j < c->k->axes.n; j++)
-        if (j != axis && coef[j] && !is_multiple(coef[j], n)) return false;
-    return is_multiple(base, n);
+        if (j != axis && coef[j] && !expr_is_multiple(coef[j], n)) return false;
+    return expr_is_multiple(base, n);
 }
 
 int word_axis(const contraction *c) {
@@ -73,12 +71,11 @@ static expr *value_of_read(expr *e, const expr *read) {
 }
 
 static cell evaluate(const expr *e, const expr *read, cell element) {
-    cell a[3] = {{0}}, out;
+    cell a[3] = {{0}};
     if (e == read) return element;
     if (e->op == X_CONST) return dtype_is_float(e->dtype) ? (cell){.f = e->f} : (cell){.i = e->i};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = evaluate(e->arg[j], read, element);
-    eval_op(e, 1, &a[0], 1, &a[1], 1, &a[2], 1, &out);
-    return out;
+    return eval_scalar(e, a);
 }
 
 double word_value(const expr *e, const expr *read, int code) {

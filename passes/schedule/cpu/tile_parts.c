@@ -22,7 +22,7 @@ enum {
 // Tasks of columns all take the same parts of A: a thread makes them once and marks its scratch memory.
 typedef enum mark_of_parts { NOT_MADE, MADE, NOT_FINITE } mark_of_parts;
 
-// ---------------------------------------------------------------- which
+// ---------------------------------------------------------------- applicability
 static bool is_exact(dtype t, double v) {
     uint16_t bits;
     dtype_store_float(t, &bits, 0, v, false);
@@ -431,7 +431,7 @@ static void split_pair(const tile_parts *p, const tiling *t, ins *from, int64_t 
     for (int i = 0; i < p->b; i++) lb_store(b, p->plane_b[i], at, paired(b, x[i], y[i]), 4);
 }
 
-// So many rows of pairs of all panels from row number `row` on; all in one block of pairs that are apart.
+// This number of rows of pairs of all panels, from row `row` on; all of them in one block of pairs that are apart.
 static void split_pairs(const tile_parts *p, const tiling *t, ins *row, int rows) {
     lbuild *b = &t->e->b;
     ins *k = idx_mulk(b, row, 2);

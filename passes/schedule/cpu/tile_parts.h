@@ -16,12 +16,12 @@
 
 typedef struct tiling tiling; // contract_tiling.h
 
-enum { MOST_PARTS = 2, MARK_BYTES = 64 }; // the parts lie behind the mark
+enum { MOST_PARTS = 2, MARK_BYTES = 64 }; // the parts lie after the mark
 typedef struct tile_parts {
     int a, b;         // parts of each operand: 1 if its values are bf16
     bool rest;        // A's values have more bits than their parts
     bool rounds;      // B is unpacked, and both are rounded: one part each
-    tiling *unpacked; // then how B is, with an emitter of its own
+    tiling *unpacked; // then how B is, with a separate emitter
     bool in_blocks;   // A's part is in the blocks of rows of the schedule: [block][K / 32][rows][32]
     ins *mark;        // what the parts of A in scratch memory are (a mark_of_parts), NULL: not made yet
     ins *first_row, *end_row, *rows; // then those of this call, and those of a block
@@ -50,8 +50,9 @@ ins *split_rows(tile_parts *p, tiling *t, ins *scratch);
 // Tasks share out the columns evenly.
 int64_t columns_of_rounded_task(const contraction *c);
 int64_t parts_columns(const tile_parts *p); // whose parts are there at a time
-// Begins the panels from column n0 to `end`, in blocks of so many: makes the parts of their first `chunk` positions of K, or of all. Later calls make
-// those of the next rows of pairs, if there are any; they divide half a chunk. last: columns of the last one, NULL: all.
+// Begins the panels from column n0 to `end`, in blocks of this number: makes the parts of their first `chunk` positions
+// of K, or of all. Later calls make those of the next rows of pairs, if there are any; they divide half a chunk. last:
+// columns of the last one, NULL: all.
 void begin_panels(tile_parts *p, tiling *t, ins *n0, ins *end, int panels, ins *last, int chunk);
 void split_next_pairs(tile_parts *p, tiling *t, int rows);
 // Where the tiles of part j begin, at the current counters, and the bytes from one row to the next.

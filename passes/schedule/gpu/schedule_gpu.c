@@ -63,7 +63,7 @@ void gpu_clear_counters(gpu *g, const int *axes, int n) {
     for (int j = 0; j < n; j++) g->e->counter[axes[j]] = NULL;
 }
 
-// ---------------------------------------------------------------- one thread does all
+// ---------------------------------------------------------------- a single thread
 // Combining writes may collide in an element, and sub-byte elements in a byte: only one thread may perform
 // them.
 static bool writes_collide(const stage *s) {

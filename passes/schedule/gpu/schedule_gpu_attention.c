@@ -1,7 +1,7 @@
 // Attention on GPUs, with an online softmax (Milakov and Gimelshein 2018; Dao 2023). In: a kernel that
 // attention_match knows. Out, in every block, for FLASH_ROWS rows of queries:
 //
-//   for j0 in steps of so many keys:
+//   for j0 in steps of a block of keys:
 //     S = Q K^T; S = f(S): scale, mask ...; m' = max(m, max S); P = exp(S - m')
 //     l = l exp(m - m') + sum P; acc = acc exp(m - m')
 //     acc += P V
@@ -111,14 +111,12 @@ static void use_row(flash *f, int r) {
 
 // ---------------------------------------------------------------- keys that no row of the block sees
 
-static bool is_check(const expr *x) { return x->op == X_CHECK; }
-
 // Whether `last` provably has its maximum in the last row of the block.
 static bool grows_with_rows(flash *f, expr *last) {
     kernel *k = f->e->k;
     const product *p = &f->qk;
     bool moves = false;
-    if (expr_any(last, is_check)) return false;
+    if (expr_any(last, expr_is_check)) return false;
     for (int j = 0; j < p->a.naxes; j++) moves |= expr_uses_axis(last, p->a.axes[j]);
     if (!moves) return true;
     expr *base, **coef = ARENA_ARRAY(f->e->scratch, expr *, k->axes.n);
@@ -306,12 +304,10 @@ static void write_rows(flash *f) {
     }
 }
 
-static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
-
 void gpu_schedule_attention(gpu *g, const attention *a) {
     emitter *e = g->e;
     flash f = {.g = g, .e = e, .b = g->b, .a = a};
-    f.reads = expr_any(a->score->writes.at[0].value, reads_or_checks);
+    f.reads = expr_any(a->score->writes.at[0].value, expr_reads_or_checks);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     f.unit = flash_tensor.fits(e, a) ? &flash_tensor : &flash_threads;
     f.unit->products(&f);

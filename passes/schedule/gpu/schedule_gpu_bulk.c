@@ -8,7 +8,7 @@
 //
 //   announce the number of bytes; copy them    one thread, into the buffer of the slice before the last
 //   wait for them                              all threads, at the barrier of that buffer
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/match/cores.h"
 #include "passes/match/form.h"

@@ -2,7 +2,7 @@
 // columns 2 t and 2 t + 1 of rows g and g + 8 of each fragment of 8 columns (schedule_gpu_mma.c). Heads of
 // more than 128 elements take 8 warps, where pairs of warps compute the same weights and half of the results
 // each.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"
@@ -17,7 +17,7 @@ enum {
     FRAGMENT = 4
 };
 
-// ---------------------------------------------------------------- whether it fits
+// ---------------------------------------------------------------- applicability
 
 // Whether a factor may be multiplied in 16-bit type t: its reads are of that type, or f32 that --precision
 // allows to be rounded to it.

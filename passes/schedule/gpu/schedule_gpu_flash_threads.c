@@ -1,7 +1,7 @@
 // Attention by multiply-adds of f32: the products of schedule_gpu_attention.c, each as in
 // schedule_gpu_product.c. 16 threads share 4 rows: a thread has 4 columns of each 64. K tiles of Q, K and V
 // share one area of shared memory, one product after the other; the weights have another.
-#include "compiler/base/round.h"
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"

@@ -1,5 +1,6 @@
 // Width of index arithmetic on GPUs, where a 64-bit integer division takes a hundred instructions. In: a
 // kernel. Out: whether 32 bits suffice.
+#include "compiler/base/integers.h"
 #include "ir/kernel/program.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
 
@@ -52,17 +53,15 @@ typedef struct span {
 
 static span span_of(int64_t lo, int64_t hi) { return (span){lo, hi, in_range(lo, hi)}; }
 
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static span span_of_operation(expr_op op, span a, span b) {
     int64_t p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi,
-            size = larger(larger(-a.lo, a.hi), 0);
+            size = int_max(int_max(-a.lo, a.hi), 0);
     if (op == X_ADD) return span_of(a.lo + b.lo, a.hi + b.hi);
     if (op == X_SUB) return span_of(a.lo - b.hi, a.hi - b.lo);
-    if (op == X_MUL) return span_of(lesser(lesser(p, q), lesser(r, s)), larger(larger(p, q), larger(r, s)));
-    if (op == X_MIN) return span_of(lesser(a.lo, b.lo), lesser(a.hi, b.hi));
-    if (op == X_MAX) return span_of(larger(a.lo, b.lo), larger(a.hi, b.hi));
+    if (op == X_MUL)
+        return span_of(int_min(int_min(p, q), int_min(r, s)), int_max(int_max(p, q), int_max(r, s)));
+    if (op == X_MIN) return span_of(int_min(a.lo, b.lo), int_min(a.hi, b.hi));
+    if (op == X_MAX) return span_of(int_max(a.lo, b.lo), int_max(a.hi, b.hi));
     if (op == X_FLOORDIV) return span_of(a.lo < 0 || b.lo < 0 ? -size : 0, size);
     return span_of(b.lo < 0 ? b.lo : 0, b.hi > 0 ? b.hi : 0); // X_MOD
 }
@@ -101,9 +100,9 @@ static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
         int j = b->layout ? b->layout->order[place].axis : place;
         span s = index_span(k, index[j]);
         if (!s.fits) return false;
-        offset += larger(-s.lo, s.hi) * stride;
+        offset += int_max(-s.lo, s.hi) * stride;
         if (offset > most / 2) return false; // halves of complex numbers are addressed
-        stride *= larger(b->dims[j]->max, 1);
+        stride *= int_max(b->dims[j]->max, 1);
     }
     return true;
 }
@@ -120,7 +119,7 @@ static bool stage_fits(const kernel *k, const stage *s) {
     return true;
 }
 
-// Positions of all axes of a stage are flattened, and so are those of the outer axes.
+// Positions of all axes of a stage are flattened, and so are positions of the outer axes.
 static bool positions_fit(const emitter *e) {
     int all[MAX_AXES], n = 0;
     const kernel *k = e->k;

@@ -4,9 +4,9 @@
 //
 //   [word of K][side + pad]    for multiply-adds: threads read neighbouring rows at once
 //   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once
-//   [K][side + pad]            for tensor cores too, where 16-bit elements lie side by side along the rows
+//   [K][side + pad]            for tensor cores too, where 16-bit elements are adjacent along the rows
 //
-//   lines of 128 bytes, along K or, of 16-bit elements that lie side by side there, along 64 rows
+//   lines of 128 bytes, along K or, of 16-bit elements that are adjacent there, along 64 rows
 //                              for warpgroups, with permuted chunks of 16 bytes (ir/loops/loops_mma.h)
 //   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
 //
@@ -72,7 +72,7 @@ static bool runs_stay(const product *p, const int *axes, int n, int many) {
 
 static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
 
-// Whether every term of an offset other than that of `axis` can be a multiple of n; *when: the runtime
+// Whether every term of an offset other than the term of `axis` can be a multiple of n; *when: the runtime
 // condition, NULL: always.
 static bool are_multiples(product *p, const access *a, int axis, int n, ins **when) {
     lbuild *b = p->g->b;
@@ -87,7 +87,7 @@ static bool are_multiples(product *p, const access *a, int axis, int n, ins **wh
     return true;
 }
 
-// The condition that the buffer is aligned to so many bytes, at most 16; NULL: always.
+// The condition that the buffer is aligned to this number of bytes, at most 16; NULL: always.
 static ins *is_aligned(product *p, const buffer *from, int bytes) {
     lbuild *b = p->g->b;
     int64_t offset = 0;
@@ -111,11 +111,10 @@ static bool is_stored(const product *p, const operand *o) {
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
 }
 
-static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
-
 // Whether the guard is provably uniform along the axis.
 static bool guards_runs(const expr *read, int axis) {
-    return !read->guard || (!expr_any(read->guard, reads_or_checks) && !expr_uses_axis(read->guard, axis));
+    return !read->guard ||
+           (!expr_any(read->guard, expr_reads_or_checks) && !expr_uses_axis(read->guard, axis));
 }
 
 // Units are four words along K, or eight rows of a word (four if threads multiply), if the operand is stored

@@ -7,7 +7,7 @@
 
 enum { STEP = 8, ROWS = 16 };
 
-// Products of small floats are exact in f32, those of bytes in i32.
+// Products of small floats are exact in f32, products of bytes in i32.
 static const tensor_type types[] = {
     {DT_F16, DT_F16, 2}, {DT_BF16, DT_BF16, 2}, {DT_I8, DT_I8, 4},
     {DT_U8, DT_I8, 4},   {DT_I8, DT_U8, 4},     {DT_U8, DT_U8, 4},

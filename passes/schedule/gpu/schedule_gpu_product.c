@@ -38,7 +38,7 @@ static const tile by_threads[] = {
     {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {8, 128, 4, 4, 16, 0.35},
 };
 // By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2. Warps of 64 x 64
-// results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
+// results read two thirds as much shared memory as tiles of 64 x 32, but a block has half as many of
 // them: it takes an occupancy of two blocks to keep a processor busy.
 static const tile by_warps[] = {
     {128, 128, 8, 16, 16, 1.1, .occupancy = 2, .least_sm = 80},
@@ -236,7 +236,7 @@ static ins *result_at(product *p, ins *i, ins *j) {
     return plus_times(b, plus_times(b, gpu_mod(b, j, two), gpu_mod(b, i, two), 2), fragment, 4);
 }
 
-// Opens the bounds check of partial tiles; NULL: there are none.
+// Opens the bounds check of partial tiles; NULL: all tiles are full.
 static scope open_guard(product *p, const operand *o, ins *at) {
     bool whole = dim_is_const(o->extent) && dim_value(o->extent) % o->side == 0;
     return scope_if(p->g->e, whole ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));

@@ -4,7 +4,7 @@
 #include "passes/match/cores.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
 
-// The results of a block, those of a thread (each_m x each_n), and the depth of a K tile in words.
+// The results of a block and of a thread (each_m x each_n), and the depth of a K tile in words.
 typedef struct tile {
     int m, n, each_m, each_n, words;
     double speed;  // relative throughput
@@ -60,7 +60,7 @@ typedef struct product {
 } product;
 
 // schedule_gpu_load.c
-// The scope in which an operand's axes stand at position `at` and those of K at `k`.
+// The scope in which an operand's axes are at position `at` and the axes of K at `k`.
 scope gpu_open_element(product *p, const operand *o, ins *at, ins *k);
 void gpu_close_element(product *p, const operand *o, scope s);
 static inline bool gpu_is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
