@@ -6,7 +6,11 @@ from onnx.defs import OpSchema
 GENERAL, CHANNELS_LAST = "qonnx.custom_op.general", "qonnx.custom_op.channels_last"
 FLOATS = ["tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"]
 WIDTHS = FLOATS + [f"tensor(int{bits})" for bits in (8, 16, 32, 64)] + [f"tensor(uint{bits})" for bits in (8, 16, 32, 64)]
-TYPES = {"T": FLOATS, "S": FLOATS, "B": WIDTHS, "I": ["tensor(int32)"]}
+# Of TensorRT. Bytes hold floats of 8 bits where the exporter's framework lacks these.
+HALVES, F8, BYTES = ["tensor(float)", "tensor(float16)", "tensor(bfloat16)"], ["tensor(float8e4m3fn)"], ["tensor(uint8)"]
+TYPES = {"T": FLOATS, "S": FLOATS, "B": WIDTHS, "I": ["tensor(int32)"], "H": HALVES, "E": F8, "C": F8 + BYTES, "N": ["tensor(int4)"],
+         "U": BYTES, "P": ["tensor(float8e8m0)"] + BYTES, "F": ["tensor(float4e2m1)"]}
+TYPES["Q"] = TYPES["C"] + TYPES["N"] + TYPES["F"] + ["tensor(int8)"]
 
 
 def parameter(text):
@@ -17,7 +21,9 @@ def parameter(text):
 
 
 def attribute(name, value):
-    """value: the default, or the type of an attribute that must be there."""
+    """value: the default, the type of an attribute that must be there, or None: an integer that may be left out."""
+    if value is None:
+        return OpSchema.Attribute(name, OpSchema.AttrType.INT, required=False)
     if isinstance(value, type):
         return OpSchema.Attribute(name, {int: OpSchema.AttrType.INT, list: OpSchema.AttrType.INTS}[value])
     return OpSchema.Attribute(name, onnx.helper.make_attribute(name, value))
@@ -35,12 +41,25 @@ def integers(name):
     return operator(name, "X:T scale:S zeropt:S2 bitwidth:B", signed=1, narrow=0, rounding_mode="ROUND")
 
 
+def linear(name, inputs, outputs):
+    return operator(name, inputs, outputs, domain="TRT", axis=None, block_size=0, output_dtype=0, saturate=1)
+
+
 def added_schemas():
     return [
         operator("EfficientNMS_TRT", "boxes:T scores:T anchors:T?",
                  "num_detections:I detection_boxes:T detection_scores:T detection_classes:I", domain="TRT",
                  score_threshold=0.25, iou_threshold=0.5, max_output_boxes=100, background_class=-1, score_activation=0,
                  class_agnostic=0, box_coding=0, plugin_version="1"),
+        linear("QuantizeLinear", "X:H scale:H2 zero_point:Q?", "Y:Q2"),
+        linear("DequantizeLinear", "X:Q scale:H zero_point:Q2?", "Y:H2"),
+        linear("TRT_FP8QuantizeLinear", "X:H scale:H2 zero_point:E?", "Y:C"),
+        linear("TRT_FP8DequantizeLinear", "X:C scale:H zero_point:C?", "Y:H2"),
+        linear("TRT_INT4QuantizeLinear", "X:H scale:H2 zero_point:N?", "Y:N"),
+        linear("TRT_INT4DequantizeLinear", "X:N scale:H zero_point:N?", "Y:H2"),
+        operator("TRT_MXFP8DynamicQuantize", "X:H", "Y:C scale:U", domain="TRT", axis=-1, block_size=32, output_dtype=17),
+        operator("TRT_MXFP8DequantizeLinear", "X:C scale:P", "Y:H", domain="TRT", axis=-1, block_size=32, output_dtype=1),
+        operator("TRT_FP4DynamicQuantize", "X:H unit:H2", "Y:F scale:E", domain="TRT", axis=-1, block_size=16, scale_type=17),
         integers("IntQuant"), integers("Quant"),
         operator("BipolarQuant", "X:T scale:S"),
         operator("FloatQuant", "X:T scale:S exponent_bitwidth:B mantissa_bitwidth:B2 exponent_bias:B3? max_val:S2?",

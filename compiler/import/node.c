@@ -11,6 +11,7 @@ const char *domain_of(const char *s) {
     if (!s || strcmp(s, "ai.onnx") == 0) return "";
     if (strcmp(s, "onnx.brevitas") == 0 || strcmp(s, "finn.custom_op.general") == 0)
         return "qonnx.custom_op.general";
+    if (strcmp(s, "trt") == 0 || strcmp(s, "trt.plugins") == 0) return "TRT";
     return s;
 }
 
@@ -109,7 +110,7 @@ static const op_def *find_op(importer *im, const char *domain, const char *name)
 // Some exporters write plug-ins of TensorRT in the standard's domain.
 static const char *domain_of_node(const Onnx__NodeProto *n) {
     const char *domain = domain_of(n->domain), *name = text_or_empty(n->op_type);
-    return !*domain && schema_find("TRT", name) ? "TRT" : domain;
+    return !*domain && !schema_find("", name) && schema_find("TRT", name) ? "TRT" : domain;
 }
 
 static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__NodeProto *n) {
@@ -125,7 +126,8 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
     }
     // The tools that write these domains leave the import out, and read such files.
     if (!opset && strcmp(domain, "com.microsoft") == 0) opset = newest;
-    if (!opset && (strncmp(domain, "qonnx.", 6) == 0 || strcmp(domain, "TRT") == 0)) opset = 1;
+    if (!opset && strncmp(domain, "qonnx.", 6) == 0) opset = 1;
+    if (strcmp(domain, "TRT") == 0) opset = newest; // TensorRT does not read the number
     if (!opset) diag_fatal(im->diag, at, "no opset_import for the operator's domain '%s'", shown);
     if (opset > newest)
         diag_fatal_missing(im->diag, at,

@@ -438,3 +438,14 @@ OP(channels_last_MaxPool)
 
 // Plug-ins of TensorRT.
 OP(EfficientNMS_TRT)
+
+// Operators of TensorRT.
+OP(trt_QuantizeLinear)
+OP(trt_DequantizeLinear)
+OP(trt_TRT_FP8QuantizeLinear)
+OP(trt_TRT_FP8DequantizeLinear)
+OP(trt_TRT_INT4QuantizeLinear)
+OP(trt_TRT_INT4DequantizeLinear)
+OP(trt_TRT_MXFP8DynamicQuantize)
+OP(trt_TRT_MXFP8DequantizeLinear)
+OP(trt_TRT_FP4DynamicQuantize)

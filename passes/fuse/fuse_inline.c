@@ -40,8 +40,6 @@ static bool uses_each_once(const kernel *k, const piece *p, int rank) {
     return true;
 }
 
-static bool reads_local(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_LOCAL; }
-
 static bool take_piece(source *src, const stage *s, const write *w) {
     if (src->n == MOST_PIECES || s->states.n || !write_is_plain(w)) return false;
     if (src->to && src->to != w->to) return false;

@@ -116,11 +116,9 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
-static bool is_local_read(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_LOCAL; }
-
 // Locals are computed for each position of the outer axes.
 static bool varies_along(const kernel *k, expr *index, int axis) {
-    return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, is_local_read));
+    return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, reads_local));
 }
 
 // Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.

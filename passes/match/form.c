@@ -4,6 +4,7 @@
 #include "ir/kernel/program.h"
 
 bool expr_is_int(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+bool reads_local(const expr *x) { return x->op == X_READ && x->buffer->role == BUF_LOCAL; }
 
 dim *expr_known_dim(const kernel *k, const expr *x) {
     if (x->op == X_DIM) return x->dim;

@@ -5,6 +5,7 @@
 
 bool expr_is_int(const expr *x, int64_t v);          // the integer constant v
 dim *expr_known_dim(const kernel *k, const expr *x); // of a constant or X_DIM, else NULL
+bool reads_local(const expr *x);                     // a read of a local
 typedef VEC(write *) write_list;
 write_list kernel_write_list(const kernel *k); // of all stages, in order; lives as long as k
 bool write_is_plain(const write *w);           // unguarded, sets, after all reductions

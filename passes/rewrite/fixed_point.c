@@ -316,7 +316,8 @@ static expr *limit_bytes(kernel *k, expr *x) {
 }
 
 static expr *limit_node(void *user, expr *x) {
-    if (x->op != X_CAST || !is_small(x->dtype) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || x->to != x->dtype || !is_small(x->dtype) || x->arg[0]->dtype != DT_F32)
+        return NULL;
     expr *now = limit_bytes(user, x);
     return now == x ? NULL : now;
 }
@@ -334,6 +335,7 @@ static expr *rewrite_node(void *user, expr *x) {
     const rewriting *r = user;
     chain c;
     form f;
+    if (x->op == X_CAST && x->to != x->dtype) return NULL; // to elements of less than a byte
     if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
     if (!dtype_is_byte(x->dtype))
         return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
@@ -345,7 +347,9 @@ static expr *rewrite_node(void *user, expr *x) {
 static expr *rewrite_sum(void *user, expr *x) {
     const rewriting *r = user;
     bool half = x->dtype == DT_I16 && !r->t->f32 && r->t->fp != FP_STRICT;
-    if (x->op != X_CAST || (!dtype_is_byte(x->dtype) && !half) || x->arg[0]->dtype != DT_F32) return NULL;
+    if (x->op != X_CAST || x->to != x->dtype || (!dtype_is_byte(x->dtype) && !half) ||
+        x->arg[0]->dtype != DT_F32)
+        return NULL;
     x = x_cast(r->k, expr_rewrite(r->k, x->arg[0], rewrite_sum, user), x->dtype, x->saturate);
     expr *y = half ? half_of_sum(r->k, x) : sum_in_integers(r->k, x, !r->t->f32);
     return y ? y : x;
