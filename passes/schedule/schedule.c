@@ -39,6 +39,7 @@ typedef struct vector_cost {
     bool all;   // values vary along the axis even if they do not use it: states, row by row
     bool whole; // vectors start at multiples of the lanes
     bool parts; // reads are linear in parts of the axis
+    int work;   // simple operations on values that vary along the axis
 } vector_cost;
 
 static void widen(vector_cost *v, dtype t) {
@@ -104,7 +105,9 @@ static void cost_of_value(vector_cost *v, expr *value) {
         bool narrow = narrows(v, x, !wide[x->id]);
         for (int i = 0; i < n; i++) wide[operand[i]->id] |= !narrow;
         for (int i = 0; i < n && x->op != X_READ; i++) computed[operand[i]->id] |= computed[x->id];
-        if (computed[x->id] && expr_uses_axis(x, v->axis) && divides_lanes(x)) v->gather++;
+        if (!computed[x->id] || !expr_uses_axis(x, v->axis)) continue;
+        v->work += expr_op_cost(x->op);
+        v->gather += divides_lanes(x);
     }
     for (int j = 0; j < all.n; j++) cost_of_expr(v, all.at[j], !wide[all.at[j]->id]);
 }
@@ -210,6 +213,12 @@ static bool merges_dearly(const nest *n, int lanes) {
     return custom && extent && dim_is_const(extent) && dim_value(extent) < steps * lanes;
 }
 
+// A gather costs as much as loads of scalars do, so that vectors gain where much is computed.
+static bool pays_for_gathers(const vector_cost *v) {
+    enum { WORK_OF_GATHER = 4 };
+    return v->work > WORK_OF_GATHER * v->gather;
+}
+
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
     if (e->extent[axis]->max < 2) return 0;
@@ -221,7 +230,8 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     if (*lanes == 1) return 0;
     bool across = merges_dearly(n, *lanes);
     if (across && reduce) return 1;
-    return *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather));
+    int score = 2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather);
+    return *lanes * (score <= 0 && pays_for_gathers(&v) ? 1 : score);
 }
 
 static void consider(nest *n, int axis, bool reduce, int forced, int *best) {
