@@ -8,7 +8,7 @@
 //   if {1 - eq(N, 1)}: for j: y[j] = x[j] + z[j]
 //   else:              for j: y[j] = x[0] + z[j]
 //
-// Of many conditions all are true, or the kernel stays as it is.
+// Of many conditions all are true, or the kernel stays as it is. Where size matters, it always does.
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "ir/target.h"
@@ -101,7 +101,7 @@ static void branch_on_all(program *p, step *s, const conditions *all) {
 
 void pass_unswitch(pass_context *c) {
     program *p = c->program;
-    if (!c->target->vector_bits) return;
+    if (!c->target->vector_bits || c->target->freestanding || c->target->size_level) return;
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;
