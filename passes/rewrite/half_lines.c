@@ -56,10 +56,28 @@ static int64_t value_at(const line *l, int64_t channel, int64_t s) {
     return (int64_t)fmin(fmax(y, (double)l->clamp.lo), (double)l->clamp.hi);
 }
 
+// Whether the function, with the constants of its channel, rounds to the nearest integer and then adds integers at most: others,
+// such as truncation, are as near to a line.
+static bool rounds_to_nearest(const chain *c) {
+    bool rounded = false;
+    for (int j = c->n - 1; j >= 0; j--) {
+        const expr *x = c->links[j].op;
+        bool cuts = x->op == X_FLOOR || x->op == X_CEIL || x->op == X_TRUNC ||
+                    (x->op == X_CAST && dtype_is_float(x->arg[0]->dtype) && dtype_is_int(x->dtype));
+        bool adds = x->op == X_ADD || x->op == X_SUB,
+             whole = x->dtype != DT_F32 || c->constant[j].f == rint(c->constant[j].f);
+        if (!rounded && cuts) return false;
+        if (rounded && (x->op == X_MUL || x->op == X_DIV || (adds && !whole))) return false;
+        rounded |= x->op == X_RINT;
+    }
+    return rounded;
+}
+
 static bool is_line(line *l, int64_t channel) {
     const span *in = &l->c->range;
     byte_steps st;
     line_find(l->c, &st, channel); // the constants of the channel
+    if (!rounds_to_nearest(l->c)) return false;
     double from = ((double)l->clamp.lo - st.offset) / st.slope,
            to = ((double)l->clamp.hi - st.offset) / st.slope;
     for (int j = 0; j <= SAMPLES; j++) {
