@@ -10,14 +10,18 @@ bool expr_known_int(const expr *e, int64_t *v) {
 window_fit window_of_index(kernel *k, expr *index, int axis, index_window *w) {
     enum { AXES = 256 };
     expr *base, *coef[AXES];
-    int64_t c;
+    int64_t c, whole = 0; // after the division
     *w = (index_window){.down = 1};
+    if (index->op == X_ADD && index->arg[0]->op == X_FLOORDIV && expr_known_int(index->arg[1], &whole))
+        index = index->arg[0];
     if (index->op == X_FLOORDIV && expr_known_int(index->arg[1], &w->down) && w->down > 0)
         index = index->arg[0];
     else w->down = 1;
     if (k->axes.n > AXES || !expr_affine(k, index, &base, coef)) return WINDOW_COMPUTED;
     w->base = base;
     if (!expr_known_int(base, &w->lo)) return WINDOW_BASE;
+    if (__builtin_mul_overflow(whole, w->down, &whole) || __builtin_add_overflow(w->lo, whole, &w->lo))
+        return WINDOW_COMPUTED;
     w->hi = w->lo;
     for (int j = 0; j < k->axes.n; j++) {
         if (!expr_known_int(coef[j], &c)) return WINDOW_COMPUTED;

@@ -276,16 +276,15 @@ static stage *table_stage(const resize *z, const char *what, int axis, buffer *t
     return suffixed_stage(z->l, z->n, numbered(z, what, axis), table, k, at);
 }
 
-static buffer *new_table(const resize *z, const char *what, int axis, dtype t, dim *taps) {
-    return lower_temp(z->l, z->n, numbered(z, what, axis), t, taps ? 2 : 1,
-                      (dim *[]){z->m.axis[axis].out, taps});
+static buffer *new_table(const resize *z, const char *what, int axis, dtype t) {
+    return lower_temp(z->l, z->n, numbered(z, what, axis), t, 1, &z->m.axis[axis].out);
 }
 
 // outside[i]: whether x(i) is outside the input's axis. NULL if that makes no difference.
 static buffer *outside_table(const resize *z, int axis) {
     const resized *r = &z->m.axis[axis];
     if (z->how != CROP_AND_RESIZE || !r->listed) return NULL;
-    buffer *table = new_table(z, "outside", axis, DT_BOOL, NULL);
+    buffer *table = new_table(z, "outside", axis, DT_BOOL);
     kernel *k;
     expr *i;
     stage *s = table_stage(z, "outside", axis, table, &k, &i);
@@ -310,13 +309,17 @@ static expr *rounded(const resize *z, kernel *k, const resized *r, expr *x) {
     return x;
 }
 
-// The integer by which elements of the axis are merely repeated; 0 if they are not.
-static int64_t repeats(const resize *z, const resized *r) {
-    int64_t times = 0;
-    if (r->known && r->scale == floor(r->scale)) times = (int64_t)r->scale;
+// The integer by which the axis grows; 0: none.
+static int64_t whole_factor(const resized *r) {
     if (r->over && dim_is_const(r->in) && dim_is_const(r->out) && r->out == r->over && dim_value(r->in) > 0 &&
         dim_value(r->out) % dim_value(r->in) == 0)
-        times = dim_value(r->out) / dim_value(r->in);
+        return dim_value(r->out) / dim_value(r->in);
+    return r->known && r->scale == floor(r->scale) ? (int64_t)r->scale : 0;
+}
+
+// The integer by which elements of the axis are merely repeated; 0 if they are not.
+static int64_t repeats(const resize *z, const resized *r) {
+    int64_t times = whole_factor(r);
     int mode = node_choice(z->n, "nearest_mode", roundings);
     bool nearest = mode == PREFER_FLOOR || mode == PREFER_CEIL, down = mode == FLOOR || mode == SIMPLE;
     return (z->how == HALF_PIXEL && nearest) || (z->how == ASYMMETRIC && down) ? times : 0;
@@ -350,7 +353,7 @@ static bool rounds_up(const resize *z) {
 
 static buffer *nearest_table(const resize *z, int axis) {
     const resized *r = &z->m.axis[axis];
-    buffer *table = new_table(z, "nearest", axis, DT_I64, NULL);
+    buffer *table = new_table(z, "nearest", axis, DT_I64);
     kernel *k;
     expr *i;
     stage *s = table_stage(z, "nearest", axis, table, &k, &i);
@@ -441,7 +444,7 @@ static expr *raw_weight(const resize *z, kernel *k, const resized *r, dim *taps,
 }
 
 static buffer *first_table(const resize *z, int axis, dim *taps) {
-    buffer *table = new_table(z, "first", axis, DT_I64, NULL);
+    buffer *table = new_table(z, "first", axis, DT_I64);
     kernel *k;
     expr *i;
     stage *s = table_stage(z, "first", axis, table, &k, &i);
@@ -449,12 +452,33 @@ static buffer *first_table(const resize *z, int axis, dim *taps) {
     return table;
 }
 
-// weight[i, t], normalised to a sum of 1 for each i where necessary.
-static buffer *weight_table(const resize *z, int axis, dim *taps, dtype t) {
+// The whole factor k by which an axis grows, if weights at positions i and i + k of the output are the same, and the first neighbour of
+// position i is floor((i + offset) / k) - taps / 2.
+static int64_t cycle_of(const resize *z, const resized *r, int64_t *offset) {
+    int64_t k = whole_factor(r);
+    bool centres = z->how == HALF_PIXEL || (z->how == PYTORCH_HALF_PIXEL && r->out->min > 1);
+    if (k < 2 || (!centres && z->how != ASYMMETRIC) || z->antialias || z->exclude_outside) return 0;
+    *offset = centres ? k / 2 : k - 1;
+    return k;
+}
+
+// Over a signal, of which a stream needs windows, the positions are no table.
+static bool is_signal(const resize *z, const resized *r) {
+    return z->n->graph->module->streams.n && !dim_is_const(r->in);
+}
+
+static expr *neighbour_in_cycle(kernel *k, expr *i, int64_t cycle, int64_t offset, expr *tap) {
+    expr *at = x_add(k, x_add(k, i, x_i64(k, offset)), x_mul(k, tap, x_i64(k, cycle)));
+    return x_bin(k, X_FLOORDIV, at, x_i64(k, cycle));
+}
+
+// weight[i, t], or only those of a cycle; normalised to a sum of 1 for each i where necessary.
+static buffer *weight_table(const resize *z, int axis, int64_t cycle, dim *taps, dtype t) {
     const resized *r = &z->m.axis[axis];
-    buffer *table = new_table(z, "weight", axis, t, taps);
+    dim *positions = cycle && is_signal(z, r) ? dim_const(taps->table, cycle) : r->out;
+    buffer *table = lower_temp(z->l, z->n, numbered(z, "weight", axis), t, 2, (dim *[]){positions, taps});
     kernel *k = lower_kernel(z->l, z->n, numbered(z, "weight", axis));
-    expr *i = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "i", r->out)), *at[2] = {i}, *total = NULL;
+    expr *i = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "i", positions)), *at[2] = {i}, *total = NULL;
     k->nouter = 1;
     if (z->antialias || z->exclude_outside) {
         stage *s = kernel_stage(k);
@@ -466,7 +490,8 @@ static buffer *weight_table(const resize *z, int axis, dim *taps, dtype t) {
     }
     stage *s = kernel_stage(k);
     at[1] = stage_own_axis(k, s, AXIS_PARALLEL, "t", taps);
-    expr *w = raw_weight(z, k, r, taps, i, at[1]);
+    expr *phase = cycle && positions == r->out ? x_bin(k, X_MOD, i, x_i64(k, cycle)) : i;
+    expr *w = raw_weight(z, k, r, taps, phase, at[1]);
     stage_write(k, s, table, at, x_cast(k, total ? x_div(k, w, total) : w, t, false));
     return table;
 }
@@ -495,24 +520,30 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     const resized *r = &z->m.axis[axis];
     dim *taps = taps_of(z, r);
     if (!taps) taps = count_taps(z, axis);
-    int64_t every = z->mode == LINEAR && z->how == HALF_PIXEL && !z->antialias ? skips(z, r) : 0;
-    buffer *first = every ? NULL : first_table(z, axis, taps),
-           *weight = every ? NULL : weight_table(z, axis, taps, t);
+    int64_t every = z->mode == LINEAR && z->how == HALF_PIXEL && !z->antialias ? skips(z, r) : 0, offset,
+            cycle = cycle_of(z, r, &offset);
+    bool computed = cycle && is_signal(z, r);
+    buffer *first = every || computed ? NULL : first_table(z, axis, taps),
+           *weight = every ? NULL : weight_table(z, axis, cycle, taps, t);
     buffer *outside[MAX_RANK] = {NULL};
     outside[axis] = outside_table(z, axis);
     kernel *k;
     expr *at[MAX_RANK], *from[MAX_RANK], *sum = NULL;
     stage *s = suffixed_stage(z->l, z->n, numbered(z, "axis", axis), out, &k, at);
     memcpy(from, at, (size_t)out->rank * sizeof *from);
+    expr *place = computed ? x_bin(k, X_MOD, at[axis], x_i64(k, cycle)) : at[axis];
     int64_t unrolled = dim_is_const(taps) && dim_value(taps) <= UNROLLED_TAPS ? dim_value(taps) : 0;
     for (int64_t j = 0; j < (unrolled ? unrolled : 1); j++) {
         expr *tap = x_i64(k, j);
         if (!unrolled) {
             tap = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
         }
-        from[axis] = every ? skipping(k, at[axis], every, middle(z, every, false) + j)
-                           : x_clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
-        expr *by = every ? x_float(k, t, 0.5) : x_read(k, weight, (expr *[]){at[axis], tap});
+        expr *neighbour =
+            every      ? skipping(k, at[axis], every, middle(z, every, false) + j)
+            : computed ? neighbour_in_cycle(k, at[axis], cycle, offset, x_sub(k, tap, x_i64(k, support(z))))
+                       : x_add(k, x_read(k, first, &at[axis]), tap);
+        from[axis] = every ? neighbour : x_clamped(k, neighbour, r->in);
+        expr *by = every ? x_float(k, t, 0.5) : x_read(k, weight, (expr *[]){place, tap});
         expr *term = x_mul(k, x_cast(k, x_read(k, x, from), t, false), by);
         sum = sum ? x_add(k, sum, term) : term;
     }
