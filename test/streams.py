@@ -18,6 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 import onnxc  # noqa: E402
+import stream_edges  # noqa: E402
+from stream_edges import EDGES, average, repeat, shrink_linearly, shrink_to_middle, shrink_to_nearest, upsample, upsample_by_many  # noqa: E402
 from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
@@ -114,11 +116,6 @@ def largest(n):
     n.x = n.add("MaxPool", n.x, kernel_shape=[3], pads=[2, 0])
 
 
-def average(n):
-    n.x = n.add("AveragePool", n.x, kernel_shape=[2], strides=[2])
-    n.rate *= 2
-
-
 def subsample(n):
     n.x = n.add("Slice", n.x, n.ints(0), n.ints(LONG), n.ints(2), n.ints(2))
     n.rate *= 2
@@ -130,45 +127,6 @@ def stack_samples(n):
     x = n.add("MatMul", x, n.weight(2 * n.channels, n.channels))
     n.x = n.add("Transpose", x, perm=[0, 2, 1])
     n.rate *= 2
-
-
-def upsample(n):
-    x = n.add("ConvTranspose", n.x, n.weight(n.channels, n.channels, 4), strides=[2])
-    n.x = n.add("Slice", x, n.ints(0), n.ints(-2), n.ints(2))
-    average(n)
-    n.rate //= 2
-
-
-def upsample_by_many(n):
-    """To one channel, whose phases one kernel computes."""
-    n.x = n.add("ConvTranspose", n.x, n.weight(n.channels, 1, 24), strides=[8])
-    n.x = n.add("Slice", n.x, n.ints(0), n.ints(-16), n.ints(2))
-    n.x = n.add("Conv", n.x, n.weight(n.channels, 1, 8), strides=[8])
-
-
-def repeat(n):
-    x = n.add("Resize", n.x, "", n.constant(np.array([1, 1, 2], np.float32)), mode="nearest", nearest_mode="floor",
-              coordinate_transformation_mode="asymmetric")
-    n.x = x
-    average(n)
-    n.rate //= 2
-
-
-def shrink(n, scale=0.5, **attributes):
-    n.x = n.add("Resize", n.x, "", n.constant(np.array([1, 1, scale], np.float32)), **attributes)
-    n.rate *= int(1 / scale)
-
-
-def shrink_to_nearest(n):
-    shrink(n, mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")
-
-
-def shrink_to_middle(n):
-    shrink(n, 0.25, mode="nearest", nearest_mode="round_prefer_ceil", coordinate_transformation_mode="half_pixel")
-
-
-def shrink_linearly(n):
-    shrink(n, mode="linear", coordinate_transformation_mode="pytorch_half_pixel")
 
 
 def recurrent(n, op="GRU"):
@@ -696,11 +654,21 @@ def delays(checks):
         n = Network(4, np.random.default_rng(3))
         layer(n)
         checks.refused(f"loop {layer.__name__}", n.model(), ["Loop", words], options=["--stream=x:2=4"])
-    n = Network(4, np.random.default_rng(3))
-    look_ahead(n)
-    n.x = n.add("Concat", n.weight(1, n.channels, 2), n.x, axis=2)
-    checks.refused("samples before late ones", n.model(), ["Concat", "puts samples before a signal"],
-                   options=["--stream=x:2=4", "--stream-delay=9"])
+
+
+def edges(checks):
+    for layers, delay, steps in EDGES:
+        n = Network(4, np.random.default_rng(3))
+        for layer in layers:
+            layer(n)
+        agree(checks, " ".join(layer.__name__ for layer in layers), n.model(), steps, delay=delay)
+    for layers, words in ((["reflected"], ["sample 4 of its input, which is not known after the first step"]),
+                          (["convolve_ahead", "parts_before"], ["Concat", "puts samples before a signal"]),
+                          (["upsample_aligned"], ["Resize", "depends on the length of the signal"])):
+        n = Network(4, np.random.default_rng(3))
+        for layer in layers:
+            getattr(stream_edges, layer)(n)
+        checks.refused(" ".join(layers), n.model(), words, options=["--stream=x:2=4", "--stream-delay=9"])
 
 
 def last_state(n):
@@ -785,6 +753,7 @@ def main():
     checks = Checks()
     networks(checks, arguments.seeds)
     delays(checks)
+    edges(checks)
     batches(checks)
     rings(checks)
     narrow_states(checks)

@@ -217,7 +217,7 @@ const constant *head_of(streaming *s, const plan *p, int out, int64_t lead) {
 
 // ---------------------------------------------------------------- the past
 // What the past holds before the first step: the fill before sample 0, then the head. NULL: zeros.
-static constant *first_past(streaming *s, const signal *of, const past *p) {
+static constant *constant_past(streaming *s, const signal *of, const past *p) {
     int64_t head = of->lead < p->length ? of->lead : p->length, dims[MAX_RANK];
     if (head <= 0 && !p->fill) return NULL;
     if (head > 0 && !of->head)
@@ -373,12 +373,56 @@ static value *run_on_all(streaming *s, const operand *x, value *all) {
     return copy->out[0];
 }
 
+// ---------------------------------------------------------------- before the first sample
+// With this number of samples, of which the last ones are those of v, after zeros or others; one sample stands for all.
+static value *ending_with(streaming *s, value *v, int axis, int64_t samples, const constant *fill) {
+    int64_t own = length_of(v, axis), pads[2 * MAX_RANK] = {0};
+    if (own >= samples) return slice_of(s, v, axis, own - samples, own);
+    if (own == 1 && !fill) return v;
+    pads[axis] = samples - own;
+    value *by = fill ? value_constant(s->graph, NULL, (constant *)fill) : NULL;
+    return make(s, "Pad", 3, (value *[]){v, ints(s, pads, 2 * v->type.rank), by}, NULL);
+}
+
+// What stands before sample 0, which is number `at` of its step. NULL: that sample itself.
+static value *first_now(streaming *s, const signal *of, const value *first, int64_t at) {
+    const signal *computed = first ? signal_of(s, first) : NULL;
+    if (first) return computed ? computed->now : (value *)first;
+    value *samples = of->lead <= 0 ? of->now
+                     : of->begins  ? of->begin
+                                   : value_constant(s->graph, NULL, (constant *)of->head);
+    return slice_of(s, samples, of->axis, at, at + 1);
+}
+
+value *before_first(streaming *s, const signal *of, const window *w, int64_t samples) {
+    value *first = first_now(s, of, w->first, 0);
+    if (!w->edge) return first;
+    attr at = {.name = "axis", .kind = ATTR_INT, .i = of->axis};
+    value *same = value_constant(s->graph, NULL, numbers(s, DT_I64, samples, 0, 0));
+    return make(s, "Gather", 2, (value *[]){first, same}, &at);
+}
+
+// `all` is the past and the samples of a step. One sample of another value replaces all before sample 0 in any step. Else, in the step that has sample 0, all before that are replaced; later steps find
+// them in the state.
+static value *begin(streaming *s, const signal *of, const past *p, value *all) {
+    int64_t behind = of->lead < 0 ? -of->lead : 0, until = behind / of->rate, at = behind % of->rate;
+    int64_t early = p->length + at - (of->lead > 0 ? of->lead : 0);
+    if ((!p->first && !p->edge) || early <= 0) return all;
+    if (until && !p->edge && is_one_sample(p->first, of->axis))
+        return hide_early(s, all, of->axis, of->rate, of->lead - p->length, first_now(s, of, p->first, at));
+    value *fill = ending_with(s, first_now(s, of, p->first, at), of->axis, early, NULL);
+    value *replaced = state_or_first(s, slice_of(s, all, of->axis, 0, early), fill, until);
+    int64_t samples = length_of(all, of->axis);
+    return early == samples ? replaced
+                            : join(s, replaced, slice_of(s, all, of->axis, early, samples), of->axis);
+}
+
 // The past and the samples of the step, of which `keep` is the value that is kept.
 static value *with_past(streaming *s, const value *v, const signal *keep, value *now, const past *p,
-                        const constant *first) {
+                        value *first) {
     value *state = past_state(s, v, keep, p->length), *before = state;
-    if (first) before = state_or_first(s, state, value_constant(s->graph, NULL, (constant *)first), 0);
-    value *all = join(s, before, now, keep->axis);
+    if (first) before = state_or_first(s, state, first, 0);
+    value *all = begin(s, keep, p, join(s, before, now, keep->axis));
     state_next(s, state, slice_of(s, all, keep->axis, keep->rate, keep->rate + p->length));
     return all;
 }
@@ -388,26 +432,27 @@ static value *zero_past(streaming *s, const value *v, const signal *of, value *n
     signal keep = *of;
     bool narrow = now == of->now && find_operand(s, of, &x);
     if (narrow) keep.now = now = x.n->in[x.in];
-    const constant *first = narrow ? x.first : NULL;
+    value *first = narrow && x.first ? value_constant(s->graph, NULL, (constant *)x.first) : NULL;
     value *all = !first && is_long(s, &keep, p) ? make_ring(s, v, &keep, now, p->length)
                                                 : with_past(s, v, &keep, now, p, first);
     return narrow ? run_on_all(s, &x, all) : all;
 }
 
-// What stands before the first sample, in the step.
-static value *first_now(const streaming *s, const past *p) {
-    const signal *of = signal_of(s, p->first);
-    return of ? of->now : (value *)p->first;
+static value *first_past(streaming *s, const signal *of, const past *p) {
+    if (of->begins)
+        return ending_with(s, of->begin, of->axis, p->length,
+                           p->fill ? p->fill : numbers(s, of->elem, -1, 0, 0));
+    constant *c = constant_past(s, of, p);
+    return c ? value_constant(s->graph, NULL, c) : NULL;
 }
 
 static void make_past(streaming *s, const value *v, signal *of, past *p) {
     value *now = of->now, *fill = p->fill ? value_constant(s->graph, NULL, (constant *)p->fill) : NULL;
     if (fill && of->lead < 0) now = hide_early(s, now, of->axis, of->rate, of->lead, fill);
-    p->all = now;
-    const constant *first = p->length ? first_past(s, of, p) : NULL;
-    if (first || (p->length && p->first)) p->all = with_past(s, v, of, now, p, first);
-    else if (p->length) p->all = zero_past(s, v, of, now, p);
-    if (p->first) p->all = hide_early(s, p->all, of->axis, of->rate, of->lead - p->length, first_now(s, p));
+    value *first = p->length ? first_past(s, of, p) : NULL;
+    if (!p->length) p->all = begin(s, of, p, now);
+    else if (first || p->first || p->edge) p->all = with_past(s, v, of, now, p, first);
+    else p->all = zero_past(s, v, of, now, p);
 }
 
 value *samples_of(streaming *s, const value *of, const span *at) {

@@ -127,30 +127,36 @@ static const value *first_before(const signal *in, const window *w) {
     return w->first && (in->lead < 0 || !w->first->constant) ? w->first : NULL;
 }
 
+// Whether a step computes what stands before the samples of `in`.
+static bool begins_in_step(const signal *in, const window *w) {
+    return first_before(in, w) || (w->edge && in->lead <= 0);
+}
+
 static bool same_fill(const constant *a, const constant *b) {
     return a == b || (a && b && memcmp(a->splat, b->splat, sizeof a->splat) == 0);
 }
 
-void add_past(streaming *s, signal *in, span *at, const window *w) {
-    if (first_before(in, w)) {
-        int64_t length = in->lead > at->from ? in->lead - at->from : 0;
-        VEC_PUSH(s->arena, &in->pasts, ((past){.first = w->first, .length = length}));
-        at->past = in->pasts.n - 1;
-        return;
-    }
-    const constant *fill = in->lead < 0 && w->head ? w->head : w->padded && at->from < 0 ? w->fill : NULL;
-    int64_t length = in->lead - at->from;
-    if (length <= 0 && !(fill && in->lead < 0)) return;
+// A past that serves both; NULL: there is none so far.
+static past *shared_past(signal *in, const past *as) {
     for (int j = 0; j < in->pasts.n; j++) {
         past *known = &in->pasts.at[j];
-        if (known->first || (fill && known->fill && !same_fill(fill, known->fill))) continue;
-        if (fill) known->fill = fill;
-        if (known->length < length) known->length = length;
-        at->past = j;
-        return;
+        bool same = known->first == as->first && known->edge == as->edge;
+        if (same && (!as->fill || !known->fill || same_fill(as->fill, known->fill))) return known;
     }
-    VEC_PUSH(s->arena, &in->pasts, ((past){.fill = fill, .length = length < 0 ? 0 : length}));
-    at->past = in->pasts.n - 1;
+    return NULL;
+}
+
+void add_past(streaming *s, signal *in, span *at, const window *w) {
+    past is = {.first = first_before(in, w), .edge = w->edge};
+    if (!is.first && !is.edge)
+        is.fill = in->lead < 0 && w->head ? w->head : w->padded && at->from < 0 ? w->fill : NULL;
+    is.length = in->lead > at->from ? in->lead - at->from : 0;
+    if (!is.length && !is.first && !is.edge && !(is.fill && in->lead < 0)) return;
+    past *known = shared_past(in, &is);
+    if (!known) VEC_PUSH(s->arena, &in->pasts, is), known = &in->pasts.at[in->pasts.n - 1];
+    if (is.fill) known->fill = is.fill;
+    if (known->length < is.length) known->length = is.length;
+    at->past = (int)(known - in->pasts.at);
 }
 
 static void add_signal(streaming *s, const value *v, const signal *as) {
@@ -177,19 +183,26 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
         const signal *in = w ? signal_of(s, p->in[i]) : NULL;
         if (!in || in->still) continue;
         if (w->up > p->every) p->every = w->up;
-        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->head && !w->first)
+        if (in->lead < 0 && w->lo < 0 && !w->padded && !w->edge && !w->head && !w->first)
             refuse(s, p->node,
                    "puts samples before a signal whose first ones come later, since an earlier node reads "
                    "ahead");
         int64_t rate = rate_through(s, p->node, in, w), lead = lead_through(in, w);
-        if (first_before(in, w) && lead > 0)
-            lead = 0; // what comes before the first sample is not known before the first step
+        if (begins_in_step(in, w)) {
+            int64_t steps =
+                in->lead < 0 ? -in->lead / in->rate : 0; // before the one that has the first sample
+            bool known = !w->edge && is_one_sample(w->first, in->axis);
+            if (steps && !known && lead > -steps * rate) lead = -steps * rate;
+            out->begins = true;
+        }
+        out->begins |= in->begins;
         if (any && rate != out->rate) refuse(s, p->node, "reads signals of different rates");
         if (!any || lead < out->lead)
             out->lead = lead, out->late = lead >= 0 ? NULL : in->late ? in->late : p->node;
         out->rate = rate;
         any = true;
     }
+    out->begins &= out->lead > 0;
     return any;
 }
 
@@ -203,7 +216,8 @@ static bool only_moves(const streaming *s, const plan *p) {
         if (!w) continue;
         inputs++;
         const signal *in = signal_of(s, p->in[i]);
-        moves &= of->moves && !first_before(in, w) && !((w->padded || w->head) && in->lead < 0);
+        bool late = in->lead < 0 && (begins_in_step(in, w) || w->padded || w->head);
+        moves &= of->moves && !in->begins && !late;
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
@@ -216,7 +230,8 @@ void plan_windows(streaming *s, plan *p) {
         add_outputs(s, p, (signal){.still = true});
         return;
     }
-    while (!place_all(s, p, out.lead, out.rate))
+    p->early = out.begins ? out.lead : 0;
+    while (!place_all(s, p, out.lead - p->early, out.rate + p->early))
         if (++p->start > START_MOST) refuse(s, p->node, "reads too many samples at a time");
     p->moves = only_moves(s, p);
     for (int i = 0; !p->moves && i < p->node->nin; i++) {
@@ -529,6 +544,7 @@ static void plan_output(streaming *s, int i) {
 }
 
 void plan_graph(streaming *s) {
+    for (int j = 0; j < s->graph->nodes.n; j++) reflect_signal(s, s->graph->nodes.at[j]);
     find_bands(s);
     for (int j = 0; j < s->graph->nodes.n; j++) plan_node(s, s->graph->nodes.at[j]);
     for (int j = 0; j < s->graph->outputs.n; j++) plan_output(s, j);

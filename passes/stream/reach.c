@@ -38,8 +38,9 @@ typedef struct reader {
     int time;                  // the kernel's axis that runs over time; NO_TIME
     int64_t step, first, last; // the write's time index is step * axis + first, up to + last over other axes
     window *into;
-    bool any;   // it reads a signal
-    bool *seen; // by id of expr
+    int64_t period; // of positions, on which values depend
+    bool any;       // it reads a signal
+    bool *seen;     // by id of expr
 } reader;
 
 static bool refuse(reader *r, const char *why) {
@@ -69,7 +70,7 @@ static window reduced(window w) {
 // The window on the input of `second` seen through `first`, whose input is the output of `second`. False: no window of
 // this form.
 static bool compose(const window *first, const window *second, window *out) {
-    *out = (window){.used = true, .padded = second->padded, .fill = second->fill};
+    *out = (window){.used = true, .padded = second->padded, .fill = second->fill, .edge = second->edge};
     if (first->down == 1) {
         out->up = first->up * second->up, out->down = second->down;
         out->lo = second->up * first->lo + second->lo, out->hi = second->up * first->hi + second->hi;
@@ -93,9 +94,11 @@ static bool widen(reader *r, window *to, const window *w) {
     if (to->up != w->up || to->down != w->down) return refuse(r, "reads one input at two rates");
     if (w->lo < to->lo) to->lo = w->lo;
     if (w->hi > to->hi) to->hi = w->hi;
-    if (!w->padded) return true;
-    if (to->padded && !same_fill(to->fill, w->fill)) return refuse(r, "pads one input with two values");
-    to->padded = true, to->fill = w->fill;
+    bool differ = to->padded && w->padded && !same_fill(to->fill, w->fill);
+    if (differ || (to->padded && w->edge) || (to->edge && w->padded))
+        return refuse(r, "pads one input with two values");
+    to->edge |= w->edge;
+    if (w->padded) to->padded = true, to->fill = w->fill;
     return true;
 }
 
@@ -219,6 +222,14 @@ static bool guard_is_range(reader *r, const expr *e, const expr *index, bool *pa
     return refuse(r, "reads samples under a condition that depends on their position");
 }
 
+// i of max(min(i, length - 1), 0), which keeps an index inside the signal. Limits that make no difference may be missing.
+static expr *unclamped(const reader *r, expr *index, bool *below) {
+    int64_t zero;
+    *below = index->op == X_MAX && expr_known_int(index->arg[1], &zero) && zero == 0;
+    if (*below) index = index->arg[0];
+    return index->op == X_MIN && has_length(r, index->arg[1]) ? index->arg[0] : index;
+}
+
 static bool visit(reader *r, expr *e);
 
 static bool visit_signal(reader *r, expr *e, const signal *s) {
@@ -227,32 +238,51 @@ static bool visit_signal(reader *r, expr *e, const signal *s) {
     for (int j = 0; j < e->buffer->rank; j++)
         if (j != s->axis && !visit(r, e->index[j])) return false;
     if (r->time == NO_TIME) return refuse(r, "reads the whole signal");
-    if (!time_index(r, e->index[s->axis], &at)) return false;
+    bool below, padded = false;
+    expr *index = unclamped(r, e->index[s->axis], &below);
+    if (!time_index(r, index, &at)) return false;
     window w = {.used = true, .up = at.at, .down = r->step * at.down};
     w.lo = r->step * at.lo - at.at * r->last, w.hi = r->step * at.hi - at.at * r->first;
     w = reduced(w);
-    bool padded = false;
-    if (e->guard && !guard_is_range(r, e->guard, e->index[s->axis], &padded)) return false;
+    if (e->guard && !guard_is_range(r, e->guard, index, &padded)) return false;
+    w.edge = below && w.lo < 0;
     if (padded && w.lo < 0) {
         w.padded = true;
         w.fill = e->fill ? fill_of(r, e->fill, e->buffer->dtype) : NULL;
-        if (!s->is_input) return refuse(r, "pads a signal inside the operator");
         if (!w.fill) return refuse(r, "pads with a value that is not constant");
     }
+    if ((w.edge || w.padded) && !s->is_input) return refuse(r, "pads a signal inside the operator");
     for (int j = 0; j < r->node->nin; j++) {
         window through;
         if (!s->inputs[j].used) continue;
         if (!compose(&w, &s->inputs[j], &through))
             return refuse(r, "changes the rate of time in a way that is not supported");
-        through.padded = w.padded, through.fill = w.fill;
+        through.padded = w.padded, through.fill = w.fill, through.edge = w.edge;
         if (!widen(r, &r->into[j], &through)) return false;
     }
     return !e->fill || visit(r, e->fill);
 }
 
+// A position modulo a constant is the same in all steps if these have a multiple of so many samples.
+static bool is_phase(reader *r, const expr *e) {
+    int64_t m;
+    if (e->op != X_MOD || e->arg[0]->op != X_AXIS || e->arg[0]->axis != r->time || r->time == NO_TIME)
+        return false;
+    if (r->step != 1 || !expr_known_int(e->arg[1], &m) || m < 1 || m > INT32_MAX) return false;
+    int64_t g = int_gcd(r->period, m);
+    return !__builtin_mul_overflow(r->period / g, m, &r->period);
+}
+
+static bool keeps_period(const reader *r) {
+    bool keeps = r->period == 1;
+    for (int j = 0; j < r->node->nin; j++)
+        keeps |= r->into[j].used && r->into[j].up == 1 && r->into[j].down % r->period == 0;
+    return keeps;
+}
+
 // Whether all that e depends on is a window of signals.
 static bool visit(reader *r, expr *e) {
-    if (r->seen[e->id]) return true;
+    if (r->seen[e->id] || is_phase(r, e)) return true;
     r->seen[e->id] = true;
     if (e->op == X_AXIS && runs_over_time(r, e->axis))
         return refuse(r, "depends on the position in the signal");
@@ -439,6 +469,7 @@ static bool visit_write(reader *r, stage *s, const write *w) {
     int axis = time_axis(type_of(r, w->to), r->length, &several);
     if (several) return refuse(r, "has a result with two axes of time");
     r->time = NO_TIME, r->into = ARENA_ARRAY(r->arena, window, r->node->nin + 1), r->any = false;
+    r->period = 1;
     bool end = axis != NO_TIME && is_end_part(r, w->index[axis]);
     if (axis != NO_TIME && !end && !place_write(r, w, axis)) return false;
     if (w->combine != COMBINE_SET) return refuse(r, "adds to samples at computed positions");
@@ -448,6 +479,7 @@ static bool visit_write(reader *r, stage *s, const write *w) {
         return visit(r, w->value);
     }
     if (!visit_stage(r, s) || !visit_locals(r, s)) return false;
+    if (!keeps_period(r)) return refuse(r, "depends on the position in the signal");
     if (axis == NO_TIME) return true;
     add_signal(r, w->to, axis, r->into, only_moves(r, w, axis, r->into));
     return place_signal(r, w);
@@ -519,13 +551,17 @@ static void add_inputs(reader *r, const program *p) {
     }
 }
 
+static bool has_samples(const value *v, int axis, int64_t samples) {
+    return v && dim_is_const(v->type.dims[axis]) && dim_value(v->type.dims[axis]) == samples;
+}
+
 // What a concatenation puts before the signal that it only moves.
 static void note_head(reader *r, const buffer *b, signal *as) {
     const places *at = map_get_number(&r->placed, (uint64_t)b->id);
     for (int j = 0; at && at->head && as->moves && j < r->node->nin; j++) {
         if (!as->inputs[j].used || as->inputs[j].lo != -at->first) continue;
         as->inputs[j].head = at->fill;
-        if (at->first == 1) as->inputs[j].first = at->one;
+        if (has_samples(at->one, as->axis, at->first)) as->inputs[j].first = at->one;
     }
 }
 

@@ -11,9 +11,10 @@ typedef struct window {
     int64_t up, down, lo, hi;
     bool padded;          // samples before the first one count as `fill`
     const constant *fill; // of one element; padded only
+    bool edge;            // samples before the first one count as the first one
     // Of one element: what a concatenation puts before the signal, -lo samples of it; NULL: nothing, or something else.
     const constant *head;
-    const value *first; // the same, where it puts one sample of another input
+    const value *first; // the same, where it puts another input there
 } window;
 
 // What one output depends on along the time axis.

@@ -53,7 +53,7 @@ static void take_inputs(streaming *s, const plan *p) {
 static void find_heads(streaming *s, const plan *p) {
     for (int j = 0; j < p->node->nout; j++) {
         signal *out = signal_of(s, p->node->out[j]);
-        if (!out || out->still || out->lead <= 0) continue;
+        if (!out || out->still || out->begins || out->lead <= 0) continue;
         out->head = head_of(s, p, j, out->lead);
     }
 }
@@ -64,7 +64,7 @@ static int64_t missing_samples(streaming *s, const plan *p) {
     for (int j = 0; j < p->node->nout; j++) {
         const signal *out = signal_of(s, p->node->out[j]);
         if (!out || out->still) continue;
-        int64_t missing = p->start + out->rate - length_of(p->node->out[j], out->axis);
+        int64_t missing = p->start + p->early + out->rate - length_of(p->node->out[j], out->axis);
         if (missing > most) most = missing;
     }
     return most;
@@ -95,20 +95,25 @@ static void take_outputs(streaming *s, const plan *p) {
         out->now = n->out[j];
         if (p->joined && p->joined[j]) out->now = p->joined[j];
         if (out->still || (p->joined && p->joined[j])) continue;
-        if (length_of(out->now, out->axis) < p->start + out->rate)
-            diag_defect(s->module->diag, n->loc,
-                        "a step of the stream computes %lld samples of '%s', not %lld",
-                        (long long)length_of(out->now, out->axis), n->out[j]->name,
-                        (long long)(p->start + out->rate));
-        out->now = slice_of(s, out->now, out->axis, p->start, p->start + out->rate);
+        int64_t from = p->start + p->early;
+        if (length_of(out->now, out->axis) < from + out->rate)
+            diag_defect(
+                s->module->diag, n->loc, "a step of the stream computes %lld samples of '%s', not %lld",
+                (long long)length_of(out->now, out->axis), n->out[j]->name, (long long)(from + out->rate));
+        if (out->begins) out->begin = slice_of(s, out->now, out->axis, p->start, from);
+        out->now = slice_of(s, out->now, out->axis, from, from + out->rate);
     }
 }
 
 // A node that only shifts samples has them already.
 static void take_moved(streaming *s, const plan *p) {
     signal *out = signal_of(s, p->node->out[0]);
-    for (int i = 0; i < p->node->nin; i++)
-        if (p->inputs[i].used) out->now = signal_of(s, p->in[i])->now;
+    for (int i = 0; i < p->node->nin; i++) {
+        if (!p->inputs[i].used) continue;
+        out->now = signal_of(s, p->in[i])->now;
+        if (out->begins)
+            out->begin = before_first(s, signal_of(s, p->in[i]), &p->reach->inputs[i], out->lead);
+    }
 }
 
 // ---------------------------------------------------------------- recurrent operators

@@ -7,6 +7,7 @@
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
 //   firsts.c   values of the first samples
+//   reflect.c  padding that reflects the signal
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -20,6 +21,7 @@
 typedef struct past {
     const constant *fill;
     const value *first; // what stands before the first sample, computed by the steps; NULL: nothing that is
+    bool edge;          // the first sample itself does
     int64_t length;
     value *all; // the past, then the samples of the step
 } past;
@@ -32,7 +34,9 @@ typedef struct signal {
     int64_t rate, lead;
     bool still;           // the same for all samples: without rate, lead and past
     value *now;           // the samples of a step
-    const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0
+    const constant *head; // samples 0 to lead - 1, which precede the first step; NULL: lead <= 0, or `begins`
+    bool begins;          // the first step computes them
+    value *begin;         // in that step; begins only
     VEC(past) pasts;
     bool
         pair; // it has a second axis, of keys: from `before` samples before the samples of the step to `ahead` after them
@@ -75,6 +79,7 @@ typedef struct plan {
     span *inputs;
     int64_t every;  // samples of an input to one of the outputs, at most
     int64_t start;  // the position of the step's first sample among the samples that the node computes
+    int64_t early;  // samples before those of the step that it computes again, for the first step
     bool moves;     // the node is replaced by its input
     bool carries;   // its states are states of the stream
     bool constant;  // its outputs are constants of all steps
@@ -108,6 +113,10 @@ typedef struct streaming {
     value *step;           // number of the step, a state; NULL: not needed so far
     node *at;              // new nodes are inserted before it
 } streaming;
+
+static inline bool is_one_sample(const value *v, int axis) {
+    return dim_is_const(v->type.dims[axis]) && dim_value(v->type.dims[axis]) == 1;
+}
 
 static inline signal *signal_of(const streaming *s, const value *v) {
     return v ? map_get_number(&s->signals, (uint64_t)v->id) : NULL;
@@ -147,6 +156,9 @@ constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many 
 // firsts.c
 bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
 void take_firsts(streaming *s, plan *p); // once the node has its samples
+
+// reflect.c
+bool reflect_signal(streaming *s, node *n); // replaces n; false: it reflects nothing
 
 // ends.c
 bool is_axis(const node *n, int64_t axis, int time); // of the first input, negative ones from the end
@@ -191,6 +203,8 @@ value *step_number(streaming *s);
 // v with samples before the first of the signal replaced by the fill; v begins with sample number `from` of its step.
 value *hide_early(streaming *s, value *v, int axis, int64_t rate, int64_t from, value *fill);
 value *samples_of(streaming *s, const value *of, const span *at); // the samples of an input that a node gets
+// What stands before the first sample of the step, which is that of the signal: so many samples.
+value *before_first(streaming *s, const signal *of, const window *w, int64_t samples);
 // Output `out` of the node over the samples of its inputs before the first step; of a signal the first `lead` of its samples.
 // NULL: not known at compile time.
 const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
