@@ -81,6 +81,32 @@ def padded(n, mode, before, after=0, kernel=3):
     n.x = n.add("Conv", x, n.weight(n.channels, n.channels, kernel))
 
 
+def filled(n, mode, kernel=4, stride=2):
+    """The last frame is filled up; its length is computed in floats, as by torch's exporter."""
+    size = n.add("Cast", n.add("Gather", n.add("Shape", n.x), n.constant(np.int64(2))), to=1)
+    frames = n.add("Ceil", n.add("Div", n.add("Sub", size, n.constant(np.float32(stride))), n.constant(np.float32(stride))))
+    more = n.add("Sub", n.add("Mul", n.add("Add", frames, n.constant(np.float32(1))), n.constant(np.float32(stride))), size)
+    more = n.add("Reshape", n.add("Cast", more, to=7), n.ints(1))
+    x = n.add("Pad", n.x, n.add("Concat", n.ints(0, 0, kernel - stride, 0, 0), more, axis=0), mode=mode)
+    n.x = n.add("Conv", x, n.weight(n.channels, n.channels, kernel), strides=[stride])
+    n.rate *= stride
+
+
+def filled_by_zeros(n):
+    filled(n, "constant")
+
+
+def filled_by_reflection(n):
+    filled(n, "reflect", 6)
+
+
+def cut_to_size(n):
+    """All samples of padded ones, as by their size."""
+    x = n.add("Pad", n.x, n.ints(0, 0, 3, 0, 0, 0), mode="reflect")
+    x = n.add("Slice", x, n.ints(0), n.add("Slice", n.add("Shape", x), n.ints(2), n.ints(3)), n.ints(2))
+    n.x = n.add("Conv", n.add("Relu", n.add("Mul", x, x)), n.weight(n.channels, n.channels, 4))
+
+
 def repeated(n):
     padded(n, "edge", 2)
 
@@ -138,5 +164,7 @@ EDGES = [([repeated], 0, [1, 2, 12]), ([repeated_more, residual_repeated], 0, [1
          ([repeated_around], 1, [1, 4]), ([repeated_around, repeated_around], 2, [2, 4]), ([repeated_around, repeated_around], 3, [1]), ([reflected_around, reflected_around], 4, [8, 12]),
          ([convolve_ahead, repeated_more], 2, [3, 12]), ([convolve_ahead, repeated_more], 9, [1, 2]), ([convolve_ahead, reflected], 2, [8, 12]), ([convolve_ahead, samples_before], 2, [3, 4]),
          ([samples_before, repeated], 0, [1, 4]), ([first_ones_again], 0, [4, 6]), ([convolve_ahead, first_ones_again], 2, [6, 12]),
+         ([filled_by_zeros, filled_by_zeros], 0, [4, 12]), ([filled_by_reflection, filled_by_reflection], 0, [12, 16]),
+         ([cut_to_size], 0, [4, 5, 12]), ([repeated, cut_to_size], 0, [4, 12]),
          ([upsample_linearly], 1, [1, 4]), ([upsample_by_three], 1, [1, 4]), ([upsample_from_start], 1, [1, 4]), ([upsample_for_pytorch], 1, [1, 4]),
          ([upsample_by_cubes], 2, [1, 4]), ([convolve_ahead, upsample_by_three, repeated], 3, [4, 5])]

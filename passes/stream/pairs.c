@@ -128,8 +128,12 @@ static bool band_of(streaming *s, const value *v, double *outside, int64_t *befo
     return most;
 }
 
-void find_bands(streaming *s) {
+void find_probes(streaming *s) {
+    s->probes = s->doubtful = (map){.arena = s->arena};
     for (int j = 0; j < s->graph->nodes.n; j++) probe_node(s, s->graph->nodes.at[j]);
+}
+
+void find_bands(streaming *s) {
     for (int j = 0; j < s->graph->nodes.n; j++) {
         const node *n = s->graph->nodes.at[j];
         for (int i = 0; i < n->nin; i++) {

@@ -395,6 +395,8 @@ static value *first_now(streaming *s, const signal *of, const value *first, int6
 }
 
 value *before_first(streaming *s, const signal *of, const window *w, int64_t samples) {
+    if (of->begins && !w->first && !w->edge)
+        return slice_of(s, of->begin, of->axis, of->lead - samples, of->lead);
     value *first = first_now(s, of, w->first, 0);
     if (!w->edge) return first;
     attr at = {.name = "axis", .kind = ATTR_INT, .i = of->axis};

@@ -206,6 +206,13 @@ static bool find_rate(streaming *s, plan *p, signal *out) {
     return any;
 }
 
+// Sizes are those of the samples of a step.
+static bool reads_sizes(const streaming *s, const node *n) {
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && map_get_number(&s->sized, (uint64_t)n->in[i]->id)) return true;
+    return false;
+}
+
 // Whether n only names the samples of one input anew: sample t becomes sample t + 4.
 static bool only_moves(const streaming *s, const plan *p) {
     int inputs = 0;
@@ -217,7 +224,7 @@ static bool only_moves(const streaming *s, const plan *p) {
         inputs++;
         const signal *in = signal_of(s, p->in[i]);
         bool late = in->lead < 0 && (begins_in_step(in, w) || w->padded || w->head);
-        moves &= of->moves && !in->begins && !late;
+        moves &= of->moves && !late;
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
@@ -230,10 +237,11 @@ void plan_windows(streaming *s, plan *p) {
         add_outputs(s, p, (signal){.still = true});
         return;
     }
+    p->moves = only_moves(s, p);
+    if (out.begins && !p->moves && reads_sizes(s, p->node)) out.lead = 0, out.begins = false;
     p->early = out.begins ? out.lead : 0;
     while (!place_all(s, p, out.lead - p->early, out.rate + p->early))
         if (++p->start > START_MOST) refuse(s, p->node, "reads too many samples at a time");
-    p->moves = only_moves(s, p);
     for (int i = 0; !p->moves && i < p->node->nin; i++) {
         const reach *of;
         if (p->inputs[i].used) add_past(s, signal_of(s, p->in[i]), &p->inputs[i], window_of(p, i, &of));
@@ -543,8 +551,19 @@ static void plan_output(streaming *s, int i) {
     if (out->lead > 0) VEC_PUSH(s->arena, &out->pasts, ((past){.length = out->lead}));
 }
 
+// False: nothing changed. Sizes after padding that depends on the length of the signal are known once that is replaced.
+static bool pad_signals(streaming *s) {
+    bool changed = false;
+    for (int j = 0; j < s->graph->nodes.n; j++) changed |= pad_signal(s, s->graph->nodes.at[j]);
+    if (!changed) return false;
+    forget_types(s);
+    for (int j = 0; j < s->graph->nodes.n; j++) infer_node(s->graph->nodes.at[j]);
+    return true;
+}
+
 void plan_graph(streaming *s) {
-    for (int j = 0; j < s->graph->nodes.n; j++) reflect_signal(s, s->graph->nodes.at[j]);
+    do find_probes(s);
+    while (pad_signals(s));
     find_bands(s);
     for (int j = 0; j < s->graph->nodes.n; j++) plan_node(s, s->graph->nodes.at[j]);
     for (int j = 0; j < s->graph->outputs.n; j++) plan_output(s, j);

@@ -5,7 +5,7 @@
 #include "passes/stream/stream_impl.h"
 #include <string.h>
 
-static void forget_types(streaming *s) {
+void forget_types(streaming *s) {
     module *m = s->module;
     for (int j = 0; j < m->values.n; j++) {
         value *v = m->values.at[j];
@@ -110,9 +110,9 @@ static void take_moved(streaming *s, const plan *p) {
     signal *out = signal_of(s, p->node->out[0]);
     for (int i = 0; i < p->node->nin; i++) {
         if (!p->inputs[i].used) continue;
-        out->now = signal_of(s, p->in[i])->now;
-        if (out->begins)
-            out->begin = before_first(s, signal_of(s, p->in[i]), &p->reach->inputs[i], out->lead);
+        const signal *in = signal_of(s, p->in[i]);
+        out->now = in->now;
+        if (out->begins) out->begin = before_first(s, in, &p->reach->inputs[i], out->lead);
     }
 }
 
@@ -364,7 +364,7 @@ void pass_stream(pass_context *c) {
     module *m = c->module;
     if (!m->streams.n) return;
     streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
-    s.signals.arena = s.sized.arena = s.endings.arena = s.probes.arena = s.doubtful.arena = m->arena;
+    s.signals.arena = s.sized.arena = s.endings.arena = m->arena;
     const stream_input *first = &m->streams.at[0];
     s.length = first->input->type.dims[first->axis];
     step_inputs(&s);

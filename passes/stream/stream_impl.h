@@ -7,7 +7,7 @@
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
 //   firsts.c   values of the first samples
-//   reflect.c  padding that reflects the signal
+//   reflect.c  padding that reflects the signal, or fills up its end
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
 #ifndef ONNXC_PASSES_STREAM_STREAM_IMPL_H
@@ -135,6 +135,7 @@ bool replace_length(streaming *s, node *n); // of a sequence of all samples; fal
 
 // plan.c
 void plan_graph(streaming *s);
+void forget_types(streaming *s);                     // that nodes compute
 bool has_length(const streaming *s, const value *v); // among the contents of a small tensor
 sizes *sizes_of(const streaming *s, const value *v);
 // The sizes for a signal of `length` samples; NULL: they depend on more.
@@ -158,7 +159,7 @@ bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
 void take_firsts(streaming *s, plan *p); // once the node has its samples
 
 // reflect.c
-bool reflect_signal(streaming *s, node *n); // replaces n; false: it reflects nothing
+bool pad_signal(streaming *s, node *n); // replaces n; false: it is no such padding
 
 // ends.c
 bool is_axis(const node *n, int64_t axis, int time); // of the first input, negative ones from the end
@@ -172,6 +173,7 @@ void plan_ending_output(streaming *s, int i);
 
 // pairs.c
 int64_t stride_of(const constant *c, int axis); // elements between two neighbours along the axis
+void find_probes(streaming *s);
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
