@@ -123,6 +123,43 @@ def reflected_around(n):
     padded(n, "reflect", 2, 2, kernel=5)
 
 
+def twice(n, outer, inner=("edge", 2)):
+    """Padding of padded samples."""
+    for mode, before in inner, outer:
+        n.x = n.add("Pad", n.x, n.ints(0, 0, before, 0, 0, 0), mode=mode)
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 1 + outer[1] + inner[1]))
+
+
+def repeated_twice(n):
+    twice(n, ("edge", 3))
+
+
+def reflected_repeated(n):
+    twice(n, ("reflect", 3))
+
+
+def repeated_reflected(n):
+    twice(n, ("edge", 3), ("reflect", 2))
+
+
+def zeros_repeated(n):
+    twice(n, ("edge", 1), ("constant", 2))
+
+
+def zeros_reflected(n):
+    twice(n, ("reflect", 3), ("constant", 2))
+
+
+def repeated_after_zeros(n):
+    twice(n, ("constant", 1))
+
+
+def samples_before_repeated(n):
+    n.x = n.add("Pad", n.x, n.ints(0, 0, 2, 0, 0, 0), mode="edge")
+    n.x = n.add("Concat", n.weight(1, n.channels, 2), n.x, axis=2)
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 5))
+
+
 def repeated_around(n):
     padded(n, "edge", 1, 1)
 
@@ -161,6 +198,8 @@ def first_ones_again(n):
 # Layers, by how many samples their output comes later, and the samples of a step.
 EDGES = [([repeated], 0, [1, 2, 12]), ([repeated_more, residual_repeated], 0, [1, 4, 12]), ([repeated, halve, repeated], 0, [2, 8]),
          ([reflected], 0, [5, 8]), ([reflected, halve, reflected], 0, [12, 16]), ([halve, reflected_around, repeated], 2, [8, 12]),
+         ([repeated_twice], 0, [1, 4]), ([reflected_repeated], 0, [4, 6]), ([repeated_reflected], 0, [3, 6]), ([zeros_repeated], 0, [1, 4]),
+         ([zeros_reflected], 0, [2, 6]), ([repeated_after_zeros], 0, [1, 4]), ([samples_before_repeated], 0, [1, 4]), ([convolve_ahead, repeated_twice], 2, [3, 6]),
          ([repeated_around], 1, [1, 4]), ([repeated_around, repeated_around], 2, [2, 4]), ([repeated_around, repeated_around], 3, [1]), ([reflected_around, reflected_around], 4, [8, 12]),
          ([convolve_ahead, repeated_more], 2, [3, 12]), ([convolve_ahead, repeated_more], 9, [1, 2]), ([convolve_ahead, reflected], 2, [8, 12]), ([convolve_ahead, samples_before], 2, [3, 4]),
          ([samples_before, repeated], 0, [1, 4]), ([first_ones_again], 0, [4, 6]), ([convolve_ahead, first_ones_again], 2, [6, 12]),

@@ -384,7 +384,7 @@ static value *ending_with(streaming *s, value *v, int axis, int64_t samples, con
     return make(s, "Pad", 3, (value *[]){v, ints(s, pads, 2 * v->type.rank), by}, NULL);
 }
 
-// What stands before sample 0, which is number `at` of its step. NULL: that sample itself.
+// What stands before sample 0, which is number `at` of its step: `first` or, if that is NULL, sample 0 itself.
 static value *first_now(streaming *s, const signal *of, const value *first, int64_t at) {
     const signal *computed = first ? signal_of(s, first) : NULL;
     if (first) return computed ? computed->now : (value *)first;
@@ -395,8 +395,10 @@ static value *first_now(streaming *s, const signal *of, const value *first, int6
 }
 
 value *before_first(streaming *s, const signal *of, const window *w, int64_t samples) {
-    if (of->begins && !w->first && !w->edge)
-        return slice_of(s, of->begin, of->axis, of->lead - samples, of->lead);
+    if (of->begins) {
+        const constant *fill = w->padded ? w->fill : w->head ? w->head : numbers(s, of->elem, -1, 0, 0);
+        return ending_with(s, of->begin, of->axis, samples, fill);
+    }
     value *first = first_now(s, of, w->first, 0);
     if (!w->edge) return first;
     attr at = {.name = "axis", .kind = ATTR_INT, .i = of->axis};
@@ -404,8 +406,8 @@ value *before_first(streaming *s, const signal *of, const window *w, int64_t sam
     return make(s, "Gather", 2, (value *[]){first, same}, &at);
 }
 
-// `all` is the past and the samples of a step. One sample of another value replaces all before sample 0 in any step. Else, in the step that has sample 0, all before that are replaced; later steps find
-// them in the state.
+// `all` is the past and the samples of a step. In the step that has sample 0, all before that are replaced; later steps find
+// them in the state. One sample of another value replaces them in earlier steps, too.
 static value *begin(streaming *s, const signal *of, const past *p, value *all) {
     int64_t behind = of->lead < 0 ? -of->lead : 0, until = behind / of->rate, at = behind % of->rate;
     int64_t early = p->length + at - (of->lead > 0 ? of->lead : 0);

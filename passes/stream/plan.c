@@ -124,7 +124,8 @@ static bool place_all(streaming *s, plan *p, int64_t lead, int64_t rate) {
 
 // What a concatenation puts before the samples of `in`, unless it is known at compile time where it needs to be: NULL.
 static const value *first_before(const signal *in, const window *w) {
-    return w->first && (in->lead < 0 || !w->first->constant) ? w->first : NULL;
+    bool known = in->lead >= 0 && !in->begins && w->first && w->first->constant;
+    return known ? NULL : w->first;
 }
 
 // Whether a step computes what stands before the samples of `in`.
@@ -223,8 +224,8 @@ static bool only_moves(const streaming *s, const plan *p) {
         if (!w) continue;
         inputs++;
         const signal *in = signal_of(s, p->in[i]);
-        bool late = in->lead < 0 && (begins_in_step(in, w) || w->padded || w->head);
-        moves &= of->moves && !late;
+        bool begins = first_before(in, w) || w->edge, padded = w->padded || w->head;
+        moves &= of->moves && !(in->lead && begins) && !(in->lead < 0 && padded);
     }
     return moves && inputs == 1 && p->node->nout == 1;
 }
