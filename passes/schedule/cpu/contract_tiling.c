@@ -7,8 +7,7 @@
 #include <math.h>
 
 // ---------------------------------------------------------------- axes
-// Whether the factor depends on the axis other than through its read: a guard, a zero point of the row.
-static bool varies_beyond_read(expr *term, const expr *read, int axis) {
+bool varies_beyond_read(expr *term, const expr *read, int axis) {
     if (term == read) return false;
     if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
     for (int j = 0; j < expr_arity(term->op); j++)
@@ -312,7 +311,7 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
 
 // Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
 bool may_be_few(const tiling *t) {
-    return t->m.n == 1 && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
+    return t->m.n == 1 && !t->flat.n && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
 }
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
