@@ -693,6 +693,7 @@ static void all_loops(tiling *t, ins *scratch) {
     prepare_factors(t);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    t->pairs_tasks = !t->bytes && !t->rounded_rows;
     choose_tasks(t, &outer);
     if (t->bytes) round_to_bytes(t);
     if (t->rounded_rows) round_to_pairs(t);
@@ -738,6 +739,7 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     if (!always) {
         many = scope_else(&own, many);
         before.b = own.b, before.task_axis = own.task_axis;
+        before.task_outer = own.task_outer, before.task_pieces = own.task_pieces;
         schedule_contraction_in_tasks(&before, c, &t, scratch);
         own.b = before.b;
     }
