@@ -571,18 +571,13 @@ bool nest_writes_apart(const stage *s) {
 // Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis. Positions that are reduced
 // together stay together.
 static void choose_tasks(nest *n) {
-    emitter *e = n->e;
+    enum { LEAST_TASKS = 4 };
+    task_axes all = {.least = LEAST_TASKS, .chunked = n->vaxis, .piece = NEST_GRAIN, .single = n->waxis};
     if (!nest_writes_apart(n->s)) return;
-    for (int j = 0; j < n->nparallel; j++) {
-        int a = n->parallel[j];
-        bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4;
-        if ((few || (n->reduce_vector && a == n->waxis)) && j < n->nparallel - 1) continue;
-        bool pieces = a == n->vaxis;
-        emitter_tasks(e, a,
-                      pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, NEST_GRAIN))
-                             : e->extent[a]);
-        return;
-    }
+    for (int j = 0; j < n->nparallel; j++)
+        if (!n->reduce_vector || n->parallel[j] != n->waxis || j == n->nparallel - 1)
+            all.axes[all.n++] = n->parallel[j];
+    emitter_choose_tasks(n->e, &all);
 }
 
 // True: the stage is done. Otherwise the opened branch stays open around the loops that follow, for sizes
@@ -668,7 +663,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     else if (contracts && schedule_contraction(e, &c, partial || bytes ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)
-        rows_choose_tasks(e), schedule_attention(e, &a, scratch), code->schedule = "online attention";
+        rows_choose_tasks(e, a.i), schedule_attention(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true, lanes);
     else schedule_rows(e);
     emitter_finish(e);

@@ -24,7 +24,7 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
     e->extent = ARENA_ARRAY(m->arena, dim *, k->axes.n + 1);
     e->counter = ARENA_ARRAY(m->arena, ins *, k->axes.n + 1);
     for (int a = 0; a < k->axes.n; a++) e->extent[a] = k->axes.at[a].extent;
-    e->vaxis = -1, e->lanes = 1, e->task_axis = -1;
+    e->vaxis = -1, e->lanes = 1, e->task_axis = e->task_outer = -1;
     return e;
 }
 
@@ -112,27 +112,6 @@ ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
     }
     status_param(e);
     return scratch;
-}
-
-void emitter_tasks(emitter *e, int axis, dim *tasks) {
-    if (!e->task_begin) return;
-    e->task_axis = axis;
-    e->code->tasks = tasks;
-}
-
-void axis_range(emitter *e, int axis, ins **begin, ins **end) {
-    bool task = e->task_begin && axis == e->task_axis;
-    *begin = task ? e->task_begin : lb_idx(&e->b, 0);
-    *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
-}
-
-void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
-    lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[axis]);
-    axis_range(e, axis, begin, end);
-    if (!e->task_begin || axis != e->task_axis) return;
-    *begin = idx_mulk(b, *begin, piece);
-    *end = lb_bin(b, L_SMIN, idx_mulk(b, *end, piece), extent);
 }
 
 static bool fits_shared(const buffer *b, int64_t left) {

@@ -5,6 +5,7 @@
 #include "passes/match/form.h"
 #include "passes/schedule/common/choices.h"
 #include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/common/emit_tasks.h"
 #include "passes/schedule/common/schedule.h"
 
 // A buffer access as an element offset: base + sum of coef[axis] * axis if affine. Otherwise coef[axis] is
@@ -75,6 +76,8 @@ typedef struct emitter {
     int half;                   // of a complex128 element
     ins *task_begin, *task_end; // parameters, NULL: the function runs everything
     int task_axis;              // axis whose positions are the tasks, -1: none
+    int task_outer;             // ... at each position of this axis, -1: none
+    dim *task_pieces;           // tasks at each of those positions
     ins *scratch_param;         // GPU
     dim *scratch_piece;         // GPU: scratch bytes per block
     bool shared_locals;         // GPU: rank 0 locals are shared memory
@@ -93,13 +96,6 @@ emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_cod
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
 void emitter_dims(emitter *e);      // parameters for sizes (emit_params.c)
 void emitter_drop_dims(emitter *e); // those without uses
-// Makes the positions of an axis the kernel's tasks; its loop then runs over the range passed to the
-// function.
-void emitter_tasks(emitter *e, int axis, dim *tasks);
-// The bounds of the loop over an axis.
-void axis_range(emitter *e, int axis, ins **begin, ins **end);
-// The same for an axis split into chunks of `piece` positions, each a task.
-void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
 // On a GPU: the same parameters; locals are created within the block by emitter_block_locals: in shared
 // memory while they fit, else in scratch memory per block.
 void emitter_signature_gpu(emitter *e, bool locals); // locals: whether there are any

@@ -48,10 +48,10 @@ bool epilogue_reads_rows(arena *scratch, const contraction *c) {
     return false;
 }
 
-static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
+// A vector of the current row.
+static void finish_vector(tiling *t, ins *n, ins *columns, ins *value) {
     emitter *e = t->e;
     scope mark = scope_open(e);
-    if (t->tile_m >= 0) e->counter[t->tile_m] = m;
     e->counter[t->c->n] = n;
     e->active = columns;
     e->state[0] = value;
@@ -125,9 +125,10 @@ static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < x->rows; r++) {
         scope some = scope_if(t->e, is_row_left(t, x, r));
+        enter_row_of_tile(t, x, r);
         for (int v = 0; v < x->vectors; v++)
-            finish_vector(t, idx_addk(b, x->m0, r), idx_addk(b, x->n0, (int64_t)v * t->lanes),
-                          v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
+            finish_vector(t, idx_addk(b, x->n0, (int64_t)v * t->lanes), v == x->vectors - 1 ? x->last : NULL,
+                          lb_get(b, acc[r * x->vectors + v]));
         scope_close(t->e, some);
     }
 }
@@ -150,13 +151,14 @@ static void finish_rows(tiling *t, const stored_tile *s) {
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = lb_idx(b, 0);
     ins *r = lb_for(b, "row", zero, s->rows, lb_idx(b, 1), LOOP_SERIAL);
-    ins *m = lb_add(b, s->m0, r), *base = lb_mul(b, r, s->width);
+    ins *base = lb_mul(b, r, s->width);
+    enter_row(t, lb_add(b, s->m0, r));
     ins *v = lb_for(b, "col", zero, s->whole, lb_idx(b, t->lanes), LOOP_SERIAL);
-    finish_vector(t, m, lb_add(b, s->n0, v), NULL, lb_load(b, type, s->at, lb_add(b, base, v), 0));
+    finish_vector(t, lb_add(b, s->n0, v), NULL, lb_load(b, type, s->at, lb_add(b, base, v), 0));
     lb_end(b, v);
     if (has_part_vectors(t) && !(s->left->op == L_CONST && s->left->i == 0)) {
         ins *some = lb_if(b, lb_cmp(b, L_SLT, zero, s->left));
-        finish_vector(t, m, lb_add(b, s->n0, s->whole), s->left,
+        finish_vector(t, lb_add(b, s->n0, s->whole), s->left,
                       lb_load(b, type, s->at, lb_add(b, base, s->whole), 0));
         lb_end(b, some);
     }

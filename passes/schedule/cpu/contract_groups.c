@@ -22,7 +22,8 @@ enum { STEP_WORDS = 4 }; // a register of 128 bits of each row of A
 typedef struct group_step {
     int words; // of A in a step
     ins *left; // elements that count, NULL: all
-    ins *at_a, *row;
+    ins *at_a;
+    const tile *x;
     ins *a[MAX_ROWS]; // all words of each row, but for UNIT_WORDS
     ins **extra;      // NULL: A has its own sign
 } group_step;
@@ -48,7 +49,7 @@ static ins *word_of_a(tiling *t, ins *at, const group_step *s, int w) {
 }
 
 static ins *row_at(tiling *t, const group_step *s, int r) {
-    return lb_add(&t->e->b, s->at_a, idx_mulk(&t->e->b, s->row, r));
+    return lb_add(&t->e->b, s->at_a, row_offset(t, s->x, r));
 }
 
 // The words of a row in the lanes of a vector.
@@ -205,7 +206,7 @@ static void add_blocks(tiling *t, const tile *x, ins **acc, const group_step *s,
 static void add_step(tiling *t, const tile *x, ins **acc, ins *start_b, group_step s) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    s.row = emit_index(e, t->row_stride);
+    s.x = x;
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b);
     s.at_a = emit_index(e, t->a->offset);
     for (int r = 0; r < x->rows && unit_for(t) != UNIT_WORDS; r++) {

@@ -7,8 +7,7 @@
 #include <math.h>
 
 // ---------------------------------------------------------------- axes
-// Whether the factor depends on the axis other than through its read: a guard, a zero point of the row.
-static bool varies_beyond_read(expr *term, const expr *read, int axis) {
+bool varies_beyond_read(expr *term, const expr *read, int axis) {
     if (term == read) return false;
     if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
     for (int j = 0; j < expr_arity(term->op); j++)
@@ -312,7 +311,7 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
 
 // Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
 bool may_be_few(const tiling *t) {
-    return t->m.n == 1 && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
+    return t->m.n == 1 && !t->flat.n && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
 }
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
@@ -595,18 +594,52 @@ int64_t columns_of_task(const tiling *t) {
     return t->column_piece ? t->column_piece : (int64_t)t->vectors * t->lanes;
 }
 
+// The next axis of M outside of the tile; -1: none.
+static int row_axis_within(const tiling *t, int axis) {
+    int j = 0;
+    while (j < t->m.n && t->m.at[j] != axis) j++;
+    while (++j < t->m.n)
+        if (t->m.at[j] != t->tile_m && has_several(t->e, t->m.at[j], 2)) return t->m.at[j];
+    return -1;
+}
+
+static void tasks_of_rows(tiling *t, int axis, dim *tasks) {
+    emitter *e = t->e;
+    bool pairs = t->pairs_tasks && axis != t->tile_m && may_be_single(e->extent[axis]);
+    int inner = pairs ? row_axis_within(t, axis) : -1;
+    if (inner >= 0) emitter_task_pairs(e, axis, inner, e->extent[inner]);
+    else emitter_tasks(e, axis, tasks);
+}
+
+// Whether the tasks are positions of axes outside of the matrices; *single: one of them that may have one position only.
+static bool outer_tasks(tiling *t, const axis_list *outer, int *single) {
+    emitter *e = t->e;
+    int j = 0;
+    while (j < outer->n && !has_several(e, outer->at[j], 4)) j++;
+    if (j == outer->n) return false;
+    int first = outer->at[j];
+    *single = t->pairs_tasks && may_be_single(e->extent[first]) ? first : -1;
+    if (*single < 0) emitter_tasks(e, first, e->extent[first]);
+    while (*single >= 0 && ++j < outer->n)
+        if (has_several(e, outer->at[j], 2)) {
+            emitter_task_pairs(e, first, outer->at[j], e->extent[outer->at[j]]);
+            return true;
+        }
+    return *single < 0;
+}
+
 void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
+    int single = -1;
     if (!e->task_begin || e->task_axis >= 0)
         return; // in a kernel of several stages, which has its tasks already
-    for (int j = 0; j < outer->n; j++)
-        if (has_several(e, outer->at[j], 4)) {
-            emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
-            return;
-        }
+    if (outer_tasks(t, outer, &single)) return;
     dim *n = e->extent[t->c->n], *columns = dim_ceildiv(n, dim_const(n->table, columns_of_task(t))),
         *rows = NULL;
     int axis = row_tasks(t, &rows);
-    if (prefers_columns(t, columns, rows)) emitter_tasks(e, t->c->n, columns);
-    else if (axis >= 0) emitter_tasks(e, axis, rows);
+    bool by_columns = prefers_columns(t, columns, rows);
+    if (!by_columns && axis < 0) return;
+    if (single >= 0) emitter_task_pairs(e, single, by_columns ? t->c->n : axis, by_columns ? columns : rows);
+    else if (by_columns) emitter_tasks(e, t->c->n, columns);
+    else tasks_of_rows(t, axis, rows);
 }

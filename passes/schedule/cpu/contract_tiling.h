@@ -17,6 +17,7 @@ enum {
     MAX_VECTORS = 4,
     MAX_SIDES = 4,
     PIECE_ROWS = 42,
+    MAX_FLAT = 8,
     CHUNK = 256
 };
 
@@ -42,14 +43,32 @@ typedef struct digit_plan {
     expr *zero;                // the zero point of each block, NULL: B's elements less `offset`
 } digit_plan;
 
+// The part of a buffer's offset that depends on the flat axes, the sum of their counters times their strides.
+typedef struct row_sum {
+    expr *sum, *stride[MAX_FLAT];
+    bool even;         // rows are the innermost axis' stride apart
+    ins *at[MAX_ROWS]; // its value at each row of the current tile
+} row_sum;
+
+// Several axes of M whose positions are rows (contract_flatten.c), outermost first.
+typedef struct flat_axes {
+    int n, axis[MAX_FLAT]; // 0: none, rows are positions of the tiled axis
+    dim *extent[MAX_FLAT];
+    VEC(row_sum *) sums;         // of all buffers
+    row_sum *a;                  // that of A
+    ins *at[MAX_ROWS][MAX_FLAT]; // counters at each row of the current tile
+} flat_axes;
+
 typedef struct tiling {
     emitter *e;
     const contraction *c;
     access *a, *b, *write;
     axis_list m, k;           // after collapsing
     int tile_m;               // M axis that is tiled, -1: none
+    flat_axes flat;           // which tile_m is all of
     int row_piece;            // its positions in a task
     int64_t column_piece;     // columns in a task, 0: those of a tile
+    bool pairs_tasks;         // tasks may be pairs of positions of two axes
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     int registers;            // for vectors of `lanes` lanes
     bool widens;              // products of bytes are those of 16 bits
@@ -129,6 +148,16 @@ bool find_unpacking(tiling *t);
 void prepare_factors(tiling *t);
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
+// contract_flatten.c: makes one axis of several axes of M if their extents are open. Counters of a row of the matrix; of all
+// rows of a tile, of which the first one is the current one; and of row r.
+void flatten_rows(tiling *t);
+void enter_row(tiling *t, ins *m);
+void place_rows(tiling *t, const tile *x);
+void enter_row_of_tile(tiling *t, const tile *x, int r);
+// A's elements from the tile's first row to row r, or to the last one that there is.
+ins *row_offset(const tiling *t, const tile *x, int r);
+// Whether the factor depends on the axis other than through its read: a guard, a zero point of the row.
+bool varies_beyond_read(expr *term, const expr *read, int axis);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
 void choose_axes(tiling *t);
 // Whether each sum of a tile may add its products one by one, or in any order: products in groups are added in another.

@@ -104,14 +104,6 @@ static ins *row_factor(tiling *t, int r, ins *at) {
     return lb_splat(b, lb_extract(b, t->row_words[r], t->lane), t->lanes);
 }
 
-// A's elements from the tile's first row to row r, or to the last one that there is.
-static ins *row_offset(const tiling *t, const tile *x, int r) {
-    lbuild *b = &t->e->b;
-    ins *row = emit_index(t->e, t->row_stride);
-    if (!x->left || r < x->sure) return idx_mulk(b, row, r);
-    return lb_mul(b, row, lb_bin(b, L_SMIN, lb_idx(b, r), idx_subk(b, x->left, 1)));
-}
-
 // One step of k.
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
@@ -225,7 +217,7 @@ static void micro_kernel(tiling *t, const tile *x) {
     emitter *e = t->e;
     ins *acc[MAX_ROWS * MAX_VECTORS];
     scope mark = scope_open(e);
-    if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
+    place_rows(t, x);
     e->counter[t->c->n] = x->n0;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = emit_zero(&e->b, type);
@@ -355,8 +347,12 @@ static void rows_dynamic(tiling *t, tile x, ins *begin, ins *end) {
         rows_of_one_height(t, x, begin, end);
         return;
     }
-    low_tiles low = low_tiles_of(t, x.vectors);
     ins *m = lb_sub(b, end, begin), *rows = lb_idx(b, t->rows);
+    if (t->flat.n) {
+        low_rows(t, x, begin, end, t->rows, m);
+        return;
+    }
+    low_tiles low = low_tiles_of(t, x.vectors);
     ins *whole = emit_int_op(b, X_FLOORDIV, m, rows), *left = lb_sub(b, m, idx_mulk(b, whole, t->rows));
     if (low.sooner) whole = lb_sub(b, whole, lb_bin(b, L_SMIN, whole, bit_of(b, low.sooner, left)));
     ins *middle = lb_add(b, begin, idx_mulk(b, whole, t->rows));
@@ -697,6 +693,7 @@ static void all_loops(tiling *t, ins *scratch) {
     prepare_factors(t);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    t->pairs_tasks = !t->bytes && !t->rounded_rows;
     choose_tasks(t, &outer);
     if (t->bytes) round_to_bytes(t);
     if (t->rounded_rows) round_to_pairs(t);
@@ -742,6 +739,7 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     if (!always) {
         many = scope_else(&own, many);
         before.b = own.b, before.task_axis = own.task_axis;
+        before.task_outer = own.task_outer, before.task_pieces = own.task_pieces;
         schedule_contraction_in_tasks(&before, c, &t, scratch);
         own.b = before.b;
     }
@@ -769,6 +767,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
         return true;
     if (group_elements(c) || can_unpack(c)) t.wide = NULL;
     if (!prepare(&t)) return false;
+    flatten_rows(&t);
     choose_tile(&t);
     choose_blocks(&t);
     t.copies = t.block.splits && t.wide && copies_columns(e->t, c);

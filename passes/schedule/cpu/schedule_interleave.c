@@ -166,13 +166,14 @@ static void other_loops(interleave *i, int depth) {
 // The longest other axis has the tasks.
 static void choose_task_axis(const interleave *i) {
     emitter *e = i->n->e;
-    int best = -1;
+    task_axes all = {.chunked = -1, .single = -1};
     for (int j = 0; j < i->n->nparallel; j++) {
         int a = i->n->parallel[j];
         if (a == i->x || a == i->channel) continue;
-        if (best < 0 || dim_less(e->extent[best], e->extent[a]) == TRI_YES) best = a;
+        if (all.n && dim_less(e->extent[all.axes[0]], e->extent[a]) == TRI_YES) all.n = 0;
+        all.axes[all.n++] = a;
     }
-    if (best >= 0) emitter_tasks(e, best, e->extent[best]);
+    emitter_choose_tasks(e, &all);
 }
 
 void schedule_interleave(interleave *i, bool alone) {

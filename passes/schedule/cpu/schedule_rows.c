@@ -176,21 +176,18 @@ static void outer_loops(const row_vectors *r, int axis) {
 
 // ---------------------------------------------------------------- entry
 // Different tasks must not share bytes nor combine the same elements.
-static void choose_tasks(const row_vectors *r) {
+static void choose_tasks(const row_vectors *r, int single) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)
         if (!nest_writes_apart(e->k->stages.at[j])) return;
-    for (int a = 0; a < e->k->nouter; a++) {
-        dim *extent = e->extent[a];
-        if (dim_is_const(extent) && dim_value(extent) < 2 && a < e->k->nouter - 1) continue;
-        emitter_tasks(e, a, a == r->axis ? dim_ceildiv(extent, dim_const(extent->table, r->lanes)) : extent);
-        return;
-    }
+    task_axes all = {.least = 2, .chunked = r->axis, .piece = r->lanes, .single = single};
+    for (int a = 0; a < e->k->nouter && all.n < MAX_TASK_AXES; a++) all.axes[all.n++] = a;
+    emitter_choose_tasks(e, &all);
 }
 
-void rows_choose_tasks(emitter *e) {
+void rows_choose_tasks(emitter *e, int single) {
     row_vectors r = one_by_one(e);
-    choose_tasks(&r);
+    choose_tasks(&r, single);
 }
 void schedule_rows_one_by_one(emitter *e) {
     row_vectors r = one_by_one(e);
@@ -199,6 +196,6 @@ void schedule_rows_one_by_one(emitter *e) {
 
 void schedule_rows(emitter *e) {
     row_vectors r = choose_axis(e);
-    choose_tasks(&r);
+    choose_tasks(&r, -1);
     outer_loops(&r, 0);
 }

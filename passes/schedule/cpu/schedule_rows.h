@@ -7,6 +7,6 @@
 void schedule_rows(emitter *e);
 // The same in two parts, for kernels with an alternative schedule: makes the first outer axis with several
 // positions the tasks; emits all stages for each position.
-void rows_choose_tasks(emitter *e);
+void rows_choose_tasks(emitter *e, int single);
 void schedule_rows_one_by_one(emitter *e);
 #endif

@@ -110,11 +110,16 @@ bool transpose_find(nest *n, transpose *t) {
 }
 
 void transpose_tasks(const transpose *t) {
+    enum { LEAST_TASKS = 4 };
     emitter *e = t->n->e;
+    task_axes all = {.least = LEAST_TASKS, .chunked = -1, .single = -1};
     for (int j = 0; j < t->n->nparallel; j++) {
         int a = t->n->parallel[j];
-        if (a == t->u || a == t->v || (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4)) continue;
-        emitter_tasks(e, a, e->extent[a]);
+        bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < LEAST_TASKS;
+        if (a != t->u && a != t->v && !few) all.axes[all.n++] = a;
+    }
+    if (all.n) {
+        emitter_choose_tasks(e, &all);
         return;
     }
     // Tasks must not write the same elements.

@@ -1,0 +1,76 @@
+// Tasks of a kernel. In: axes with their loops, of which some are open. Out: the axes whose positions or pieces threads share, and
+// the ranges of the loops over them in a call for some of the tasks.
+#include "passes/schedule/common/emit_tasks.h"
+#include "passes/schedule/common/emit.h"
+
+void emitter_tasks(emitter *e, int axis, dim *tasks) {
+    if (!e->task_begin) return;
+    e->task_axis = axis;
+    e->code->tasks = tasks;
+}
+
+void emitter_task_pairs(emitter *e, int outer, int inner, dim *pieces) {
+    emitter_tasks(e, inner, dim_mul(e->extent[outer], pieces));
+    if (e->task_axis == inner) e->task_outer = outer, e->task_pieces = pieces;
+}
+
+bool may_be_single(const dim *n) { return !dim_is_const(n) && n->min < 2; }
+
+static bool has_fewer(const emitter *e, int axis, int64_t least) {
+    const dim *n = e->extent[axis];
+    return dim_is_const(n) && dim_value(n) < least;
+}
+
+void emitter_choose_tasks(emitter *e, const task_axes *a) {
+    int first = 0, next;
+    while (first < a->n - 1 && has_fewer(e, a->axes[first], a->least)) first++;
+    if (first >= a->n) return;
+    int outer = a->axes[first];
+    bool pairs = outer != a->chunked && outer != a->single && may_be_single(e->extent[outer]);
+    for (next = first + 1; next < a->n; next++)
+        if (a->axes[next] != a->single && !has_fewer(e, a->axes[next], 2)) break;
+    int axis = pairs && next < a->n ? a->axes[next] : outer;
+    dim *pieces = e->extent[axis];
+    if (axis == a->chunked) pieces = dim_ceildiv(pieces, dim_const(pieces->table, a->piece));
+    if (axis != outer) emitter_task_pairs(e, outer, axis, pieces);
+    else emitter_tasks(e, axis, pieces);
+}
+
+// The pieces of the inner axis of pairs at the current position of the outer one, or the positions of the outer one.
+static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    ins *pieces = emit_dim(e, e->task_pieces);
+    if (axis == e->task_axis &&
+        !e->counter[e->task_outer]) { // not within its loop: those at all of its positions
+        *begin = lb_idx(b, 0), *end = pieces;
+        return;
+    }
+    if (axis == e->task_axis) {
+        ins *before = lb_mul(b, e->counter[e->task_outer], pieces);
+        *begin = lb_bin(b, L_SMAX, lb_sub(b, e->task_begin, before), lb_idx(b, 0));
+        *end = lb_bin(b, L_SMIN, lb_sub(b, e->task_end, before), pieces);
+        return;
+    }
+    if (e->task_pieces->min < 1) pieces = lb_bin(b, L_SMAX, pieces, lb_idx(b, 1));
+    *begin = lb_bin(b, L_SDIV, e->task_begin, pieces);
+    *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
+}
+
+void axis_range(emitter *e, int axis, ins **begin, ins **end) {
+    bool task = e->task_begin && axis == e->task_axis;
+    if (e->task_begin && e->task_outer >= 0 && (task || axis == e->task_outer)) {
+        range_of_pairs(e, axis, begin, end);
+        return;
+    }
+    *begin = task ? e->task_begin : lb_idx(&e->b, 0);
+    *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
+}
+
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[axis]);
+    axis_range(e, axis, begin, end);
+    if (!e->task_begin || axis != e->task_axis) return;
+    *begin = idx_mulk(b, *begin, piece);
+    *end = lb_bin(b, L_SMIN, idx_mulk(b, *end, piece), extent);
+}

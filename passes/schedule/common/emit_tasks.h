@@ -1,0 +1,30 @@
+// Tasks of a kernel, which threads share: positions of an axis, pieces of it, or pairs of positions of two axes.
+#ifndef ONNXC_PASSES_SCHEDULE_COMMON_EMIT_TASKS_H
+#define ONNXC_PASSES_SCHEDULE_COMMON_EMIT_TASKS_H
+#include "ir/graph/dim.h"
+#include "ir/loops/loops.h"
+
+typedef struct emitter emitter;
+// Makes the positions of an axis the kernel's tasks; its loop then runs over the range passed to the
+// function.
+void emitter_tasks(emitter *e, int axis, dim *tasks);
+// Chooses from axes whose loops are opened in this order: the first one that has at least this number of positions or an open
+// one; of a batch, which may have a single sample, and the next axis, the tasks are the pairs of positions. Chunks of `piece`
+// positions of axis `chunked` are its tasks.
+enum { MAX_TASK_AXES = 64 };
+typedef struct task_axes {
+    int n, axes[MAX_TASK_AXES], least;
+    int chunked; // -1: none
+    int64_t piece;
+    int single; // an axis that is not in pairs, -1: none
+} task_axes;
+void emitter_choose_tasks(emitter *e, const task_axes *a);
+// Tasks of which each is a piece of the inner axis at a position of the outer one, whose loop is around it.
+void emitter_task_pairs(emitter *e, int outer, int inner, dim *pieces);
+// A number of positions that may be small and is known only at run time.
+bool may_be_single(const dim *n);
+// The bounds of the loop over an axis.
+void axis_range(emitter *e, int axis, ins **begin, ins **end);
+// The same for an axis split into chunks of `piece` positions, each a task.
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
+#endif
