@@ -149,6 +149,7 @@ void step_lower(pipeline *p) {
         return;
     }
     p->module->vector_bits = widest_vectors(p);
+    p->module->on_cpu = !p->gpu_target;
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);
     if (p->of) return;

@@ -215,6 +215,7 @@ struct module {
     VEC(io_state) states;    // made by passes
     int nchwc_block;         // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
     int vector_bits;         // of the target, 0: none or not known; for operators with several lowerings
+    bool on_cpu;             // kernels certainly run where library functions do
     struct infer_state *infer; // private to ir/graph/infer.c
 };
 

@@ -246,3 +246,18 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     bool last = f->channel == image->buffer->rank - 1;
     return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image, f->channel));
 }
+
+static bool is_axis_or_0(const kernel *k, const expr *index, axis_kind kind) {
+    return is_axis_of_kind(k, index, kind) || expr_is_int(index, 0);
+}
+
+bool multiplies_rows(const kernel *k, const conv_form *f) {
+    contraction c;
+    if (!f->image || !f->out || !contraction_find(k, &c)) return false;
+    const expr *image = c.a->buffer == f->image ? c.a : c.b;
+    bool plain = image->buffer == f->image && !image->guard && c.w->to == f->out;
+    for (int j = 0; j < f->image->rank && plain; j++)
+        plain = is_axis_or_0(k, image->index[j], j == f->channel ? AXIS_REDUCE : AXIS_PARALLEL);
+    for (int j = 0; j < f->out->rank && plain; j++) plain = is_axis_or_0(k, c.w->index[j], AXIS_PARALLEL);
+    return plain;
+}

@@ -16,4 +16,6 @@ typedef struct conv_form {
 
 // False: the kernel has no preference.
 bool find_conv(const kernel *k, const target *t, conv_form *f);
+// Whether a convolution is the product of its weights and the row-major image, as one of single places is.
+bool multiplies_rows(const kernel *k, const conv_form *f);
 #endif

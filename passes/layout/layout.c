@@ -232,9 +232,25 @@ static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
                   copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
 }
 
+// Both copies of a convolution of single places between row-major images cost more than they gain if it has few channels.
+static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f) {
+    enum { LEAST_POSITIONS = 1024, FEW_CHANNELS = 48 }; // measured
+    if (!multiplies_rows(k, f) || !a->pinned[f->image->id] || !a->pinned[f->out->id]) return false;
+    if (!dtype_is_float(f->image->dtype) || dtype_bits(f->image->dtype) < 32 || !a->t->vector_bits)
+        return false;
+    const dim *from = f->image->dims[f->channel], *to = f->out->dims[f->out_channel];
+    dim *positions =
+        dim_product(from->table, f->image->dims + f->channel + 1, f->image->rank - f->channel - 1);
+    if (!dim_is_const(from) || !dim_is_const(to) || positions->min < LEAST_POSITIONS) return false;
+    double c = (double)dim_value(from), m = (double)dim_value(to);
+    return c * m <= FEW_CHANNELS * (c + m);
+}
+
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
     if (s->kind != STEP_KERNEL || !find_conv(s->kernel, a->t, &f)) return;
+    bool known = f.image && f.out && f.image->id < a->nbuffers && f.out->id < a->nbuffers;
+    if (known && stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
     if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
 }

@@ -18,6 +18,7 @@
  * emitted C contains its text, the runtime) */
 #define ONNXC_LIBRARY(X)                                                                                     \
     X(dequantize_blocks, 0)                                                                                  \
+    X(fourier, 0)                                                                                            \
     X(image_decode, 2)                                                                                       \
     X(inverse, 0)                                                                                            \
     X(map_part, 0)                                                                                           \

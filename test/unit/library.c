@@ -158,6 +158,42 @@ static void unique_counts(void **state) {
     assert_int_equal(total, 0);
 }
 
+static double wave(int64_t turn, int64_t n, int quarter) {
+    return cos(6.28318530717958647692 * (double)(turn % n) / (double)n - 1.57079632679489661923 * quarter);
+}
+
+// The largest difference from the definition, for two signals of each of `inner` places.
+static double fourier_error(int64_t n, int64_t inner, int64_t lanes, int inverse) {
+    enum { MOST = 2 * 3 * 96 };
+    static double x[2][MOST], y[2][MOST], scratch[96 * (14 + 12 * 4)];
+    int64_t kept = n / 2 + 1;
+    double worst = 0;
+    for (int64_t i = 0; i < 2 * n * inner; i++)
+        x[0][i] = wave(i * i, 101, 0), x[1][i] = inverse ? wave(i * i * i, 97, 1) : 0;
+    onnxc_lib_fourier(NULL, (void *[]){y[0], y[1], scratch, x[0], inverse ? x[1] : NULL},
+                      (int64_t[]){F64, 2, n, inner, kept, inverse, lanes});
+    for (int64_t at = 0; at < 2 * kept * inner; at++) {
+        int64_t k = at / inner % kept, from = at / inner / kept * n * inner + at % inner;
+        double re = 0, im = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double a = x[0][from + i * inner], b = x[1][from + i * inner];
+            double c = wave(i * k, n, 0), s = wave(i * k, n, 1) * (inverse ? 1 : -1);
+            re += a * c - b * s, im += a * s + b * c;
+        }
+        worst = fmax(worst, fmax(fabs(y[0][at] - re), fabs(y[1][at] - im)));
+    }
+    return worst;
+}
+
+static void fourier_of_all_lengths(void **state) {
+    (void)state;
+    for (int64_t n = 1; n <= 96; n++)
+        for (int64_t inner = 1; inner <= 3; inner += 2)
+            for (int64_t lanes = 1; lanes <= 4; lanes += 3)
+                for (int inverse = 0; inverse < 2; inverse++)
+                    assert_true(fourier_error(n, inner, lanes, inverse) < 1e-13 * (double)n);
+}
+
 // A box of no area overlaps nothing; NaN as a score is not above any threshold.
 static void nms_edges(void **state) {
     const float boxes[] = {0, 0, 1, 1, 0, 0, 1, 1, 0.5f, 0.5f, 0.5f, 0.5f, 1, 1, 0, 0}, iou = 0.5f,
@@ -346,6 +382,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_found),
         cmocka_unit_test(equal_hashes_have_no_slots),
         cmocka_unit_test(unique_counts),
+        cmocka_unit_test(fourier_of_all_lengths),
         cmocka_unit_test(nms_edges),
         cmocka_unit_test(nms_of_few_is_a_part_of_all),
         cmocka_unit_test(sequences_do_not_change),

@@ -4,8 +4,8 @@
 //   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]      w = exp(-2 pi i / (L p))
 //
 // where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, so that the first
-// `before` is the signal itself. A length known only at run time is a single factor. Lengths with large prime
-// factors are transformed otherwise (fourier_chirp.c).
+// `before` is the signal itself. Lengths with large prime factors are transformed otherwise (fourier_chirp.c). A
+// length known only at run time is left to a library function (fourier_library.c), or is a single factor.
 #include "ir/ops/signal/fourier.h"
 #include <math.h>
 #include <string.h>
@@ -195,7 +195,7 @@ void run_transform(transform *f) {
     dim *zero = dim_const(f->length->table, 0);
     lower_check(f->l, f->n, dim_lt(zero, f->length), "the length is not positive");
     f->prefix = "", f->write = write_spectrum;
-    if (!transform_by_chirp(f)) transform_by_factors(f);
+    if (!transform_by_chirp(f) && !transform_by_library(f)) transform_by_factors(f);
 }
 
 int64_t factors_cost(int64_t length) {

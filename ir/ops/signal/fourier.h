@@ -33,7 +33,7 @@ struct transform {
 
 void run_transform(transform *f);
 
-// ---- For fourier_chirp.c
+// ---- For fourier_chirp.c and fourier_library.c
 // Transforms f with one kernel per factor of its length.
 void transform_by_factors(transform *f);
 // The factors of a constant length, MOST_FACTORS at most; their number.
@@ -49,5 +49,7 @@ void write_spectrum(const transform *f, kernel *k, stage *s, expr *const *index,
 
 // Transforms f as a convolution with a chirp, if that takes far fewer operations.
 bool transform_by_chirp(transform *f);
+// Transforms f by a library function, if the length is known only at run time and the function runs where kernels do.
+bool transform_by_library(transform *f);
 
 #endif

@@ -1,6 +1,6 @@
 // Transposition of square tiles in registers. With L lanes:
 //
-//   for other axes, for u0 in steps of L, for v0 in steps of L:
+//   for other axes, for pairs of u0 in steps of L, for v0 in steps of L, for u0 of the pair:
 //     row[j] = read[v0 + j][u0 .. u0 + L]
 //     transpose row[] in log2 L steps: within blocks of 128 bits the lanes of two rows are zipped, which is one
 //         instruction everywhere; further steps swap bit b of the row's number with bit b of the lane's
@@ -16,7 +16,15 @@
 #include <math.h>
 
 // The distances of bytes in Helium's loads and stores have 8 bits for 16 lanes, and 16 bits for 8.
-enum { MOST_LANES = 16, HELIUM_LANES = 8, LEAST_LANES = 4, LEAST_BITS = 64, BLOCK_BITS = 128 };
+enum {
+    MOST_LANES = 16,
+    HELIUM_LANES = 8,
+    LEAST_LANES = 4,
+    LEAST_BITS = 64,
+    BLOCK_BITS = 128,
+    LINE_BYTES = 64,
+    CROWDED_BYTES = 2048
+};
 
 // ---------------------------------------------------------------- recognition
 static int unit_axis(const nest *n, const access *a) {
@@ -213,24 +221,48 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     e->counter[t->u] = e->counter[t->v] = NULL;
 }
 
-// A loop over tiles of the axis; *start: the first position of the tile.
-static scope open_tiles(transpose *t, int axis, int size, ins **start) {
+// A loop over tiles of the axis from begin to end; *start: the first position of the tile.
+static scope open_tiles(transpose *t, int axis, int size, ins *begin, ins *end, ins **start) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[axis]), *begin, *end;
-    piece_range(e, axis, size, &begin, &end);
+    ins *extent = emit_dim(e, e->extent[axis]);
     scope loop = scope_axis(e, axis, begin, end, size, LOOP_PARALLEL);
     bool whole = extent->op == L_CONST && extent->i % size == 0;
     *start = whole ? loop.head : lb_bin(b, L_SMIN, loop.head, idx_subk(b, extent, size));
     return loop;
 }
 
+// Two tiles side by side read whole lines, of which the memory fetches two at a time. Lines that two tiles write one after the
+// other must stay in the L1 cache between them: rows that are a multiple of 2 kB apart share a few sets of it.
+static bool pairs_tiles(const transpose *t) {
+    const emitter *e = t->n->e;
+    const buffer *to = t->n->s->writes.at[0].to;
+    const expr *step = t->n->writes[0]->coef[t->u];
+    int bytes = dtype_bits(to->dtype) / 8;
+    bool crowded = step->op == X_CONST && step->i * bytes % CROWDED_BYTES == 0;
+    return t->rows > 1 && e->extent[t->u]->max > t->rows && !(crowded && t->lanes * bytes < LINE_BYTES);
+}
+
 static void tile_loops(transpose *t) {
-    ins *u0, *v0;
-    scope u = open_tiles(t, t->u, t->rows, &u0), v = open_tiles(t, t->v, t->lanes, &v0);
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *begin, *end, *first, *last, *u0, *v0;
+    bool pairs = pairs_tiles(t);
+    piece_range(e, t->u, t->rows, &begin, &end);
+    piece_range(e, t->v, t->lanes, &first, &last);
+    scope outer = pairs ? scope_for(e, "pair", begin, end, 2 * t->rows, LOOP_PARALLEL)
+                        : open_tiles(t, t->u, t->rows, begin, end, &u0);
+    scope v = open_tiles(t, t->v, t->lanes, first, last, &v0), u = {.axis = -1};
+    if (pairs) {
+        const dim *n = e->extent[t->u];
+        ins *next = idx_addk(b, outer.head, 2 * t->rows);
+        bool whole = dim_is_const(n) && dim_value(n) % (2 * t->rows) == 0;
+        u = open_tiles(t, t->u, t->rows, outer.head, whole ? next : lb_bin(b, L_SMIN, next, end), &u0);
+    }
     one_tile(t, u0, v0);
-    scope_close(t->n->e, v);
-    scope_close(t->n->e, u);
+    if (pairs) scope_close(e, u);
+    scope_close(e, v);
+    scope_close(e, outer);
 }
 
 static void other_loops(transpose *t, int depth) {
