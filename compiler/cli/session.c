@@ -59,6 +59,7 @@ static const char *elsewhere(arena *a, const char *word) {
         {" infer inference predict exec execute ", "onnxc run"},
         {" benchmark perf profile time ", "onnxc bench"},
         {" compare ", "onnxc diff"},
+        {" version ", "onnxc --version"},
     };
     const char *whole = arena_printf(a, " %s ", word);
     for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
@@ -119,7 +120,8 @@ static const char *ops_text(session *s, const char *form) {
 
 // True: only information was requested.
 static bool give_information(session *s, const verb *v, const info_options *info) {
-    if (info->help) fputs(help_text(s->arena, v), stdout);
+    const verb *named = s->args.n ? verb_find(s->args.at[0]) : NULL; // onnxc --help run
+    if (info->help) fputs(help_text(s->arena, named ? named : v), stdout);
     else if (info->version) fputs(version_text(s->arena), stdout);
     else if (info->list_ops) fputs(ops_text(s, info->list_ops), stdout);
     else if (info->list_targets)
