@@ -14,7 +14,7 @@ typedef struct mapped {
 mapped file_map(arena *a, diag *d, const char *path, int64_t most);
 // All of standard input.
 mapped file_read_stdin(arena *a, diag *d);
-// A fatal error of d that names the kind of file, if the bytes are those of another kind / no binary model.
+// A fatal error of d that names the kind of file: of any model / of one that is not in a text form.
 void file_check_kind(diag *d, const uint8_t *data, size_t size);
 void file_check_binary(diag *d, const uint8_t *data, size_t size);
 // The folder of path (of the target of its links if `resolve`); NULL: none.

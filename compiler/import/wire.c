@@ -124,7 +124,7 @@ static void check_string(walker *w, const frame *f, size_t at, size_t n) {
     }
 }
 
-// Texts for readers only, which nothing refers to. C++ reads them in any encoding, so some programs write them in that of their users.
+// Texts that nothing refers to. Protobuf for C++ reads any bytes, so some programs write the encoding of their users.
 static bool is_remark(const frame *f) {
     const char *name = f->field->name;
     if (f->kind == &onnx__string_string_entry_proto__descriptor)
