@@ -123,6 +123,8 @@ static const char *meant_target(arena *a, const char *word) {
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i][0], word)) return words[i][1];
+    const arch_row *row = find_arch(word);
+    if (row && !strcmp(prefix_in(row, word)->prefix, word)) return NULL; // also CPUs of x86, as old as i386
     for (int i = 0; i < ROWS; i++)
         if (strstr(rows[i]->cpus, arena_printf(a, " %s ", word))) return arena_printf(a, "--mcpu=%s", word);
     return NULL;

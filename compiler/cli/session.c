@@ -41,11 +41,30 @@ const verb *verb_find(const char *name) {
     return NULL;
 }
 
-// A name without the ending of the file that is there.
+// A name without the ending of the file that is there, or the folder of a model.
 static void hint_at_ending(session *s, const char *path) {
-    const char *with = arena_printf(s->arena, "%s.onnx", path);
-    if (strcmp(path, "-") != 0 && !path_exists(path) && path_exists(with))
-        diag_hint(&s->diag, "did you mean '%s'?", with);
+    if (strcmp(path, "-") == 0) return;
+    const char *with = arena_printf(s->arena, path_exists(path) ? "%s/model.onnx" : "%s.onnx", path);
+    if (path_exists(with)) diag_hint(&s->diag, "did you mean '%s'?", with);
+}
+
+// Words of other tools: the command here, or all of a command line.
+static const char *elsewhere(arena *a, const char *word) {
+    static const struct synonym {
+        const char *words, *here;
+    } synonyms[] = {
+        {" build convert translate export ", "onnxc MODEL -o FILE"},
+        {" optimize optimise simplify ", "onnxc MODEL -o optimised.onnx"},
+        {" info show view report check validate verify summary ", "onnxc inspect"},
+        {" infer inference predict exec execute ", "onnxc run"},
+        {" benchmark perf profile time ", "onnxc bench"},
+        {" compare ", "onnxc diff"},
+        {" version ", "onnxc --version"},
+    };
+    const char *whole = arena_printf(a, " %s ", word);
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strstr(synonyms[i].words, whole)) return synonyms[i].here;
+    return NULL;
 }
 
 // A word in the place of a verb.
@@ -58,8 +77,10 @@ static void check_verb(session *s, const char *word) {
         names[i] = verbs[i]->name;
         text_printf(&known, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *near = nearest_word(s->arena, word, names, VERBS);
+    const char *other = elsewhere(s->arena, word);
+    const char *near = other ? NULL : nearest_word(s->arena, word, names, VERBS);
     hint_at_ending(s, word);
+    if (other) diag_hint(&s->diag, "here this is '%s'", other);
     if (near) diag_hint(&s->diag, "did you mean 'onnxc %s'?", near);
     diag_fatal(&s->diag, NULL, "'%s' is neither a file nor a command (%s)", word, text_str(&known));
 }
@@ -99,7 +120,8 @@ static const char *ops_text(session *s, const char *form) {
 
 // True: only information was requested.
 static bool give_information(session *s, const verb *v, const info_options *info) {
-    if (info->help) fputs(help_text(s->arena, v), stdout);
+    const verb *named = s->args.n ? verb_find(s->args.at[0]) : NULL; // onnxc --help run
+    if (info->help) fputs(help_text(s->arena, named ? named : v), stdout);
     else if (info->version) fputs(version_text(s->arena), stdout);
     else if (info->list_ops) fputs(ops_text(s, info->list_ops), stdout);
     else if (info->list_targets)

@@ -98,6 +98,7 @@ static const signature signatures[] = {
     {0, BYTES("\3757zXZ"), "compressed with xz", "unxz it first"},
     {0, BYTES("BZh9"), "compressed with bzip2", "bunzip2 it first"},
     {0, BYTES("\x28\xb5\x2f\xfd"), "compressed with zstd", "unzstd it first"},
+    {257, BYTES("ustar"), "a tar archive", "unpack it first: tar xf FILE"},
     {0, BYTES("\x89HDF"), "an HDF5 file, perhaps from Keras", "export the model to ONNX first, with tf2onnx"},
     {0, BYTES("GGUF"), "a GGUF file", "export the model to ONNX first"},
     {0, BYTES("\x93NUMPY"), "a NumPy array", NULL},
@@ -140,10 +141,25 @@ static void check_safetensors(diag *d, const uint8_t *data, size_t size) {
         refuse(d, "a safetensors file, which has weights but no graph", "export the model to ONNX first");
 }
 
+// A GraphDef begins with a node, field 1; in an ONNX model that is a number.
+static void check_tensorflow(diag *d, const uint8_t *data, size_t size) {
+    bool nodes = has(data, size, 0, BYTES("\n"));
+    if (nodes && (contains(data, size, "\22\13Placeholder") || contains(data, size, "\22\5Const")))
+        refuse(d, "a TensorFlow graph", "tf2onnx converts it: python -m tf2onnx.convert --graphdef FILE");
+}
+
 static bool is_space(uint8_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 static bool starts(const uint8_t *s, size_t n, const char *word) {
     return n >= strlen(word) && strncasecmp((const char *)s, word, strlen(word)) == 0;
+}
+
+// Whether the file has bytes of text only, as far as it takes to tell: a model has tags and lengths below space.
+static bool is_plain(const uint8_t *s, size_t n) {
+    size_t most = n < 512 ? n : 512;
+    for (size_t i = 0; i < most; i++)
+        if (s[i] == 0x7f || (s[i] < ' ' && !is_space(s[i]))) return false;
+    return true;
 }
 
 static void check_text(diag *d, const uint8_t *s, size_t n) {
@@ -167,7 +183,17 @@ void file_check_kind(diag *d, const uint8_t *data, size_t size) {
     check_archive(d, data, size);
     check_pickle(d, data, size);
     check_safetensors(d, data, size);
+    check_tensorflow(d, data, size);
     check_text(d, data, size);
+}
+
+void file_check_binary(diag *d, const uint8_t *data, size_t size) {
+    if (is_plain(data, size))
+        refuse(d, "text, but not a model in a form that onnxc reads",
+               "the endings of these forms are .onnxtxt, .textproto and .onnx.json");
+    for (size_t i = 0; i < size && i < 512; i++)
+        if (data[i]) return;
+    refuse(d, "a file of zeros", "the download may be incomplete");
 }
 
 // ---- Folders

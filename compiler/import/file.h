@@ -14,8 +14,9 @@ typedef struct mapped {
 mapped file_map(arena *a, diag *d, const char *path, int64_t most);
 // All of standard input.
 mapped file_read_stdin(arena *a, diag *d);
-// A fatal error of d that names the kind of file, if the bytes cannot be a binary ONNX model.
+// A fatal error of d that names the kind of file: of any model / of one that is not in a text form.
 void file_check_kind(diag *d, const uint8_t *data, size_t size);
+void file_check_binary(diag *d, const uint8_t *data, size_t size);
 // The folder of path (of the target of its links if `resolve`); NULL: none.
 const char *file_folder(arena *a, const char *path, bool resolve);
 // The real path of location in one of the n folders (NULL ones are skipped), and in *found its path relative

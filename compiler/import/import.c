@@ -99,7 +99,7 @@ static void read_format(importer *im, const char *name) {
     if (format != FORMAT_BINARY && marked) s += 3, n -= 3;
     wire_out made = {0};
     switch (format) {
-    case FORMAT_BINARY: return;
+    case FORMAT_BINARY: file_check_binary(im->diag, im->data, n); return;
     case FORMAT_TEXT_PROTO: made = read_text_format(im->arena, im->diag, model, s, n); break;
     case FORMAT_JSON: made = read_json(im->arena, im->diag, model, s, n); break;
     case FORMAT_ONNX_TEXT: made = read_onnx_text(im->arena, im->diag, s, n); break;

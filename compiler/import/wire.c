@@ -124,6 +124,28 @@ static void check_string(walker *w, const frame *f, size_t at, size_t n) {
     }
 }
 
+// Texts that nothing refers to. Protobuf for C++ reads any bytes, so some programs write the encoding of their users.
+static bool is_remark(const frame *f) {
+    const char *name = f->field->name;
+    if (f->kind == &onnx__string_string_entry_proto__descriptor)
+        return f->up->kind != &onnx__tensor_proto__descriptor; // not the places of external data
+    bool named = f->kind == &onnx__node_proto__descriptor || f->kind == &onnx__graph_proto__descriptor;
+    if (named && strcmp(name, "name") == 0) return true;
+    return strcmp(name, "doc_string") == 0 || strncmp(name, "producer_", 9) == 0;
+}
+
+// Writes a text, with '?' for bytes that are not UTF-8.
+static void put_remark(walker *w, size_t at, size_t n) {
+    size_t end = at + n;
+    while (at < end) {
+        uint32_t code = 0;
+        int size = utf8_decode((const char *)w->data + at, end - at, &code);
+        bool valid = size && code;
+        put(w, valid ? (const char *)w->data + at : "?", valid ? (size_t)size : 1);
+        at += valid ? (size_t)size : 1;
+    }
+}
+
 // Checks the numbers of a packed field; returns their count.
 static size_t check_packed(walker *w, const frame *f, size_t at, size_t n) {
     int type = wire_type(f->field->type);
@@ -205,10 +227,12 @@ static void walk_bytes(walker *w, frame *f, size_t at, size_t n) {
         return;
     }
     bool text = field->type == PROTOBUF_C_TYPE_STRING, bytes = field->type == PROTOBUF_C_TYPE_BYTES;
-    if (text) check_string(w, f, at, n);
+    bool remark = text && is_remark(f);
+    if (text && !remark) check_string(w, f, at, n);
     need(w, f, at, text || bytes ? n + 16 : check_packed(w, f, at, n) * 8);
     put_varint(w, n);
-    put(w, w->data + at, n);
+    if (remark) put_remark(w, at, n);
+    else put(w, w->data + at, n);
 }
 
 static void check_wire_type(walker *w, const frame *f, size_t at, int type) {

@@ -178,7 +178,8 @@ void infer_set_contents(node *n, int out, dim *const *contents, int count);
 dims *infer_dims(const node *n);   // the dim table
 arena *infer_arena(const node *n); // module's arena
 dim *infer_k(const node *n, int64_t k);
-// A new opaque size 0..hi (hi may be NULL) for a data-dependent output.
+// A new opaque size 0..hi (hi may be NULL) for a data-dependent output. A node is inferred again when sizes become
+// known, and then gets the same ones in the same order: it makes one for each axis, needed or not.
 dim *infer_unknown_dim(const node *n, const char *stem, const dim *hi);
 // The i-th of these that inference made for n; NULL: there are fewer.
 dim *infer_made_dim(const node *n, int i);

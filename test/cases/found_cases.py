@@ -614,6 +614,13 @@ CASES = {
         [("int64", (3,), (0,))],
         [("float32", (3,), (2**60 + 2**53, -2**60 - 2**53, 2**53)), ("float32", (3,), (2**61, 2**61, 2**54)),
          ("float32", (3,), (2**60 + 2**53, -2**60 - 2**53, 2**53))]),
+    # Once the channels were known, the last size of an item had the name that the channels had had.
+    "items_of_sizes_known_later": (17, """
+        g (float[A, B, C] x, float[D, E, 1] w, float[P] a) => (float[N, 1, L] y, float[N, 2, L] z, float[N, M, L] v)
+            <float[2, 3, 1] k = {1, 2, 3, 4, 5, 6}, int64[3] shape = {1, 1, -1}, int64 zero = {0}>
+        { s = SequenceConstruct (x, x) i = SequenceAt (s, zero) y = Conv (i, w) z = Conv (x, k)
+          c = ConcatFromSequence <axis = 0> (s) m = Conv (c, w) r = Reshape (a, shape) v = Add (m, r) }""",
+        [("float32", (1, 3, 2), (1, 2.5, -4, 3, 0.5, 2)), ("float32", (1, 3, 1), X), ("float32", (2,), (1, 2))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

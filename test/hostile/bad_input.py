@@ -18,14 +18,16 @@ def other_files():
     lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
     return [
         ("empty.onnx", b"", ""),
-        ("zeros.onnx", bytes(1000), ""),
+        ("zeros.onnx", bytes(1000), "zeros"),
         ("lfs.onnx", lfs, "LFS"),
         ("page.onnx", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "HTML"),
         ("torch.onnx", b"PK\x03\x04" + bytes(60), ""),
         ("pickle.onnx", b"\x80\x02}q\x00." + bytes(60), ""),
         ("lite.onnx", b"\x1c\x00\x00\x00TFL3" + bytes(60), ""),
         ("packed.onnx", gzip.compress(open(MODEL, "rb").read(), mtime=0), "gzip"),
-        ("text.onnx", b"hello, this is not a model\n", ""),
+        ("text.onnx", b"hello, this is not a model\n", "text"),
+        ("folder.onnx", b"model.onnx" + bytes(247) + b"ustar\x0000" + bytes(248), "tar"),
+        ("frozen.onnx", b"\n\x10\n\x01x\x12\x0bPlaceholder", "TensorFlow"),
         ("deep.onnx", b"\x3a\x7f" * 5000, ""),
     ]
 

@@ -54,16 +54,21 @@ static void broken_bytes(void **state) {
         {B("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
          "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 18446744073709551615 bytes, "
          "but only 0 remain" HINT},
-        {B("\x3a\x04\x12\x02\xc0\xaf"),
-         "m: error: broken protobuf at byte 4, in ModelProto.graph.name: text that is not UTF-8"},
-        {B("\x3a\x05\x12\x03\xed\xa0\x80"),
-         "m: error: broken protobuf at byte 4, in ModelProto.graph.name: text that is not UTF-8"},
-        {B("\x3a\x04\x12\x02"
+        {B("\x3a\x06\x0a\x04\x0a\x02\xc0\xaf"),
+         "m: error: broken protobuf at byte 6, in ModelProto.graph.node.input: text that is not UTF-8"},
+        {B("\x3a\x07\x0a\x05\x0a\x03\xed\xa0\x80"),
+         "m: error: broken protobuf at byte 6, in ModelProto.graph.node.input: text that is not UTF-8"},
+        {B("\x3a\x06\x0a\x04\x0a\x02"
            "a\xe2"),
-         "m: error: broken protobuf at byte 5, in ModelProto.graph.name: text that is not UTF-8"},
-        {B("\x3a\x05\x12\x03"
+         "m: error: broken protobuf at byte 7, in ModelProto.graph.node.input: text that is not UTF-8"},
+        {B("\x3a\x07\x0a\x05\x0a\x03"
            "a\0b"),
-         "m: error: broken protobuf at byte 5, in ModelProto.graph.name: a NUL within text"},
+         "m: error: broken protobuf at byte 7, in ModelProto.graph.node.input: a NUL within text"},
+        // the location of external data
+        {B("\x3a\x08\x2a\x06\x6a\x04\x12\x02\xd6\xd0"),
+         "m: error: broken protobuf at byte 8, in ModelProto.graph.initializer.external_data.value: text "
+         "that is "
+         "not UTF-8"},
         {B("\x3a\x07\x2a\x05\x22\x03\0\0\0"),
          "m: error: broken protobuf at byte 6, in ModelProto.graph.initializer.float_data: 3 bytes of packed "
          "numbers are not a multiple of 4"},
@@ -82,6 +87,23 @@ static void broken_bytes(void **state) {
         assert_string_equal(text_str(&t), table[i].message);
         arena_destroy(a);
     }
+}
+
+// Bytes that are not UTF-8 in texts for readers do not matter.
+static void remarks(void **state) {
+    (void)state;
+    arena *a = arena_new();
+    text t;
+    const Onnx__ModelProto *m = unpack(a, &t,
+                                       B("\x12\x02\xd6\xd0\x32\x03\xe9\0z\x3a\x0b\x12\x02\xd6k\x0a\x05\x1a"
+                                         "\x03n\xc3\xa9\x72\x04\x12\x02v\xff"));
+    assert_non_null(m);
+    assert_string_equal(m->producer_name, "??");
+    assert_string_equal(m->doc_string, "??z");
+    assert_string_equal(m->graph->name, "?k");
+    assert_string_equal(m->graph->node[0]->name, "n\xc3\xa9");
+    assert_string_equal(m->metadata_props[0]->value, "v?");
+    arena_destroy(a);
 }
 
 // depth messages within each other, of the field with that tag, written from the end of the buffer; returns
@@ -179,6 +201,7 @@ static void unknown_fields_are_skipped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(remarks),
         cmocka_unit_test(deep_nesting),
         cmocka_unit_test(many_small_messages),
         cmocka_unit_test(raw_data_stays_in_the_file),

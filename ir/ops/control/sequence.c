@@ -62,8 +62,10 @@ type value_item(const node *n, const type *item) {
     if (t.kind != TYPE_TENSOR) return t;
     if (t.rank < 0) return (type){.kind = TYPE_TENSOR, .elem = t.elem, .rank = RANK_UNKNOWN};
     t = type_tensor(infer_arena(n), t.elem, t.rank, t.dims);
-    for (int j = 0; j < t.rank; j++)
-        if (!dim_is_const(t.dims[j])) t.dims[j] = infer_unknown_dim(n, "item", NULL);
+    for (int j = 0; j < t.rank; j++) {
+        dim *own = infer_unknown_dim(n, "item", NULL);
+        if (!dim_is_const(t.dims[j])) t.dims[j] = own;
+    }
     return t;
 }
 
@@ -375,8 +377,9 @@ static void concat_infer(node *n) {
     int rank = item->rank + fresh, axis = node_axis(n, 0, rank);
     dim *dims[MAX_RANK + 1];
     for (int j = 0; j < rank; j++) {
-        dims[j] = j == axis ? NULL : item->dims[j - (fresh && j > axis)];
-        if (!dims[j] || !dim_is_const(dims[j])) dims[j] = infer_unknown_dim(n, "concat", NULL);
+        dim *own = infer_unknown_dim(n, "concat", NULL),
+            *size = j == axis ? own : item->dims[j - (fresh && j > axis)];
+        dims[j] = dim_is_const(size) ? size : own;
     }
     infer_set(n, 0, item->elem, rank, dims);
 }

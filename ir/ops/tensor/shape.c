@@ -313,8 +313,8 @@ static void remaining_dims(const node *n, dim *const *in_set, int rank, dim **ou
 static void name_large_sizes(const node *n, dim **sizes, int rank) {
     enum { PARTS_MOST = 32 };
     for (int j = 0; j < rank; j++) {
-        if (dim_parts_count(sizes[j]) <= PARTS_MOST) continue;
         dim *own = infer_unknown_dim(n, "size", sizes[j]);
+        if (dim_parts_count(sizes[j]) <= PARTS_MOST) continue;
         own->most = sizes[j];
         sizes[j] = own;
     }
