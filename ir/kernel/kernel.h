@@ -216,7 +216,7 @@ typedef struct expr_list {
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
-expr_list reads_only(expr_list l); // the reads of l, filtered in place
+expr_list reads_only(expr_list l);               // the reads of l, filtered in place
 bool expr_is_multiple(const expr *e, int64_t n); // provably, of an integer
 static inline bool expr_is_read(const expr *e) { return e->op == X_READ; }
 static inline bool expr_is_state(const expr *e) { return e->op == X_STATE; }
