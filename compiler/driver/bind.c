@@ -346,6 +346,20 @@ static bool has_versions(const options *o, const char *name) {
     return false;
 }
 
+// States that share the size have to grow to the same one, which the run checks where it does not follow.
+static void grow_alike(program *p, diag *d, const char *grows, int out, const dim *size, dim *now) {
+    int axis = state_axis(p, out);
+    if (axis < 0 || p->inputs.at[p->state[out] - 1]->dims[axis] != size) return;
+    dim *other = p->outputs.at[out]->dims[axis];
+    const char *name = p->outputs.at[out]->name;
+    if (dim_equal(other, now) == TRI_YES) return;
+    if (dim_equal(other, now) == TRI_NO)
+        diag_error(d, NULL, "%s, but '%s' to %s", grows, name, dim_text(p->arena, other));
+    step *check = step_insert(p, p->main, 0, STEP_CHECK, NULL);
+    check->dim = dim_eq(other, now);
+    check->message = arena_printf(p->arena, "the states with size %s do not grow alike", size->name);
+}
+
 // The output is the input and more along one axis, whose size has a bound: memory has room for that many elements.
 static void bind_growth(program *p, diag *d, const options *o, const char *s, int out, int axis) {
     dim *size = p->inputs.at[p->state[out] - 1]->dims[axis], *now = p->outputs.at[out]->dims[axis];
@@ -359,14 +373,7 @@ static void bind_growth(program *p, diag *d, const options *o, const char *s, in
     if (options_for_gpu(o)) diag_missing(d, NULL, "%s: not on a GPU", grows);
     if (dtype_bits(p->outputs.at[out]->dtype) < 8)
         diag_missing(d, NULL, "%s: not with packed elements", grows);
-    for (int j = 0; j < p->outputs.n; j++) {
-        int other = state_axis(p, j);
-        if (other < 0 || p->inputs.at[p->state[j] - 1]->dims[other] != size ||
-            dim_equal(p->outputs.at[j]->dims[other], now) == TRI_YES)
-            continue;
-        diag_error(d, NULL, "%s, but '%s' to %s", grows, p->outputs.at[j]->name,
-                   dim_text(p->arena, p->outputs.at[j]->dims[other]));
-    }
+    for (int j = 0; j < p->outputs.n; j++) grow_alike(p, d, grows, j, size, now);
     step *check = step_insert(p, p->main, 0, STEP_CHECK, NULL);
     check->dim = dim_lt(now, dim_const(p->dims, size->max + 1));
     check->message = state_full_message(p, out);
