@@ -22,9 +22,8 @@ typedef struct model {
     int64_t rows, in, out;
     bool open;    // the number of rows is known at run time only
     bool swapped; // stored as [out, in]
-    bool
-        grouped; // GroupedMatMul: half of the rows each, by two equal matrices [out, in]; `swapped` and `block` are set
-    double in_x; // an element of x, if not 0
+    bool grouped; // GroupedMatMul: halves of the rows by equal matrices [out, in] in blocks; `swapped` is set
+    double in_x;  // an element of x, if not 0
 } model;
 
 static int number(int most, uint32_t *seed) {
