@@ -16,6 +16,7 @@ typedef struct pass_context {
     algorithm_options algorithms;
     int64_t max_workspace; // bytes; 0: any
     string_list versions;  // symbols for whose sizes there are several versions of the program
+    string_list states;    // "output=input", with --state
     bool derived;          // the module has the interface of another one
     bool changed;          // set by passes that are repeated until nothing changes
 } pass_context;
@@ -96,4 +97,5 @@ void pass_place(pass_context *c);   // memory spaces: device, host or caller's c
 // whether there were any.
 bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count);
 void replace_required_sizes(module *m);
+void rebuild_sizes(module *m); // after the range of a symbol has changed
 #endif

@@ -5,6 +5,7 @@
 #include "ir/kernel/program.h"
 #include "ir/ops/branches.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct binder {
@@ -261,6 +262,61 @@ void bind_io(arena *a, diag *d, module *m, const options *o) {
     diag_check(d);
 }
 
+// ---------------------------------------------------------------- --constant
+void bind_constant(module *m, int i, constant *c) {
+    graph *g = m->main;
+    value *old = g->inputs.at[i];
+    value_replace(old, value_constant(g, old->name, c));
+    old->graph = NULL;
+    g->inputs.n--;
+    for (int j = i; j < g->inputs.n; j++) {
+        g->inputs.at[j] = g->inputs.at[j + 1];
+        g->inputs.at[j]->def_index = j;
+    }
+}
+
+static bool is_known(const type *t) {
+    bool known = t->kind == TYPE_TENSOR && t->rank >= 0;
+    for (int j = 0; known && j < t->rank; j++) known = dim_is_const(t->dims[j]);
+    return known;
+}
+
+// Stores an element; false: the type has no such element.
+static bool parse_element(dtype t, const char *s, void *to) {
+    bool yes = strcmp(s, "true") == 0;
+    char *end;
+    int64_t n = yes;
+    if (t == DT_STRING || dtype_class_of(t) == DC_COMPLEX || !*s) return false;
+    if (dtype_is_float(t)) return dtype_store_float(t, to, 0, strtod(s, &end), true), !*end;
+    int64_t least = t == DT_BOOL ? 0 : dtype_int_min(t), most = t == DT_BOOL ? 1 : dtype_int_max(t);
+    if (!yes && strcmp(s, "false") != 0 && (!parse_int64(s, least, &n) || n > most)) return false;
+    return dtype_store_int(t, to, 0, n), true;
+}
+
+static void bind_value(arena *a, diag *d, module *m, const char *s) {
+    int in, out;
+    const char *rest = find_ports(d, m, "--constant", s, &in, &out);
+    if (!rest) return;
+    const value *v = in < 0 ? NULL : m->main->inputs.at[in];
+    if (!v) diag_fatal(d, NULL, "--constant %s: '%s' is an output", s, m->main->output_names.at[out]);
+    check_no_default(d, "--constant", v);
+    if (!is_known(&v->type)) {
+        diag_hint(d, "--dim and --shape bind sizes");
+        diag_fatal(d, NULL, "--constant %s: input '%s' is %s", s, v->name, type_text(a, &v->type));
+    }
+    uint64_t element = 0;
+    int64_t sizes[MAX_RANK];
+    for (int j = 0; j < v->type.rank; j++) sizes[j] = dim_value(v->type.dims[j]);
+    if (!parse_element(v->type.elem, rest, &element))
+        diag_fatal(d, NULL, "--constant %s: '%s' is not an element of %s", s, rest, type_text(a, &v->type));
+    bind_constant(m, in, constant_splat(m->arena, v->type.elem, v->type.rank, sizes, &element));
+}
+
+void bind_constants(arena *a, diag *d, module *m, const options *o) {
+    for (int j = 0; j < o->fixed.n; j++) bind_value(a, d, m, o->fixed.at[j]);
+    diag_check(d); // names that the model lacks
+}
+
 // ---------------------------------------------------------------- --state
 static int find_buffer(const char *name, size_t n, buffer *const *all, int count) {
     for (int j = 0; j < count; j++)
@@ -290,6 +346,20 @@ static bool has_versions(const options *o, const char *name) {
     return false;
 }
 
+// States that share the size have to grow to the same one, which the run checks where it does not follow.
+static void grow_alike(program *p, diag *d, const char *grows, int out, const dim *size, dim *now) {
+    int axis = state_axis(p, out);
+    if (axis < 0 || p->inputs.at[p->state[out] - 1]->dims[axis] != size) return;
+    dim *other = p->outputs.at[out]->dims[axis];
+    const char *name = p->outputs.at[out]->name;
+    if (dim_equal(other, now) == TRI_YES) return;
+    if (dim_equal(other, now) == TRI_NO)
+        diag_error(d, NULL, "%s, but '%s' to %s", grows, name, dim_text(p->arena, other));
+    step *check = step_insert(p, p->main, 0, STEP_CHECK, NULL);
+    check->dim = dim_eq(other, now);
+    check->message = arena_printf(p->arena, "the states with size %s do not grow alike", size->name);
+}
+
 // The output is the input and more along one axis, whose size has a bound: memory has room for that many elements.
 static void bind_growth(program *p, diag *d, const options *o, const char *s, int out, int axis) {
     dim *size = p->inputs.at[p->state[out] - 1]->dims[axis], *now = p->outputs.at[out]->dims[axis];
@@ -303,14 +373,7 @@ static void bind_growth(program *p, diag *d, const options *o, const char *s, in
     if (options_for_gpu(o)) diag_missing(d, NULL, "%s: not on a GPU", grows);
     if (dtype_bits(p->outputs.at[out]->dtype) < 8)
         diag_missing(d, NULL, "%s: not with packed elements", grows);
-    for (int j = 0; j < p->outputs.n; j++) {
-        int other = state_axis(p, j);
-        if (other < 0 || p->inputs.at[p->state[j] - 1]->dims[other] != size ||
-            dim_equal(p->outputs.at[j]->dims[other], now) == TRI_YES)
-            continue;
-        diag_error(d, NULL, "%s, but '%s' to %s", grows, p->outputs.at[j]->name,
-                   dim_text(p->arena, p->outputs.at[j]->dims[other]));
-    }
+    for (int j = 0; j < p->outputs.n; j++) grow_alike(p, d, grows, j, size, now);
     step *check = step_insert(p, p->main, 0, STEP_CHECK, NULL);
     check->dim = dim_lt(now, dim_const(p->dims, size->max + 1));
     check->message = state_full_message(p, out);
@@ -342,6 +405,7 @@ static void bind_state(program *p, diag *d, const options *o, const char *s) {
     }
     int differ = differing_axes(x, y, &axis);
     if (differ == 1 && dims_are_opaque(&y->dims[axis], 1)) {
+        diag_hint(d, "--constant NAME=VALUE binds an input that decides a branch");
         diag_missing(
             d, NULL,
             "--state %s: the size of axis %d of '%s' is known only at run time, but the growth of a state "
@@ -434,17 +498,5 @@ void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axi
         for (int i = 0; v->type.kind == TYPE_TENSOR && i < v->type.rank; i++)
             if (wanted(user, v, i))
                 v->type.dims[i] = dim_symbol(m->dims, arena_printf(m->arena, "%s.%d", v->name, i));
-    }
-}
-
-void bind_constant(module *m, int i, constant *c) {
-    graph *g = m->main;
-    value *old = g->inputs.at[i];
-    value_replace(old, value_constant(g, old->name, c));
-    old->graph = NULL;
-    g->inputs.n--;
-    for (int j = i; j < g->inputs.n; j++) {
-        g->inputs.at[j] = g->inputs.at[j + 1];
-        g->inputs.at[j]->def_index = j;
     }
 }

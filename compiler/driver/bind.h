@@ -10,6 +10,8 @@ void bind_io(arena *a, diag *d, module *m, const options *o);
 // --dim and --shape. Unknown names, contradictions and negative sizes are errors. lists: the parsed --dim
 // options; choice: the range selected from each list; NULL: all.
 void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice);
+// --constant: after bind_options.
+void bind_constants(arena *a, diag *d, module *m, const options *o);
 // --stream: after bind_options.
 void bind_streams(arena *a, diag *d, module *m, const options *o);
 // --state, and the states that passes have made, of the lowered program.

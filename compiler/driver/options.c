@@ -138,6 +138,8 @@ const option compile_options[] = {
      "let outputs of --stream come up to N samples later than those of the model"},
     {"--stream-capacity", NULL, "N", OPT_NUMBER, AT(stream_capacity), MODEL,
      "where attention of --stream sees all earlier samples, keep the last N"},
+    {"--constant", NULL, "NAME=VALUE", OPT_LIST, AT(fixed), MODEL,
+     "every element of input NAME is VALUE, a number, true or false; the input is left out; may be repeated"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
      "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
     {"--capacities", NULL, NULL, OPT_FLAG, AT(capacities), MODEL,

@@ -23,7 +23,7 @@ typedef struct options {
     int64_t jobs; // 0: the default
     int64_t stream_delay, stream_capacity;
     // model
-    string_list dims, shapes, io_dtype, io_layout, last, state, stream, override, opsets, custom_op;
+    string_list dims, shapes, io_dtype, io_layout, last, state, stream, fixed, override, opsets, custom_op;
     const char *weights, *const_section, *hook, *external_data_dir, *check_interface, *custom_lib,
         *nchwc_block;
     // messages and insight

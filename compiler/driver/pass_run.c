@@ -95,6 +95,7 @@ static pass_context context_of(const pipeline *p) {
                       .fold_bytes = FOLD_BYTES,
                       .algorithms = options_algorithms(p->options)};
     c.versions = sizes_with_versions(p);
+    c.states = p->options->state;
     c.derived = has_interface_of_another(p);
     c.max_workspace = p->patched_to;
     // Winograd's convolutions compute several rows at a time, in kernels that patches do not take apart.

@@ -106,6 +106,7 @@ void step_import(pipeline *p) {
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
+    bind_constants(p->arena, p->diag, p->module, p->options);
     bind_streams(p->arena, p->diag, p->module, p->options);
     if (has_interface_of_another(p)) {
         p->module->required = p->of->module->required;
@@ -121,7 +122,7 @@ bool source_is_program(const source *s) { return ends_with(s->path, ".kernels");
 void check_program_options(pipeline *p) {
     const options *o = p->options;
     bool for_models = o->dims.n || o->shapes.n || o->io_dtype.n || o->io_layout.n || o->last.n ||
-                      o->state.n || o->override.n;
+                      o->state.n || o->fixed.n || o->override.n;
     if (for_models || options_for_both(o) || o->tune)
         diag_fatal(p->diag, NULL,
                    "a program as text takes no options of the model, no --tune, and at most one --device");

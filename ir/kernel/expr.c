@@ -598,3 +598,11 @@ expr *expr_slope(kernel *k, expr *e, int axis) {
     x = expr_slope(k, x, axis), y = expr_slope(k, y, axis);
     return x && y ? x_bin(k, e->op, x, y) : NULL;
 }
+
+bool expr_is_multiple(const expr *e, int64_t n) {
+    if (e->op == X_CONST) return e->i % n == 0;
+    if (e->op == X_DIM) return dim_divisible(e->dim, n);
+    if (e->op != X_MUL && e->op != X_ADD && e->op != X_SUB) return false;
+    bool x = expr_is_multiple(e->arg[0], n), y = expr_is_multiple(e->arg[1], n);
+    return e->op == X_MUL ? x || y : x && y;
+}

@@ -216,9 +216,8 @@ typedef struct expr_list {
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
-expr_list reads_only(expr_list l); // the reads of l, filtered in place
-// A constant that n divides.
-static inline bool expr_is_multiple(const expr *e, int64_t n) { return e->op == X_CONST && e->i % n == 0; }
+expr_list reads_only(expr_list l);               // the reads of l, filtered in place
+bool expr_is_multiple(const expr *e, int64_t n); // provably, of an integer
 static inline bool expr_is_read(const expr *e) { return e->op == X_READ; }
 static inline bool expr_is_state(const expr *e) { return e->op == X_STATE; }
 static inline bool expr_is_check(const expr *e) { return e->op == X_CHECK; }

@@ -53,3 +53,5 @@ void replace_required_sizes(module *m) {
     }
     if (n) replace_everywhere(m, &r);
 }
+
+void rebuild_sizes(module *m) { replace_everywhere(m, &(replacement){0}); }

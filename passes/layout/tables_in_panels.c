@@ -5,18 +5,18 @@
 #include "ir/kernel/uses.h"
 #include "passes/layout/layout.h"
 #include "passes/match/form.h"
+#include <string.h>
 
-// Also of two constants that are reinterpretations of the same bytes.
+// Also of two constants that are reinterpretations of the same bytes, or copies in the file.
 static bool same_data(const constant *c, const constant *d) {
     if (c == d) return true;
     if (c->kind == CONST_ROUNDED && d->kind == CONST_ROUNDED)
         return c->elem == d->elem && same_data(c->from, d->from);
-    if (c->kind != CONST_BYTES || d->kind != CONST_BYTES || c->data != d->data || c->elem != d->elem ||
-        c->rank != d->rank)
+    if (c->kind != CONST_BYTES || d->kind != CONST_BYTES || c->elem != d->elem || c->rank != d->rank)
         return false;
     for (int j = 0; j < c->rank; j++)
         if (c->dims[j] != d->dims[j]) return false;
-    return true;
+    return c->data == d->data || memcmp(c->data, d->data, (size_t)dtype_size(c->elem, c->count)) == 0;
 }
 
 static buffer *in_panels(const program *p, const buffer *b) {
@@ -29,21 +29,26 @@ static buffer *in_panels(const program *p, const buffer *b) {
     return NULL;
 }
 
+// A large constant without a layout, of which kernels read only rows that the data choose.
+static bool is_table(const buffer *b, const buffer_uses *of) {
+    if (b->role != BUF_CONST || b->view_of || b->layout || !of->sites.n || of->viewed || of->by_others ||
+        of->output || of->fallback || dim_value(buffer_bytes(b)) < LEAST_TABLE_BYTES)
+        return false;
+    for (int i = 0; i < of->sites.n; i++) {
+        const step *s = of->sites.at[i]->s;
+        if (s->kind != STEP_KERNEL || !kernel_only_gathers(s->kernel, b)) return false;
+    }
+    return true;
+}
+
 void read_tables_in_panels(program *p) {
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
         const buffer_uses *of = &u->of[j];
-        if (b->role != BUF_CONST || b->view_of || b->layout || !of->sites.n) continue;
-        buffer *panels = in_panels(p, b);
-        bool possible = panels && !of->viewed && !of->by_others && !of->output && !of->fallback &&
-                        dim_value(buffer_bytes(b)) >= LEAST_TABLE_BYTES;
-        for (int i = 0; i < of->sites.n && possible; i++) {
-            const step *s = of->sites.at[i]->s;
-            possible = s->kind == STEP_KERNEL && kernel_only_gathers(s->kernel, b);
-        }
-        for (int i = 0; i < of->sites.n && possible; i++)
+        buffer *panels = is_table(b, of) ? in_panels(p, b) : NULL;
+        for (int i = 0; i < of->sites.n && panels; i++)
             kernel_swap_reads(of->sites.at[i]->s->kernel, b, panels);
     }
     arena_destroy(scratch);

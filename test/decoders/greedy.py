@@ -74,14 +74,13 @@ def grows(model):
 
 
 def states_of(model):
-    """The options that keep caches in place; the builder's files need to hear that there are no more tokens than rows."""
+    """The options that keep caches in place."""
     inputs = {i.name: [d.dim_param for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
     states = [f"--state={new_cache(name)}={name}" for name in inputs if name.startswith("past")]
     rows = {dims[2] for name, dims in inputs.items() if name.startswith("past")} - {""}
     if grows(model):
         return [*states, *(f"--dim={n}=0:{CAPACITY}" for n in rows)]
-    total = {inputs["attention_mask"][1]} if rows else set()
-    return [*states, *(f"--dim={n}={WINDOW if n == SLIDING else CAPACITY}" for n in rows), *(f"--dim={n}=1:{CAPACITY}" for n in total)]
+    return [*states, *(f"--dim={n}={WINDOW if n == SLIDING else CAPACITY}" for n in rows)]
 
 
 def compare(right, ours):

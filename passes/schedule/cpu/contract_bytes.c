@@ -50,7 +50,7 @@ static bool has_whole_blocks(const tiling *t, int64_t block) {
         if (j == t->k.at[t->k.n - 1] || dim_is(t->e->extent[j], 1)) continue;
         if (!step || step->op != X_CONST || step->i % block) return false;
     }
-    return t->a->affine && t->a->base->op == X_CONST && t->a->base->i % block == 0 && rows_are_compact(t);
+    return t->a->affine && expr_is_multiple(t->a->base, block) && rows_are_compact(t);
 }
 
 // The integer of these bits.
