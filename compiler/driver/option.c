@@ -242,7 +242,7 @@ static void unknown(const parser *p, const char *arg) {
 }
 
 // The choice that is meant by a word; NULL: unknown.
-static const char *meant(const parser *p, const found *f, const string_list *words) {
+static const char *suggestion(const parser *p, const found *f, const string_list *words) {
     const char *others = f->option->synonyms;
     string_list pairs = others ? split_words(p->arena, others, '|') : (string_list){0};
     size_t n = strlen(f->value);
@@ -258,7 +258,7 @@ static void store_choice(const parser *p, const found *f) {
         *(const char **)f->to = f->value;
         return;
     }
-    const char *near = meant(p, f, &words);
+    const char *near = suggestion(p, f, &words);
     if (near) diag_hint(p->diag, "did you mean '%s'?", near);
     diag_error(p->diag, NULL, "option '%s': '%s' is not one of %s", f->spelled, f->value, f->option->value);
 }

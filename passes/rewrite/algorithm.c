@@ -78,7 +78,7 @@ static bool best_option(const chooser *c, kernel *k, int way, option *best) {
     return best->way != NULL;
 }
 
-static int way_of(const algorithm *x) {
+static int algorithm_index(const algorithm *x) {
     int way = DIRECT + 1;
     while (algorithms[way - DIRECT - 1] != x) way++;
     return way;
@@ -96,14 +96,14 @@ static bool has_tiles_for(const chooser *c, const kernel *k) {
                      c->t->precision == PRECISION_BF16);
 }
 
-static bool pays(const chooser *c, const kernel *k, const option *o) {
+static bool is_profitable(const chooser *c, const kernel *k, const option *o) {
     return o->preferred || (is_worthwhile(c->t, o->gain) && !has_tiles_for(c, k));
 }
 
-static int way_of_model(const chooser *c, kernel *k) {
+static int index_chosen_by_model(const chooser *c, kernel *k) {
     option o;
-    bool other = best_option(c, k, 0, &o) && pays(c, k, &o);
-    return other ? way_of(o.way) : DIRECT;
+    bool other = best_option(c, k, 0, &o) && is_profitable(c, k, &o);
+    return other ? algorithm_index(o.way) : DIRECT;
 }
 
 static void change(chooser *c, region *r, step *s, const option *o) {
@@ -123,11 +123,11 @@ static void consider(chooser *c, region *r, step *s) {
     int way = measured(c, k);
     if (!best_option(c, k, way, &o)) return;
     const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
-    int model = key ? way_of_model(c, k) : 0;
-    bool direct = way ? way == DIRECT : !pays(c, k, &o);
+    int model = key ? index_chosen_by_model(c, k) : 0;
+    bool direct = way ? way == DIRECT : !is_profitable(c, k, &o);
     if (direct) refuse(c, k, &o);
     else change(c, r, s, &o);
-    if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : way_of(o.way), model);
+    if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : algorithm_index(o.way), model);
 }
 
 const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
