@@ -3,7 +3,7 @@
 #include <string.h>
 
 // The samples [from, to) in which all are that a Gather takes. False: it takes others, or counts from the end.
-static bool firsts_of_gather(const node *n, int time, span *at) {
+static bool leading_of_gather(const node *n, int time, span *at) {
     const constant *index = infer_constant(n, 1);
     if (!is_axis(n, node_int(n, "axis", 0), time) || !index || !index->count) return false;
     *at = (span){.used = true, .from = INT64_MAX, .past = -1};
@@ -15,7 +15,7 @@ static bool firsts_of_gather(const node *n, int time, span *at) {
     return at->from >= 0;
 }
 
-static bool firsts_of_slice(const node *n, int time, span *at) {
+static bool leading_of_slice(const node *n, int time, span *at) {
     int64_t step, i = place_in_slice(n, time, &step);
     if (i < 0 || step != 1) return false;
     *at = (span){.used = true,
@@ -25,14 +25,14 @@ static bool firsts_of_slice(const node *n, int time, span *at) {
     return at->from >= 0 && at->to > at->from && at->to < INT32_MAX;
 }
 
-bool plan_firsts(streaming *s, plan *p) {
+bool plan_leading(streaming *s, plan *p) {
     const node *n = p->node;
     signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
     bool gather = strcmp(n->op->name, "Gather") == 0, slice = strcmp(n->op->name, "Slice") == 0, several;
     if (!in || in->pair || in->still || *n->op->domain || (!gather && !slice) || !n->out[0]) return false;
     if (time_axis(&n->out[0]->type, s->length, &several) != NO_TIME) return false;
     span *at = &p->inputs[0];
-    if (!(gather ? firsts_of_gather : firsts_of_slice)(n, in->axis, at)) return false;
+    if (!(gather ? leading_of_gather : leading_of_slice)(n, in->axis, at)) return false;
     if (at->to > in->lead + in->rate) {
         diag_hint(s->module->diag, "a step of more samples has them");
         diag_fatal(
@@ -44,7 +44,7 @@ bool plan_firsts(streaming *s, plan *p) {
     signal *out = ARENA_NEW(s->arena, signal);
     *out = (signal){.still = true, .elem = in->elem};
     map_put_number(&s->signals, (uint64_t)n->out[0]->id, out);
-    return p->firsts = true;
+    return p->leading = true;
 }
 
 // The same places in samples that begin with the first one that the node takes.
@@ -55,7 +55,7 @@ static value *shifted(streaming *s, const constant *c, int64_t only, int64_t by)
     return value_constant(s->graph, NULL, to);
 }
 
-void take_firsts(streaming *s, plan *p) {
+void take_leading(streaming *s, plan *p) {
     node *n = p->node;
     bool slice = strcmp(n->op->name, "Slice") == 0;
     int64_t step, only = slice ? place_in_slice(n, signal_of(s, p->in[0])->axis, &step) : -1;

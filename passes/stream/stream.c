@@ -276,8 +276,8 @@ static void step_node(streaming *s, plan *p) {
         take_moved(s, p);
         return;
     }
-    if (p->firsts) {
-        take_firsts(s, p);
+    if (p->leading) {
+        take_leading(s, p);
         return;
     }
     if (p->carries && p->sequence.is_running) carry_running(s, p);
