@@ -275,7 +275,7 @@ static int most_vectors(const tiling *t) {
     bool scalars = t->lanes == 1 && t->group_axis < 0;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
-static bool can_be_so_wide(const tiling *t, int vectors) {
+static bool allows_width(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     int64_t most = (int64_t)MAX_VECTORS * target_lanes(t->e->t, dtype_bits(t->c->s->states.at[0].dtype));
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
@@ -291,11 +291,11 @@ void choose_tile(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
     t->vectors = t->e->choices->vectors;
-    if (t->vectors && can_be_so_wide(t, t->vectors)) return;
+    if (t->vectors && allows_width(t, t->vectors)) return;
     for (int v = most_vectors(t); v >= 1; v--) {
         int64_t width = (int64_t)v * t->lanes, blocks = n / width,
                 rest = (n % width + t->lanes - 1) / t->lanes;
-        if (!can_be_so_wide(t, v)) continue;
+        if (!allows_width(t, v)) continue;
         double cost = columns_cost(t, v) / v;
         if (n != INT64_MAX)
             cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);

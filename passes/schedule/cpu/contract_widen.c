@@ -44,7 +44,7 @@ bool unpacks_for_rows(const target *t, const contraction *c) {
 }
 
 // The matrix that tiles read in place, row by row; 0: not one.
-static int64_t bytes_as_they_lie(const contraction *c) {
+static int64_t bytes_in_place(const contraction *c) {
     const buffer *b = c->b->buffer;
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t k = positions(c->k, &c->k_axes);
@@ -59,7 +59,7 @@ static int64_t bytes_as_they_lie(const contraction *c) {
 bool copies_columns(const target *t, const contraction *c) {
     enum { LEAST = 8, MOST = 256, CROWDED = 2048 };
     dtype type = c->s->states.at[0].dtype;
-    int64_t m = positions(c->k, &c->m), bytes = bytes_as_they_lie(c);
+    int64_t m = positions(c->k, &c->m), bytes = bytes_in_place(c);
     if (m < LEAST || m > MOST || t->vector_bits < 128 || is_microcontroller(t)) return false;
     if (c->b->buffer->dtype != type || (type != DT_F32 && type != DT_F64) || !bytes) return false;
     bool crowded = bytes / positions(c->k, &c->k_axes) % CROWDED == 0;

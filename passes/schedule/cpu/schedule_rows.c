@@ -179,7 +179,7 @@ static void outer_loops(const row_vectors *r, int axis) {
 static void choose_tasks(const row_vectors *r) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)
-        if (!nest_writes_apart(e->k->stages.at[j])) return;
+        if (!nest_writes_disjoint(e->k->stages.at[j])) return;
     for (int a = 0; a < e->k->nouter; a++) {
         dim *extent = e->extent[a];
         if (dim_is_const(extent) && dim_value(extent) < 2 && a < e->k->nouter - 1) continue;

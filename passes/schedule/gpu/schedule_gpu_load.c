@@ -419,7 +419,7 @@ void gpu_choose_async(product *p) {
 }
 
 // How a unit is copied: by a vector copy, as it is never cut; word by word; or decided at run time.
-typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
+typedef enum unit_copy { AT_ONCE, BY_WORDS, EITHER } unit_copy;
 
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
@@ -438,7 +438,7 @@ static int issued_rows(const operand *o) { return o->transposed ? UNIT : 1; }
 static int issued_depth(const product *p, const operand *o) { return o->transposed ? 1 : 4 * per_word(p); }
 
 // Copies four words at (at, k) to shared memory from word `to` on.
-static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
+static void issue_unit(product *p, operand *o, unit_copy way, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *inside = way == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
     ins *at_once = way == EITHER ? both(b, o->aligned, inside) : NULL,
@@ -452,7 +452,7 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
 }
 
 // Adjacent threads copy adjacent units in memory, or units of adjacent rows if those are contiguous.
-static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
+static void issue_units(product *p, operand *o, unit_copy way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
     ins *j = gpu_unroll(b, "j", units / p->threads);
