@@ -177,14 +177,14 @@ static double largest(const double *v, int64_t n) {
 }
 
 // What is not finite, or would become so in f32, propagates as the order of the sum says.
-static bool is_tame(const product *x, int64_t m, int64_t n, int64_t k) {
+static bool stays_finite(const product *x, int64_t m, int64_t n, int64_t k) {
     double a = largest(x->at, m * k), b = largest(x->bt, k * n);
     return a < 0x1p500 && b < 0x1p500 && (!x->rounds || a * b < 0x1p100);
 }
 
 static void multiply(const product *x, int64_t m, int64_t n, int64_t k) {
     enum { ROW_MAJOR = 101, AS_IT_IS = 111 };
-    if (!x->dgemm || !is_tame(x, m, n, k)) multiply_in_order(x, m, n, k);
+    if (!x->dgemm || !stays_finite(x, m, n, k)) multiply_in_order(x, m, n, k);
     else
         x->dgemm(ROW_MAJOR, AS_IT_IS, AS_IT_IS, (int)m, (int)n, (int)k, 1, x->at, (int)k, x->bt, (int)n, 1,
                  x->sum, (int)n);
