@@ -441,10 +441,5 @@ void bind_constant(module *m, int i, constant *c) {
     graph *g = m->main;
     value *old = g->inputs.at[i];
     value_replace(old, value_constant(g, old->name, c));
-    old->graph = NULL;
-    g->inputs.n--;
-    for (int j = i; j < g->inputs.n; j++) {
-        g->inputs.at[j] = g->inputs.at[j + 1];
-        g->inputs.at[j]->def_index = j;
-    }
+    graph_drop_input(g, i);
 }
