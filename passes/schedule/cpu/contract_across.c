@@ -85,7 +85,7 @@ static bool find_operands(across *x) {
 }
 
 // ---------------------------------------------------------------- sums
-// Elements at p, of which `left` count (NULL: all).
+// Elements at p; only the first `left` count (NULL: all).
 static ins *load_bytes(across *x, ins *p, ins *at, ins *left) {
     lbuild *b = &x->t.e->b;
     ltype type = lt(LK_I8, x->width);

@@ -104,7 +104,7 @@ static void choose_row_axis(tiling *t) {
     if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
 }
 
-// Whether ROW_WORDS neighbours along K are in a register, of which the processor multiplies by a lane.
+// Whether a register has ROW_WORDS neighbours along K, and the processor multiplies by one of its lanes.
 static bool takes_lanes(const tiling *t) {
     const contraction *c = t->c;
     int a = t->k.n ? t->k.at[t->k.n - 1] : -1;
@@ -385,7 +385,7 @@ static int64_t second_bytes(const target *t) {
 // Bytes of B's columns that stay in the L3 cache while blocks of rows pass; of a copy of columns in a block of K.
 enum { WIDE_CHUNK_BYTES = 2 << 20, COPY_BYTES = L2_BYTES / 2 };
 
-// Rows of a matrix that are read together, of which up to FEW_ROWS of sums make little use.
+// Rows of a matrix that are read together. With at most FEW_ROWS of sums, each of them is used little.
 enum { STREAMED_ROWS = 8, FEW_ROWS = 4 };
 
 int64_t positions(const kernel *k, const axis_list *l) {

@@ -56,7 +56,7 @@ bool attention_reads_rows(const attention *a) {
     return is_contiguous_along(a->key, a->d) && is_contiguous_along(a->v, a->e);
 }
 
-// The axis of query heads with the same keys and values, of which the scores exclude the same; -1: none.
+// The axis of query heads with the same keys, values and excluded scores; -1: none.
 static int shared_axis(const attention *a) {
     int axis = a->i - 1;
     if (axis < 0 || expr_uses_axis(a->key, axis) || expr_uses_axis(a->v, axis)) return -1;

@@ -1,4 +1,4 @@
-// Reads whose positions are linear in parts of the vector axis only, as those of padding and of repeated tiles are: each
+// Reads whose positions are piecewise linear along the vector axis, such as those of padding and of repeated tiles: each
 // part becomes a separate loop, so that its elements lie side by side and no position is clamped in it.
 //
 //   for v < 34:                            for v < 4: y[v] = x[0]
@@ -35,7 +35,7 @@ static piecewise piecewise_over(const nest *n, int axis) {
     return v;
 }
 
-// The offset's nodes, of which v->alone knows then which depend on the position alone.
+// The offset's nodes; sets v->alone for those that depend on the position alone.
 static expr_list nodes_of(piecewise *v, expr *offset) {
     expr_list all = expr_nodes(v->n->e->scratch, offset);
     for (int j = 0; j < all.n; j++) v->alone[all.at[j]->id] = is_alone(v, all.at[j]);
