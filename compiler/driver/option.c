@@ -198,8 +198,15 @@ const char *option_elsewhere(const char *name) {
     return NULL;
 }
 
-// Flags of C compilers about languages, headers, macros and libraries, which do not apply to models. -I and the like
-// begin the word or are followed by another one.
+// Flags of C compilers about the form of debug information, which do not apply to models.
+static bool is_debug_format(const char *arg) {
+    static const char *const begin[] = {"-gdwarf", "-gz", "-gno-", "-gsplit-dwarf", "-grecord-gcc-switches"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(arg, begin[i], strlen(begin[i])) == 0) return true;
+    return strcmp(arg, "-g0") == 0;
+}
+
+// Those about languages, headers, macros and libraries. -I and the like begin the word or are followed by another one.
 static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     static const char alone[] = " -ansi -pedantic -pedantic-errors -pie -no-pie -pipe -pthread -rdynamic ";
     static const char with_value[] = " -D -I -L -U -l -idirafter -imacros -include -iquote -isystem "
@@ -209,6 +216,7 @@ static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     bool joined = strchr("DILUl", arg[1]) && arg[2];
     if (joined && find(p, arena_printf(p->arena, "-%s", arg), &(found){0})) return false; // -list-ops
     if (strstr(alone, word) || strncmp(arg, "-std=", 5) == 0 || strncmp(arg, "-specs=", 7) == 0) return true;
+    if (is_debug_format(arg)) return true;
     if (!joined && !strstr(with_value, word)) return false;
     *i += !joined && *i + 1 < args->n;
     return true;
