@@ -2,7 +2,7 @@
 // models choose. Two questions, each with its own trial variants of the model:
 //
 //   for each kernel with several algorithms:   every algorithm's kernel against the others
-//   for each kernel of the way with the best:  one choice after the other, each against the best so far
+//   for each kernel with the best of them:      one choice after the other, each against the best so far
 //
 // Kernels that take most of the time come first; equal ones are measured once.
 #include "compiler/tune/tune.h"
@@ -86,11 +86,11 @@ typedef struct site {
 } site;
 typedef struct survey {
     tuner *x;
-    map sites; // by key
-    int way;   // forced algorithm
+    map sites;  // by key
+    int forced; // algorithm
 } survey;
 
-static void note_site(void *user, const char *key, kernel *k, int way, int model) {
+static void note_site(void *user, const char *key, kernel *k, int number, int model) {
     survey *s = user;
     site *own = map_get(&s->sites, key);
     if (!own) {
@@ -98,7 +98,7 @@ static void note_site(void *user, const char *key, kernel *k, int way, int model
         own->key = arena_strdup(s->x->arena, key), own->name = k->name, own->model = model;
         map_put(&s->sites, key, own);
     }
-    if (way == s->way && !own->by_algorithm[way]) own->by_algorithm[way] = k;
+    if (number == s->forced && !own->by_algorithm[number]) own->by_algorithm[number] = k;
 }
 
 static pipeline *trial_pipeline(tuner *x, const choices *forced, survey *s) {
@@ -143,13 +143,14 @@ static void tune_algorithms(tuner *x) {
     survey s = {.x = x, .sites.arena = x->arena};
     double begin = clock_now();
     choices *forced = ARENA_ARRAY(x->arena, choices, MOST_ALGORITHMS);
-    for (s.way = DIRECT; s.way < MOST_ALGORITHMS && (s.way == DIRECT || algorithms[s.way - DIRECT - 1]);
-         s.way++) {
-        forced[s.way].algorithm = s.way;
-        pipeline *v = trial_pipeline(x, &forced[s.way], &s);
+    for (s.forced = DIRECT;
+         s.forced < MOST_ALGORITHMS && (s.forced == DIRECT || algorithms[s.forced - DIRECT - 1]);
+         s.forced++) {
+        forced[s.forced].algorithm = s.forced;
+        pipeline *v = trial_pipeline(x, &forced[s.forced], &s);
         if (!v->program || s.sites.n == 0) return;
         for (int j = 0; j < s.sites.n; j++)
-            ((site *)s.sites.slots[j].value)->sizes[s.way] = sizes_of(v->program);
+            ((site *)s.sites.slots[j].value)->sizes[s.forced] = sizes_of(v->program);
     }
     double end = begin + ALGORITHM_SHARE * (x->end - begin);
     for (int j = 0; j < s.sites.n; j++) {

@@ -7,7 +7,7 @@
 
 // Called for every kernel with several algorithms: its kernel_key, the kernel that computes it now, the
 // chosen variant and the cost model's. A variant is DIRECT, or DIRECT + 1 + an index into the table.
-typedef void algorithm_hook(void *user, const char *key, kernel *k, int way, int model);
+typedef void algorithm_hook(void *user, const char *key, kernel *k, int number, int model);
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {
     choice winograd;
