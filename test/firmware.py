@@ -661,8 +661,7 @@ def main():
     if os.environ.get("FIRMWARE_VERBOSE"):
         for key, count in sorted(counts.items()):
             print(*key, count)
-    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
-    sys.exit(1 if results.failed else 0)
+    sys.exit(results.report())
 
 
 if __name__ == "__main__":

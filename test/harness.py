@@ -54,6 +54,11 @@ class Results:
             self.fail(name, why)
         return good
 
+    def report(self):
+        """At the end of a test program; returns its exit code."""
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed else 0
+
 
 def first_lines(text, count=3):
     lines = [line for line in str(text).strip().splitlines() if line.strip()]

@@ -94,7 +94,7 @@ def main():
         ran = run([ONNXC, "run", model, "--dim", f"{scope('batch')}=2", "--dim", f"{scope('choices')}=2", "--input", f"{scope('input')}=random",
                    "--input", f"{scope('choice')}=random", "--compare", "interpret"], timeout=60)
         RESULTS.check(ran.code == 0, "run", ran.why())
-    print(f"{RESULTS.passed} passed, {RESULTS.failed} failed, {RESULTS.skipped} skipped")
+    RESULTS.report()
 
 
 main()

@@ -185,8 +185,7 @@ def main():
     parallel(lambda seed: check(results, onnxc, seed), range(CHAINS))
     workspace(results, onnxc, "scalars", 16, (0, 1, 0, 1), 1.05, ["--target=thumbv7em-none-eabi", "-mcpu=cortex-m4"])
     workspace(results, onnxc, "partial vectors", 18, (1, 1, 1, 1), 1.2, ["--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55", "-mfloat-abi=hard", "-O2"])
-    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
-    sys.exit(1 if results.failed else 0)
+    sys.exit(results.report())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The archive of `make dist` and the packages of `make deb`: built twice with the same bytes, installed and used in root folders that have
-# nothing but a C library. Takes some minutes. usage: packages.sh [dist] [deb]      prints N passed, N failed, N skipped
+# nothing but a C library. Compiles everything three times, from the files of this folder alone: a quarter of an hour of CPU time.
+# usage: packages.sh [dist] [deb]      prints N passed, N failed, N skipped
 set -u
 STAGE=packages
 # shellcheck source=test/check.sh
@@ -88,7 +89,7 @@ deb() {
     check "lintian" sh -c "cd '$here/build/deb' && lintian --fail-on error,warning ./*.deb"
     root=$w/deb
     llvm=$(ldconfig -p | sed -n 's/.*libLLVM.so.19.1 .*=> //p')
-    libraries=$(ldd "$here/build/release/onnxc" /usr/bin/ld.lld-19 | sed -n 's/.*=> \(\S*\).*/\1/p' | sort -u)
+    libraries=$(ldd "$here/build/deb/onnxc-$version/debian/onnxc/usr/bin/onnxc" /usr/bin/ld.lld-19 | sed -n 's/.*=> \(\S*\).*/\1/p' | sort -u)
     # shellcheck disable=SC2086 # lists
     bare_root "$root" $libc $llvm $libraries
     mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/usr/bin"

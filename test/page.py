@@ -13,21 +13,16 @@ import xml.etree.ElementTree
 import browser
 import numpy
 import onnx
+from harness import Results
 from onnx import TensorProto, helper, numpy_helper
 
 ONNXC = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FAULTS = open(os.path.join(ROOT, "test", "page_faults.js"), encoding="utf-8").read()
-COUNTS = {"passed": 0, "failed": 0}
+RESULTS = Results("page")
+check = RESULTS.check
 HOSTILE = ["</script><script>document.title='owned'</script>", "<img src=x onerror=\"document.title='owned'\">", "a\"b'c&amp;<b>",
            "${document.title='owned'}", "]]>--><!--<script>", "new\nline\u2028 \u202e sep", "\\u003cscript\\u003e", "javascript:alert(1)"]
-
-
-def check(good, name, why=""):
-    COUNTS["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL {name}: {why}")
-    return good
 
 
 def run(*command, folder):
@@ -419,7 +414,7 @@ def main():
         for test in (check_hostile, check_loop, check_groups, check_deep, check_symbolic_sizes, check_long_sizes, check_nested, check_tangled, check_moving, check_gpu, check_quantised):
             test(page, folder)
         check_models(page, folder, sys.argv[2:])
-    print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
+    RESULTS.report()
 
 
 if __name__ == "__main__":

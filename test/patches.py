@@ -232,8 +232,7 @@ def main():
         check(results, seed, gains)
     results.check(np.median(gains) > 1.5, "networks need less", f"the median network needs 1/{np.median(gains):.2f}")
     print(f"the median network needs 1/{np.median(gains):.2f} of the memory, from 1/{max(gains):.2f} to 1/{min(gains):.2f}")
-    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
-    return results.failed != 0
+    return results.report()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import onnx
+from harness import Results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -23,13 +24,8 @@ ONNXC = os.path.abspath(sys.argv[1])
 RUNTIME = os.path.join(os.path.dirname(ONNXC), "libonnxc-rt.a")
 SMALL = {"digits": os.path.join(ROOT, "samples", "digits", "digits.onnx")}
 STARTS, TRIES, START_MS, MEMORY, SIZE, INFINITE = 15, 24, 5.0, 5e6, 300e3, float("inf")
-COUNTS = {"passed": 0, "failed": 0}
-
-
-def check(good, name, why):
-    COUNTS["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL {name}: {why}")
+RESULTS = Results("proofs")
+check = RESULTS.check
 
 
 def run(*command, folder):
@@ -83,7 +79,7 @@ def main():
             if name in NETWORKS:
                 onnx.save(network(name), path)
             measure(name, path, folder)
-    print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
+    RESULTS.report()
 
 
 if __name__ == "__main__":

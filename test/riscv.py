@@ -252,8 +252,7 @@ def riscv(results):
 def main():
     results = Results("riscv")
     riscv(results)
-    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
-    sys.exit(1 if results.failed else 0)
+    sys.exit(results.report())
 
 
 if __name__ == "__main__":

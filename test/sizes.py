@@ -9,19 +9,14 @@ import tempfile
 
 import numpy
 import onnx
+from harness import Results
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 ONNXC = os.path.abspath(sys.argv[1])
 RANDOM = numpy.random.default_rng(5)
-COUNTS = {"passed": 0, "failed": 0}
-
-
-def check(good, name, why=""):
-    COUNTS["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL {name}: {why}")
-    return good
+RESULTS = Results("sizes")
+check = RESULTS.check
 
 
 def weights(name, *shape):
@@ -487,7 +482,7 @@ def main():
         check_code(folder)
         check_names(folder)
         check_symbols(folder)
-    print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
+    RESULTS.report()
 
 
 if __name__ == "__main__":

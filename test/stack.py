@@ -114,8 +114,7 @@ def main():
             with open(models[name], "w", encoding="utf-8") as f:
                 f.write(text)
         parallel(lambda job: check(results, onnxc, *job), [(m, models[m], level, t) for m in models for level in LEVELS for t in TARGETS])
-    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
-    sys.exit(1 if results.failed else 0)
+    sys.exit(results.report())
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ static void lower_level(host *h, int first) {
 }
 
 // In a separate arena, which is dropped if the module has an equal kernel.
-static kernel_code *schedule_apart(host *h, arena *own, kernel *k) {
+static kernel_code *schedule_separately(host *h, arena *own, kernel *k) {
     host_builder *a = h->builder;
     lmodule apart = *a->m;
     apart.arena = own;
@@ -207,7 +207,7 @@ static void schedule_step(host *h, const uses *u, const step *s) {
     }
     int first = a->m->funcs.n;
     arena *own = arena_within(a->arena);
-    kernel_code *c = schedule_apart(h, own, s->kernel);
+    kernel_code *c = schedule_separately(h, own, s->kernel);
     c->f->name = symbol_name(a, a->io->name, c->f->name, h->suffix);
     if (shares_memory(a->p, c)) c->f->noalias = false;
     if (a->nvariants > 1) lower_level(h, first);

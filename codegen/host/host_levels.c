@@ -50,7 +50,7 @@ ins *dim_of_level(host *h, const callees *all, dim *(*of)(const kernel_code *c))
 }
 
 // ---------------------------------------------------------------- ways of calls
-static bool same_way(const host *h, const kernel_code *x, const kernel_code *y) {
+static bool same_call(const host *h, const kernel_code *x, const kernel_code *y) {
     return x->nbuffers == y->nbuffers &&
            !memcmp(x->buffers, y->buffers, (size_t)x->nbuffers * sizeof *x->buffers) &&
            x->marks_scratch == y->marks_scratch && !x->tasks == !y->tasks && x->has_status == y->has_status &&
@@ -80,7 +80,7 @@ static callees take_callees(host *h, const kernel *k, bool *taken) {
     callees all = {.code = ARENA_ARRAY(a, const kernel_code *, n), .level = ARENA_ARRAY(a, int, n)};
     for (int j = 0; j < n; j++) {
         const kernel_code *c = code_of(h, k->id, j);
-        if (taken[j] || (all.n && !same_way(h, all.code[0], c))) continue;
+        if (taken[j] || (all.n && !same_call(h, all.code[0], c))) continue;
         taken[j] = true;
         add_callee(a, &all, c, j);
     }

@@ -81,7 +81,7 @@ static match find_match(const sentences *s, const char *text) {
 
 // ---------------------------------------------------------------- messages
 // Clipped, and without bytes that mean something else to the runtime.
-static char *said_text(arena *a, const char *text, bool numbers) {
+static char *clipped_text(arena *a, const char *text, bool numbers) {
     size_t n = strlen(text);
     bool clipped = n > MOST_SENTENCE;
     if (clipped) n = MOST_SENTENCE;
@@ -103,7 +103,7 @@ static void add_reference(sentences *s, const match *m) {
 int64_t sentences_add(sentences *s, const char *text, bool numbers) {
     int64_t start = (int64_t)s->table->n;
     sentence *new = ARENA_NEW(s->arena, sentence);
-    new->text = said_text(s->arena, text, numbers);
+    new->text = clipped_text(s->arena, text, numbers);
     new->n = (int)strlen(new->text);
     new->place = ARENA_ARRAY(s->arena, int, new->n + 1);
     new->depth = ARENA_ARRAY(s->arena, int, new->n + 1);

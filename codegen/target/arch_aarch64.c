@@ -61,7 +61,7 @@ static void take_sve_bits(target_names *n, arena *a) {
 }
 
 // Names that LLVM knows but does not list.
-static void settle(target_names *n, arena *a) {
+static void resolve(target_names *n, arena *a) {
     static const spelling other_names[] = {{"cyclone", "apple-a7"},
                                            {"apple-m1", "apple-a14"},
                                            {"apple-m2", "apple-a15"},
@@ -127,6 +127,6 @@ const arch_row arch_aarch64 = {
     .set_cpu = set_cpu,
     .set_flag = set_flag,
     .set_march = set_march,
-    .settle = settle,
+    .resolve = resolve,
     .fill = fill_aarch64,
 };

@@ -124,7 +124,7 @@ static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
 }
 
 // As in gcc and clang, a plain eabi triple means software floating point, unless -mfloat-abi=softfp is given.
-static void settle_arm(target_names *n, arena *a) {
+static void resolve_arm(target_names *n, arena *a) {
     const char *env = triple_part(a, n->triple, 3);
     bool hard = strlen(env) > 2 && !strcmp(env + strlen(env) - 2, "hf");
     if (!n->float_abi) n->float_abi = hard ? "hard" : triple_is_bare(n->triple) ? "soft" : "softfp";
@@ -176,6 +176,6 @@ const arch_row arch_arm = {
     .set_cpu = set_cpu,
     .set_march = set_march,
     .set_flag = set_flag,
-    .settle = settle_arm,
+    .resolve = resolve_arm,
     .fill = fill_arm,
 };

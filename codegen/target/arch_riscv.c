@@ -35,7 +35,7 @@ static void take_extensions(target_names *n, arena *a) {
     n->cpu_chosen = strcmp(arch + BASE, "gc") != 0; // what all have
 }
 
-static void settle_riscv(target_names *n, arena *a) {
+static void resolve_riscv(target_names *n, arena *a) {
     take_extensions(n, a);
     bool linux = strstr(n->triple, "linux");
     if (n->cpu && !strncmp(n->cpu, "rv64", 4) && !strncmp(n->triple, "riscv64", 7)) { // the name of a level
@@ -125,6 +125,6 @@ const arch_row arch_riscv = {
     .wide = "riscv64",
     .has_abis = true,
     .set_march = riscv_march,
-    .settle = settle_riscv,
+    .resolve = resolve_riscv,
     .fill = fill_riscv,
 };

@@ -13,7 +13,7 @@ static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
 }
 
 // "wasm32" alone is not a bare machine: the module's memory grows. Features given by the user follow the defaults.
-static void settle(target_names *n, arena *a) {
+static void resolve(target_names *n, arena *a) {
     static const char defaults[] = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals";
     if (!strchr(n->triple, '-')) n->triple = arena_printf(a, "%s-unknown-unknown", n->triple);
     if (n->cpu) return;
@@ -48,6 +48,6 @@ const arch_row arch_wasm = {
     .features = wasm_features,
     .prefixes = {{"wasm32", 32, "generic"}},
     .set_flag = set_flag,
-    .settle = settle,
+    .resolve = resolve,
     .fill = fill_wasm,
 };

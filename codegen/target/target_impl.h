@@ -43,7 +43,7 @@ typedef struct arch_row {
     void (*set_cpu)(target_names *n, arena *a, diag *d, const char *value);
     void (*set_march)(target_names *n, arena *a, diag *d, const char *value);
     bool (*set_flag)(target_names *n, arena *a, diag *d, const char *flag);
-    void (*settle)(target_names *n, arena *a);  // defaults that depend on other names
+    void (*resolve)(target_names *n, arena *a); // defaults that depend on other names
     void (*fill)(target *t, arena *a, diag *d); // the facts of CPU and features
 } arch_row;
 

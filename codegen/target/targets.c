@@ -108,7 +108,7 @@ static arch arch_for(const arch_row *row, object_format format) {
 }
 
 // The triple that a short name stands for; NULL: unknown.
-static const char *meant_target(arena *a, const char *word) {
+static const char *suggested_triple(arena *a, const char *word) {
     static const char *const words[][2] = {
         {"arm32", "armv7-linux-gnueabihf"}, {"armeabi-v7a", "armv7-linux-androideabi"},
         {"armhf", "armv7-linux-gnueabihf"}, {"android", "aarch64-linux-android"},
@@ -131,9 +131,9 @@ static const char *meant_target(arena *a, const char *word) {
 }
 
 static void check_triple(arena *a, diag *d, const char *triple) {
-    const char *meant = meant_target(a, triple);
-    if (!meant) return;
-    diag_hint(d, "did you mean '%s%s'?", *meant == '-' ? "" : "--target=", meant);
+    const char *suggestion = suggested_triple(a, triple);
+    if (!suggestion) return;
+    diag_hint(d, "did you mean '%s%s'?", *suggestion == '-' ? "" : "--target=", suggestion);
     diag_fatal(d, NULL, "--target=%s is not a triple, such as aarch64-linux-gnu", triple);
 }
 
@@ -157,7 +157,7 @@ static void use_host_cpu(target_names *n, arena *a, diag *d) {
     names_add_features(n, text_str(&given));
 }
 
-static target_names settle_names(arena *a, diag *d, const target_options *o) {
+static target_names resolve_names(arena *a, diag *d, const target_options *o) {
     target_names n = {.cpu = o->cpu, .features = {.arena = a}};
     if (o->triple) check_triple(a, d, o->triple);
     n.triple = normalise_triple(a, guess_triple(a, o));
@@ -169,7 +169,7 @@ static target_names settle_names(arena *a, diag *d, const target_options *o) {
     n.cpu_chosen = n.cpu || n.features.n;
     if (n.cpu && !strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
     n.triple = with_version(a, normalise_triple(a, n.triple));
-    if (n.arch->settle) n.arch->settle(&n, a);
+    if (n.arch->resolve) n.arch->resolve(&n, a);
     if (!n.cpu) n.cpu = prefix_in(n.arch, n.triple)->cpu;
     probe_check_names(a, d, &n);
     return n;
@@ -223,7 +223,7 @@ static void set_common(target *t, diag *d, const target_options *o, bool bare) {
 }
 
 target *target_from_options(arena *a, diag *d, const target_options *o) {
-    target_names n = settle_names(a, d, o);
+    target_names n = resolve_names(a, d, o);
     target *t = ARENA_NEW(a, target);
     object_format format = format_of(n.triple);
     *t = (target){.triple = n.triple,
@@ -281,7 +281,7 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
         names_add_features(&n, end ? arena_strndup(a, more, (size_t)(end - more)) : more);
     }
     if (!strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
-    if (n.arch->settle) n.arch->settle(&n, a);
+    if (n.arch->resolve) n.arch->resolve(&n, a);
     probe_check_names(a, d, &n);
     target *t = ARENA_NEW(a, target);
     *t = (target){.triple = base->triple,

@@ -70,7 +70,7 @@ static const char *safe(diag *d, const char *s) {
     return text_str(&t);
 }
 
-static int badness(diag_class c) {
+static int class_rank(diag_class c) {
     switch (c) {
     case DIAG_OK: return 0;
     case DIAG_DIFFERS: return 1;
@@ -89,7 +89,7 @@ static void send(diag *d, diag_severity severity, diag_class class, const loc *a
     d->pending_hint = d->pending_table = NULL;
     if (!m->hint && class == DIAG_DEFECT) m->hint = report_hint;
     m->full = compose(d, at, m);
-    if (badness(class) > badness(d->class)) d->class = class;
+    if (class_rank(class) > class_rank(d->class)) d->class = class;
     if (d->sink) d->sink(d->user, m);
 }
 

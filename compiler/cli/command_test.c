@@ -180,7 +180,7 @@ static void take_result(void *user, const pool_answer *r) {
 }
 
 // A fault of a kernel leaves the CUDA context of the process unusable.
-static bool spoils(void *user, int result) {
+static bool needs_new_worker(void *user, int result) {
     const test_run *t = user;
     return result != VERDICT_OK && options_gpu_host(&t->session->options);
 }
@@ -205,7 +205,7 @@ static int test(session *s, void *own) {
                    .timeout = (int)o->timeout,
                    .run = run_job,
                    .done = take_result,
-                   .spoils = spoils,
+                   .needs_new_worker = needs_new_worker,
                    .user = &t};
     if (!pool_run(s->arena, &w)) diag_fatal(&s->diag, NULL, "cannot start worker processes");
     session_clear_progress(s);

@@ -151,7 +151,7 @@ static tolerance for_dtype(tolerance t, dtype d) {
 }
 
 // With --precision, passing cases tell their errors too.
-static void tell_error(unit *u, const char *set, const char *output, const comparison *c) {
+static void report_error_sizes(unit *u, const char *set, const char *output, const comparison *c) {
     if (options_precision(u->o->compile) == PRECISION_OWN || u->verdict != VERDICT_OK) return;
     const char *before = u->message ? arena_printf(u->arena, "%s; ", u->message) : "";
     u->message =
@@ -168,7 +168,7 @@ static void check_outputs(unit *u, const runnable *r, const tensor *in, const te
         const import_value *want = read_value(u, set, "output", j, p->kind);
         comparison c = compare_values(u->arena, value_of_port(u->arena, p, &out[j]),
                                       samples_in(u->arena, p, &out[j], want), for_dtype(t, out[j].dtype));
-        if (c.same) tell_error(u, strrchr(set, '/') + 1, r->out[j].name, &c);
+        if (c.same) report_error_sizes(u, strrchr(set, '/') + 1, r->out[j].name, &c);
         else
             fail(u, VERDICT_DIFFERS,
                  arena_printf(u->arena, "%s: output '%s' %s", strrchr(set, '/') + 1, r->out[j].name,

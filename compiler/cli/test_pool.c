@@ -113,7 +113,7 @@ static int stop(worker *k, bool by_force) {
     return status;
 }
 
-static void bury(pool *p, worker *k, bool late) {
+static void discard_worker(pool *p, worker *k, bool late) {
     pool_answer r = {.job = k->job, .crashed = true};
     int status = stop(k, late);
     if (late) r.text = arena_printf(p->arena, "took more than %d s", p->work->timeout);
@@ -131,13 +131,13 @@ static void take_answer(pool *p, worker *k) {
     char text[TEXT_MOST + 1];
     if (!read_all(k->from, &h, sizeof h) || h.job != k->job || h.length < 0 || h.length > TEXT_MOST ||
         !read_all(k->from, text, (size_t)h.length)) {
-        bury(p, k, false);
+        discard_worker(p, k, false);
         return;
     }
     text[h.length] = 0;
     k->job = -1;
     answer(p, &(pool_answer){.job = h.job, .result = h.result, .text = arena_strdup(p->arena, text)});
-    if (p->work->spoils && p->work->spoils(p->work->user, h.result)) {
+    if (p->work->needs_new_worker && p->work->needs_new_worker(p->work->user, h.result)) {
         stop(k, false);
         if (p->next < p->work->njobs) start(p, k);
     }
@@ -161,7 +161,7 @@ static void wait_for_answers(pool *p) {
     t = clock_now();
     for (int i = 0; i < n; i++) {
         if (ready > 0 && fds[i].revents) take_answer(p, of[i]);
-        else if (t - of[i]->since > p->work->timeout) bury(p, of[i], true);
+        else if (t - of[i]->since > p->work->timeout) discard_worker(p, of[i], true);
     }
 }
 

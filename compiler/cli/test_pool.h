@@ -16,7 +16,8 @@ typedef struct pool_work {
     int timeout;                                                  // seconds per job
     int (*run)(void *user, arena *a, int job, const char **text); // in the worker; a lives for the job
     void (*done)(void *user, const pool_answer *r);               // in the caller, in any order
-    bool (*spoils)(void *user, int result); // the worker is replaced after such a result; NULL: never
+    // Whether the worker is replaced after this result; NULL: never.
+    bool (*needs_new_worker)(void *user, int result);
     void *user;
 } pool_work;
 // False: no worker could be started.

@@ -12,8 +12,8 @@ typedef struct binder {
     arena *arena;
     diag *diag;
     module *module;
-    map to;      // symbol id -> its replacement
-    bool loosen; // a fixed size of the model was given a name
+    map to;           // symbol id -> its replacement
+    bool generalised; // a fixed size of the model was given a name
 } binder;
 
 // ---------------------------------------------------------------- substitution
@@ -118,7 +118,7 @@ static void set_size(binder *b, const char *option, value *v, int axis, dim *giv
     if (dim_is_const(now) && dim_is_const(given))
         diag_error(b->diag, NULL, "--shape %s: axis %d is %lld", option, axis, (long long)dim_value(now));
     v->type.dims[axis] = given;
-    b->loosen = true;
+    b->generalised = true;
 }
 
 // INPUT=* and INPUT=*N: every rank up to 8, or up to N.
@@ -191,7 +191,7 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
     for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &known, o->shapes.at[j]);
     diag_check(d);
     if (b.to.n) substitute(&b);
-    if (b.loosen) drop_declarations(m);
+    if (b.generalised) drop_declarations(m);
     b.to = (map){.arena = a};
     map symbols = input_symbols(&b); // including those that --shape has named
     for (int j = 0; j < o->dims.n; j++) {
@@ -267,12 +267,7 @@ void bind_constant(module *m, int i, constant *c) {
     graph *g = m->main;
     value *old = g->inputs.at[i];
     value_replace(old, value_constant(g, old->name, c));
-    old->graph = NULL;
-    g->inputs.n--;
-    for (int j = i; j < g->inputs.n; j++) {
-        g->inputs.at[j] = g->inputs.at[j + 1];
-        g->inputs.at[j]->def_index = j;
-    }
+    graph_drop_input(g, i);
 }
 
 static bool is_known(const type *t) {

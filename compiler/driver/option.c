@@ -210,8 +210,15 @@ const char *option_elsewhere(const char *name) {
     return NULL;
 }
 
-// Flags of C compilers about languages, headers, macros and libraries, which do not apply to models. -I and the like
-// begin the word or are followed by another one.
+// Flags of C compilers about the form of debug information, which do not apply to models.
+static bool is_debug_format(const char *arg) {
+    static const char *const begin[] = {"-gdwarf", "-gz", "-gno-", "-gsplit-dwarf", "-grecord-gcc-switches"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(arg, begin[i], strlen(begin[i])) == 0) return true;
+    return strcmp(arg, "-g0") == 0;
+}
+
+// Those about languages, headers, macros and libraries. -I and the like begin the word or are followed by another one.
 static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     static const char alone[] = " -ansi -pedantic -pedantic-errors -pie -no-pie -pipe -pthread -rdynamic ";
     static const char with_value[] = " -D -I -L -U -l -idirafter -imacros -include -iquote -isystem "
@@ -221,6 +228,7 @@ static bool is_of_compilers(const parser *p, const string_list *args, int *i) {
     bool joined = strchr("DILUl", arg[1]) && arg[2];
     if (joined && find(p, arena_printf(p->arena, "-%s", arg), &(found){0})) return false; // -list-ops
     if (strstr(alone, word) || strncmp(arg, "-std=", 5) == 0 || strncmp(arg, "-specs=", 7) == 0) return true;
+    if (is_debug_format(arg)) return true;
     if (!joined && !strstr(with_value, word)) return false;
     *i += !joined && *i + 1 < args->n;
     return true;
@@ -254,7 +262,7 @@ static void unknown(const parser *p, const char *arg) {
 }
 
 // The choice that is meant by a word; NULL: unknown.
-static const char *meant(const parser *p, const found *f, const string_list *words) {
+static const char *suggestion(const parser *p, const found *f, const string_list *words) {
     const char *others = f->option->synonyms;
     string_list pairs = others ? split_words(p->arena, others, '|') : (string_list){0};
     size_t n = strlen(f->value);
@@ -270,7 +278,7 @@ static void store_choice(const parser *p, const found *f) {
         *(const char **)f->to = f->value;
         return;
     }
-    const char *near = meant(p, f, &words);
+    const char *near = suggestion(p, f, &words);
     if (near) diag_hint(p->diag, "did you mean '%s'?", near);
     diag_error(p->diag, NULL, "option '%s': '%s' is not one of %s", f->spelled, f->value, f->option->value);
 }

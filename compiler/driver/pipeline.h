@@ -72,7 +72,7 @@ struct pipeline {
     struct size_list *lists;             // the parsed --dim options
     int64_t patched_to;                  // bytes that kernels run in patches for; 0: none does
 
-    // In pipelines derived from another (pipeline_ways.c); else NULL.
+    // In pipelines derived from another (pipeline_derived.c); else NULL.
     const pipeline *of;           // the original pipeline
     const char *label;            // of a version, or of the GPU
     const int *choice;            // of sizes, of a version
@@ -84,7 +84,7 @@ struct pipeline {
     module *module;                    // import
     program *program;                  // lower
     VEC(struct version) versions;      // of the program for certain sizes; none: a single program
-    VEC(pipeline *) ways;              // of the versions
+    VEC(pipeline *) pipelines;         // of the versions
     program *gpu_program;              // for the GPU, if `program` is for the CPU; else NULL
     struct gpu_code *gpu;              // schedule: kernels for the GPU
     struct host_builder *host_builder; // schedule, for host code: the build in progress
@@ -118,7 +118,7 @@ void pipeline_output(pipeline *p);
 // For --tune: runs a new pipeline in `a` up to the program passes, for the first target, with these choices. It
 // prints no diagnostics and calls only `chosen` (passes/rewrite/algorithm.h).
 pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct choice_table *t,
-                         way_hook *chosen, void *user);
+                         algorithm_hook *chosen, void *user);
 // The number of versions of a model: one for each choice of sizes, or 1 (*choices is NULL then).
 int pipeline_choices(pipeline *p, int **choices);
 // -j and --cache.

@@ -2,7 +2,7 @@
 //   pipeline.c         the table of all passes, and the way of a model through it
 //   pass_run.c         rows of the table: run, timed, verified, printed
 //   pipeline_steps.c   rows that are not passes over one graph or program: import, lowering, the build
-//   pipeline_ways.c    further ways of the same model: versions, the GPU beside the CPU, trials of --tune
+//   pipeline_derived.c pipelines for the same model: of versions, for the GPU beside the CPU, trials of --tune
 //   pipeline_target.c  targets
 //   tuned_choices.c    --tune and --tune-db
 //   real_time.c        --real-time
@@ -36,7 +36,7 @@ void set_gpu_target(pipeline *p); // for a GPU alone, or with host code
 // Drops the variant for int8 products if the model has none.
 void drop_variants_for_units(pipeline *p);
 
-// pipeline_ways.c
+// pipeline_derived.c
 void parse_sizes(pipeline *p); // --dim
 string_list sizes_with_versions(const pipeline *p);
 bool has_interface_of_another(const pipeline *p); // whose graph is known

@@ -161,14 +161,14 @@ static extremes extremes_of_finite(const float *x, int64_t n) {
 }
 
 // The values of one sample, which threads observe.
-typedef struct sight {
+typedef struct observation {
     const calibration *c;
     const tensor **seen; // by observed value
     extremes *found;
-} sight;
+} observation;
 
 static void observe(void *user, int i) {
-    const sight *s = user;
+    const observation *s = user;
     const calibration *c = s->c;
     qvalue *q = &c->plan->values[c->observed.at[i]];
     const tensor *t = s->seen[i];
@@ -188,7 +188,7 @@ static void observe(void *user, int i) {
 static void observe_all(calibration *c, arena *a, const char *name, const tensor *in, const tensor *out) {
     enum { LEAST = 1 << 16 }; // elements that are worth threads
     int n = c->observed.n;
-    sight s = {c, ARENA_ARRAY(a, const tensor *, n + 1), ARENA_ARRAY(a, extremes, n + 1)};
+    observation s = {c, ARENA_ARRAY(a, const tensor *, n + 1), ARENA_ARRAY(a, extremes, n + 1)};
     int64_t elements = 0;
     for (int i = 0; i < n; i++) {
         int at = c->output[i];

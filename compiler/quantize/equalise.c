@@ -155,13 +155,13 @@ static equalisation *equalisation_new(const plan *p) {
 }
 
 // ---------------------------------------------------------------- upper bounds
-typedef struct looking {
+typedef struct bound_observer {
     plan *plan;
     equalisation *e;
-} looking;
+} bound_observer;
 
-static void see_held(void *user, int id, const tensor *t) {
-    const looking *l = user;
+static void observe_held(void *user, int id, const tensor *t) {
+    const bound_observer *l = user;
     const float *data = t->data;
     for (int i = 0; i < l->e->pairs.n; i++) {
         pair *x = &l->e->pairs.at[i];
@@ -175,7 +175,7 @@ static void see_held(void *user, int id, const tensor *t) {
     }
 }
 
-static void look_at_bounds(plan *p, equalisation *e) {
+static void observe_bounds(plan *p, equalisation *e) {
     bool any = false;
     for (int i = 0; i < p->nvalues; i++) p->values[i].observed = false;
     for (int i = 0; i < e->pairs.n; i++) {
@@ -184,8 +184,8 @@ static void look_at_bounds(plan *p, equalisation *e) {
         x->most = ARENA_ARRAY(p->arena, double, x->channels + 1);
         p->values[x->held->id].observed = any = true;
     }
-    looking l = {p, e};
-    if (any) calibrate(p, see_held, &l);
+    bound_observer l = {p, e};
+    if (any) calibrate(p, observe_held, &l);
 }
 
 // ---------------------------------------------------------------- factors
@@ -227,7 +227,7 @@ static double balance(const plan *p, equalisation *e, const pair *x) {
 
 static void find_factors(plan *p, equalisation *e) {
     enum { ROUNDS = 20 };
-    look_at_bounds(p, e);
+    observe_bounds(p, e);
     double change = INFINITY;
     for (int round = 0; round < ROUNDS && change > 0.01; round++) {
         change = 0;

@@ -194,10 +194,10 @@ loss measure_loss(plan *p, runnable *r, int most, const tensor *extra);
 void compare_values_of(plan *p); // signal and noise of every value that the report shows
 
 // measure.c
-double multiplications(const node *n); // of a product, as far as sizes are known
-void measure_gains(plan *p);           // seconds that each node saves
-void measure_times(plan *p);           // of a run with the first held sample
-bool soon_measured(const plan *p);     // a small model with samples, of which this costs little
+double multiplications(const node *n);   // of a product, as far as sizes are known
+void measure_gains(plan *p);             // seconds that each node saves
+void measure_times(plan *p);             // of a run with the first held sample
+bool is_quick_to_measure(const plan *p); // a small model with samples, of which this costs little
 // search.c
 void check_goals(const plan *p); // of --max-loss
 void search_mixture(plan *p);

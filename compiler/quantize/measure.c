@@ -139,7 +139,7 @@ static int64_t weight_bytes(const module *m) {
     return n;
 }
 
-bool soon_measured(const plan *p) {
+bool is_quick_to_measure(const plan *p) {
     const int most_nodes = 300;
     const int64_t most_bytes = 4 << 20;
     const double most_work = 0.5; // seconds of calibration

@@ -120,7 +120,7 @@ quantize_result quantize_model(const quantize_input *in) {
     if (compares && !in->own->max_loss.n) measure_gains(p);
     // Before the search, all products had integers; and the clock between kernels counts in short runs.
     bool again = in->own->max_loss.n || p->time_before < 1e-3;
-    if (compares ? again : soon_measured(p)) measure_times(p);
+    if (compares ? again : is_quick_to_measure(p)) measure_times(p);
     warn_if_slower(p);
     diag_check(p->diag);
     double start = clock_now();

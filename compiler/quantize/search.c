@@ -224,11 +224,11 @@ static int by_gain(const void *a, const void *b) {
 }
 
 // Of the first `kept` units, those without which the goal is missed move to the front; returns their number.
-static int spare(search *s, int kept, bool (*suffices)(search *s)) {
+static int find_needed(search *s, int kept, bool (*suffices)(search *s)) {
     const double most = 30; // seconds
     double start = clock_now();
     unit *all = s->units.at, *others = ARENA_ARRAY(s->plan->arena, unit, s->units.n + 1);
-    int needed = 0, spared = 0;
+    int needed = 0, nothers = 0;
     if (kept) qsort(all, (size_t)kept, sizeof *all, by_gain);
     for (int i = 0; i < kept; i++) {
         qnode *q = &s->plan->nodes[all[i].n->id];
@@ -237,10 +237,10 @@ static int spare(search *s, int kept, bool (*suffices)(search *s)) {
             q->kept = !suffices(s);
         }
         if (q->kept) all[needed++] = all[i];
-        else others[spared++] = all[i];
+        else others[nothers++] = all[i];
     }
-    if (spared) qsort(others, (size_t)spared, sizeof *others, by_rank);
-    memcpy(all + needed, others, (size_t)spared * sizeof *all);
+    if (nothers) qsort(others, (size_t)nothers, sizeof *others, by_rank);
+    memcpy(all + needed, others, (size_t)nothers * sizeof *all);
     return needed;
 }
 
@@ -324,13 +324,13 @@ void search_mixture(plan *p) {
     choose_samples(&s);
     measure_sensitivity(&s);
     order_units(&s);
-    int likely = spare(&s, bisect(&s), switches_suffice);
+    int likely = find_needed(&s, bisect(&s), switches_suffice);
     arena_destroy(a);
     int kept = find_sufficient(&s, likely);
     // The last one may make others needless.
     if (kept > likely && kept < s.units.n) {
         keep_first(&s, kept);
-        kept = spare(&s, kept, model_suffices);
+        kept = find_needed(&s, kept, model_suffices);
     }
     keep_first(&s, kept);
     choose(&s);

@@ -16,8 +16,9 @@ int report_parts(pipeline *p, report_part **parts) {
     *parts = ARENA_ARRAY(p->arena, report_part, n + 1);
     for (int j = 0; j < n; j++) {
         const version *v = &p->versions.at[j];
-        (*parts)[j] = (report_part){
-            v->label, p->ways.at[j]->module, v->program, p->build ? &v->plan : NULL, v->first_kernel, v->gpu};
+        module *m = p->pipelines.at[j]->module;
+        const memory_plan *plan = p->build ? &v->plan : NULL;
+        (*parts)[j] = (report_part){v->label, m, v->program, plan, v->first_kernel, v->gpu};
     }
     if (!n)
         (*parts)[0] = (report_part){.module = p->module,

@@ -2,7 +2,7 @@
 // models choose. Two questions, each with its own trial variants of the model:
 //
 //   for each kernel with several algorithms:   every algorithm's kernel against the others
-//   for each kernel of the way with the best:  one choice after the other, each against the best so far
+//   for each kernel with the best of them:      one choice after the other, each against the best so far
 //
 // Kernels that take most of the time come first; equal ones are measured once.
 #include "compiler/tune/tune.h"
@@ -20,7 +20,7 @@
 #define LEAST_WINS      0.7  // of the rounds: disturbances affect few of them
 #define STEP_GAIN       1.01 // minimum gain over the best so far
 #define ALGORITHM_SHARE 0.4  // maximum share of the time
-enum { USUAL_SIZE = 8, ROUNDS = 5, LAST_ROUNDS = 11, WAYS = 8 };
+enum { USUAL_SIZE = 8, ROUNDS = 5, LAST_ROUNDS = 11, MOST_ALGORITHMS = 8 };
 
 typedef struct tuner {
     pipeline *p;
@@ -80,17 +80,17 @@ static bool is_answered(const tuner *x, const char *key) {
 // ---------------------------------------------------------------- algorithms
 typedef struct site {
     const char *key, *name;
-    int model;            // algorithm chosen by the cost model
-    kernel *by_way[WAYS]; // NULL: not possible
-    sizes sizes[WAYS];
+    int model;                             // algorithm chosen by the cost model
+    kernel *by_algorithm[MOST_ALGORITHMS]; // NULL: not possible
+    sizes sizes[MOST_ALGORITHMS];
 } site;
 typedef struct survey {
     tuner *x;
-    map sites; // by key
-    int way;   // forced algorithm
+    map sites;  // by key
+    int forced; // algorithm
 } survey;
 
-static void note_site(void *user, const char *key, kernel *k, int way, int model) {
+static void note_site(void *user, const char *key, kernel *k, int number, int model) {
     survey *s = user;
     site *own = map_get(&s->sites, key);
     if (!own) {
@@ -98,10 +98,10 @@ static void note_site(void *user, const char *key, kernel *k, int way, int model
         own->key = arena_strdup(s->x->arena, key), own->name = k->name, own->model = model;
         map_put(&s->sites, key, own);
     }
-    if (way == s->way && !own->by_way[way]) own->by_way[way] = k;
+    if (number == s->forced && !own->by_algorithm[number]) own->by_algorithm[number] = k;
 }
 
-static pipeline *trial_way(tuner *x, const choices *forced, survey *s) {
+static pipeline *trial_pipeline(tuner *x, const choices *forced, survey *s) {
     choice_table *t = x->table;
     if (forced) {
         t = choice_table_new(x->arena);
@@ -110,23 +110,23 @@ static pipeline *trial_way(tuner *x, const choices *forced, survey *s) {
     return pipeline_trial(x->p, x->arena, x->choice, t, s ? note_site : NULL, s);
 }
 
-static void compare_ways(tuner *x, const site *s, double seconds) {
+static void compare_algorithms(tuner *x, const site *s, double seconds) {
     arena *a = arena_within(x->arena);
-    bench *b[WAYS];
-    trial *t[WAYS];
-    int n = 0, ways[WAYS], best = 0;
+    bench *b[MOST_ALGORITHMS];
+    trial *t[MOST_ALGORITHMS];
+    int n = 0, tried[MOST_ALGORITHMS], best = 0;
     bool model = false; // it comes first
-    double medians[WAYS], wins[WAYS];
-    for (int j = 0; j < WAYS; j++) {
+    double medians[MOST_ALGORITHMS], wins[MOST_ALGORITHMS];
+    for (int j = 0; j < MOST_ALGORITHMS; j++) {
         int w = j == 0 ? s->model : j <= s->model ? j - 1 : j;
-        if (!s->by_way[w]) continue;
-        b[n] = bench_new(a, x->p->diag, s->by_way[w], x->p->target,
+        if (!s->by_algorithm[w]) continue;
+        b[n] = bench_new(a, x->p->diag, s->by_algorithm[w], x->p->target,
                          &(dim_values){look_up, (void *)&s->sizes[w]});
         t[n] = b[n] ? bench_compile(b[n], a, &(choices){0}) : NULL;
         if (!t[n]) continue;
         model |= j == 0;
         bench_first(b[n], t[n]);
-        ways[n++] = w;
+        tried[n++] = w;
     }
     if (n > 1 && model) {
         bench_compare(b, t, n, ROUNDS, seconds, medians, wins);
@@ -134,7 +134,7 @@ static void compare_ways(tuner *x, const site *s, double seconds) {
             if (medians[j] < medians[best]) best = j;
         double gain = medians[0] / medians[best];
         bool better = gain > LEAST_GAIN && wins[best] >= LEAST_WINS;
-        keep(x, s->key, s->name, &(choices){.algorithm = better ? ways[best] : 0}, better ? gain : 1);
+        keep(x, s->key, s->name, &(choices){.algorithm = better ? tried[best] : 0}, better ? gain : 1);
     }
     arena_destroy(a);
 }
@@ -142,20 +142,22 @@ static void compare_ways(tuner *x, const site *s, double seconds) {
 static void tune_algorithms(tuner *x) {
     survey s = {.x = x, .sites.arena = x->arena};
     double begin = clock_now();
-    choices *forced = ARENA_ARRAY(x->arena, choices, WAYS);
-    for (s.way = DIRECT; s.way < WAYS && (s.way == DIRECT || algorithms[s.way - DIRECT - 1]); s.way++) {
-        forced[s.way].algorithm = s.way;
-        pipeline *v = trial_way(x, &forced[s.way], &s);
+    choices *forced = ARENA_ARRAY(x->arena, choices, MOST_ALGORITHMS);
+    for (s.forced = DIRECT;
+         s.forced < MOST_ALGORITHMS && (s.forced == DIRECT || algorithms[s.forced - DIRECT - 1]);
+         s.forced++) {
+        forced[s.forced].algorithm = s.forced;
+        pipeline *v = trial_pipeline(x, &forced[s.forced], &s);
         if (!v->program || s.sites.n == 0) return;
         for (int j = 0; j < s.sites.n; j++)
-            ((site *)s.sites.slots[j].value)->sizes[s.way] = sizes_of(v->program);
+            ((site *)s.sites.slots[j].value)->sizes[s.forced] = sizes_of(v->program);
     }
     double end = begin + ALGORITHM_SHARE * (x->end - begin);
     for (int j = 0; j < s.sites.n; j++) {
         const site *own = s.sites.slots[j].value;
         if (is_answered(x, own->key)) continue;
         if (clock_now() >= end) x->late++;
-        else compare_ways(x, own, (end - clock_now()) / (s.sites.n - j) / 2);
+        else compare_algorithms(x, own, (end - clock_now()) / (s.sites.n - j) / 2);
     }
 }
 
@@ -309,7 +311,7 @@ static void add_item(item_list *l, kernel *k) {
 
 static void tune_schedules(tuner *x) {
     item_list l = {.x = x, .by_key.arena = x->arena};
-    pipeline *v = trial_way(x, NULL, NULL);
+    pipeline *v = trial_pipeline(x, NULL, NULL);
     double all = 0;
     if (!v->program) return;
     sizes sz = sizes_of(v->program);

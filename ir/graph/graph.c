@@ -76,6 +76,15 @@ value *graph_add_input(graph *g, const char *name, type t) {
     return v;
 }
 
+void graph_drop_input(graph *g, int i) {
+    g->inputs.at[i]->graph = NULL;
+    g->inputs.n--;
+    for (int j = i; j < g->inputs.n; j++) {
+        g->inputs.at[j] = g->inputs.at[j + 1];
+        g->inputs.at[j]->def_index = j;
+    }
+}
+
 static void set_contents(value *v, const constant *c, dims *table, arena *a) {
     dtype_class class = dtype_class_of(c->elem);
     if (c->rank > 1 || c->count > CONTENTS_MOST) return;

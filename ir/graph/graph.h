@@ -225,6 +225,7 @@ bool graph_sees(const graph *g, const graph *scope); // g is scope, or inside of
 // The name is made unique with a suffix if it is taken; NULL makes one up.
 value *value_new(graph *g, const char *name);
 value *graph_add_input(graph *g, const char *name, type t);
+void graph_drop_input(graph *g, int i); // it must have no users
 void graph_add_output(graph *g, value *v);
 void graph_set_output(graph *g, int i, value *v); // the output keeps its name
 void graph_set_noutputs(graph *g, int n);         // drops outputs at the end
@@ -234,9 +235,9 @@ value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_coun
 value *value_int64(graph *g, int64_t v);                                            // rank-0
 constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
-// c with elements rounded to a float type of whole bytes.
 // Whether `as` represents all of its elements.
 bool constant_fits(const constant *c, dtype as);
+// c with elements rounded to a float type of whole bytes.
 const constant *constant_rounded(arena *a, const constant *c, dtype as);
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);

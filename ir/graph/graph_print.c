@@ -46,20 +46,20 @@ static void add_value_name(printer *p, const value *v) {
 
 // ---- Types.
 
-static type settled_type(printer *p, const type *t) {
+static type simplified_type(printer *p, const type *t) {
     type copy = *t;
     if ((t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE) && t->rank > 0) {
         copy.dims = ARENA_ARRAY(p->out.arena, dim *, t->rank);
         for (int i = 0; i < t->rank; i++) copy.dims[i] = named_dims_add(&p->dims, t->dims[i]);
     } else if (t->item) {
         copy.item = ARENA_NEW(p->out.arena, type);
-        *copy.item = settled_type(p, t->item);
+        *copy.item = simplified_type(p, t->item);
     }
     return copy;
 }
 
 static void add_type(printer *p, const type *t) {
-    type copy = settled_type(p, t);
+    type copy = simplified_type(p, t);
     add(p, type_text(p->out.arena, &copy));
 }
 

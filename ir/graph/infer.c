@@ -263,7 +263,7 @@ void infer_forget_checks(const graph *g) {
 }
 
 // Constants are the most precise, then named sizes, expressions, opaque dims.
-static int vagueness(const dim *d) {
+static int imprecision(const dim *d) {
     if (d->kind == DIM_CONST) return 0;
     if (d->kind == DIM_SYMBOL) return 1;
     return d->kind == DIM_OPAQUE ? 3 : 2;
@@ -276,7 +276,7 @@ dim *infer_same_dim(const node *n, dim *a, dim *b, const char *what) {
     case TRI_NO: infer_error(n, "%s: %s is not %s", what, dim_text(mem, a), dim_text(mem, b));
     case TRI_UNKNOWN: add_check(n, a, b, what);
     }
-    return vagueness(b) < vagueness(a) ? b : a;
+    return imprecision(b) < imprecision(a) ? b : a;
 }
 
 // The common size of a and b where one of them may be 1.
@@ -597,22 +597,22 @@ static void decompose(node *n) {
 
 // ---- Nodes that take others into themselves
 
-typedef struct giver_search {
+typedef struct hiding_search {
     const graph *g;
     node *found;
-} giver_search;
+} hiding_search;
 
-static void see_giver(void *user, value *v) {
-    giver_search *s = user;
+static void see_hiding(void *user, value *v) {
+    hiding_search *s = user;
     node *d = v->def;
     if (!d || d->graph != s->g || !d->op->has_hidden_rank || !d->op->has_hidden_rank(d, v->def_index)) return;
     if (!s->found || node_place(d) < node_place(s->found)) s->found = d;
 }
 
 // The first node of n's graph that hides a rank or length that n may need.
-static node *giver_of(const node *n) {
-    giver_search s = {.g = n->graph};
-    node_reads(n, see_giver, &s);
+static node *hiding_node(const node *n) {
+    hiding_search s = {.g = n->graph};
+    node_reads(n, see_hiding, &s);
     return s.found;
 }
 
@@ -636,19 +636,19 @@ static bool gives_more(const node *n, int first) {
 
 // After giver has absorbed n: *next is the node where inference continues; giver itself if it must be
 // inferred again.
-static bool absorb(node *giver, node *n, node **next) {
+static bool absorb(node *absorber, node *n, node **next) {
     struct infer_state *s = state_of(n);
-    int first = giver->nout;
+    int first = absorber->nout;
     *next = node_next(n);
     if (s->absorbed > ABSORBED_MOST)
         diag_fatal_missing(n->graph->module->diag, n->loc,
                            "too many lengths that only the run knows decide ranks up to here: declare shapes "
                            "of earlier values");
     node_reads(n, count_read, &s->absorbed);
-    if (!giver->op->sink_into(giver, n)) return false;
-    if (!gives_more(giver, first) && !giver_of(giver)) return true;
-    node_reads(giver, count_read, &s->absorbed);
-    *next = giver;
+    if (!absorber->op->sink_into(absorber, n)) return false;
+    if (!gives_more(absorber, first) && !hiding_node(absorber)) return true;
+    node_reads(absorber, count_read, &s->absorbed);
+    *next = absorber;
     return true;
 }
 
@@ -667,9 +667,9 @@ static bool canonicalise(node *n) {
 
 void infer_until(graph *g, int place, const node *end) {
     for (int i = place; i < g->nodes.n && g->nodes.at[i] != end; i++) {
-        node *n = g->nodes.at[i], *giver, *next;
+        node *n = g->nodes.at[i], *absorber, *next;
         if (canonicalise(n)) i--;
-        else if ((giver = giver_of(n)) && absorb(giver, n, &next))
+        else if ((absorber = hiding_node(n)) && absorb(absorber, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
         else if (n->op->decompose) decompose(n), i--;
         else if (infer_node(n), canonicalise(n)) i--;

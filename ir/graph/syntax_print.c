@@ -20,7 +20,7 @@ const char *const attr_list_words[] = {[ATTR_INTS] = "ints",
 
 // ---- Dims.
 
-static dim *settled(dim *d) {
+static dim *simplified(dim *d) {
     for (int i = 0; i < 4; i++) {
         dim *next = dim_simplify(d);
         if (next == d) break;
@@ -35,7 +35,7 @@ static bool is_unrestricted(const dim *atom) {
 }
 
 dim *named_dims_add(named_dims *n, dim *d) {
-    d = settled(d);
+    d = simplified(d);
     n->seen.arena = n->arena;
     atom_list atoms = dim_atoms(n->arena, d);
     for (int i = 0; i < atoms.n; i++) {

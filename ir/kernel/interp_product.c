@@ -39,6 +39,11 @@ struct product {
     interp_dgemm *dgemm;                // NULL: exact order
 };
 
+// A block of the sums, and the range of the depth that is added to it.
+typedef struct block {
+    int64_t row, rows, col, cols, from, depth;
+} block;
+
 // ---------------------------------------------------------------- recognising
 static bool add_axis(const run *r, axis_group *g, int axis) {
     g->axis[g->n++] = axis;
@@ -146,28 +151,29 @@ static void set_lanes(run *r, axis_group *g, uint8_t *varies, int64_t at, int64_
 }
 
 // ---------------------------------------------------------------- multiplying
-// Four steps of the depth at a time, added in order.
-static void multiply_rows(const double *a, int64_t lda, const double *b, double *sum, int64_t m, int64_t n,
-                          int64_t ldb, int64_t steps, bool rounds) {
-    for (int64_t i = 0; i < m; i++) {
-        double *s = sum + i * ldb;
-        for (int64_t k = 0; k < steps; k++) {
-            double v = a[i * lda + k];
-            const double *row = b + k * ldb;
-            if (rounds)
-                for (int64_t j = 0; j < n; j++) s[j] += (double)(float)(v * row[j]);
+// Columns [col, col + cols) of block c, of whose depth [from, from + depth) is added.
+static void multiply_part(const product *x, const block *c, const block *part) {
+    for (int64_t i = 0; i < c->rows; i++) {
+        double *sum = x->sum + i * c->cols + part->col;
+        for (int64_t k = part->from; k < part->from + part->depth; k++) {
+            double v = x->at[i * c->depth + k];
+            const double *b = x->bt + k * c->cols + part->col;
+            if (x->rounds)
+                for (int64_t j = 0; j < part->cols; j++) sum[j] += (double)(float)(v * b[j]);
             else
-                for (int64_t j = 0; j < n; j++) s[j] += v * row[j];
+                for (int64_t j = 0; j < part->cols; j++) sum[j] += v * b[j];
         }
     }
 }
 
-static void multiply_in_order(const product *x, int64_t m, int64_t n, int64_t k) {
-    enum { COLS = 256, STEPS = 16 }; // of the depth: their part of b stays in the first cache
-    for (int64_t j = 0; j < n; j += COLS)
-        for (int64_t d = 0; d < k; d += STEPS)
-            multiply_rows(x->at + d, k, x->bt + d * n + j, x->sum + j, m, int_min(n - j, COLS), n,
-                          int_min(k - d, STEPS), x->rounds);
+static void multiply_in_order(const product *x, const block *c) {
+    enum { COLS = 256, STEPS = 16 }; // of the depth: their part of b stays in the L1 cache
+    for (int64_t j = 0; j < c->cols; j += COLS)
+        for (int64_t d = 0; d < c->depth; d += STEPS) {
+            block part = {.col = j, .cols = int_min(c->cols - j, COLS)};
+            part.from = d, part.depth = int_min(c->depth - d, STEPS);
+            multiply_part(x, c, &part);
+        }
 }
 
 static double largest(const double *v, int64_t n) {
@@ -177,50 +183,51 @@ static double largest(const double *v, int64_t n) {
 }
 
 // What is not finite, or would become so in f32, propagates as the order of the sum says.
-static bool is_tame(const product *x, int64_t m, int64_t n, int64_t k) {
-    double a = largest(x->at, m * k), b = largest(x->bt, k * n);
+static bool stays_finite(const product *x, const block *c) {
+    double a = largest(x->at, c->rows * c->depth), b = largest(x->bt, c->depth * c->cols);
     return a < 0x1p500 && b < 0x1p500 && (!x->rounds || a * b < 0x1p100);
 }
 
-static void multiply(const product *x, int64_t m, int64_t n, int64_t k) {
-    enum { ROW_MAJOR = 101, AS_IT_IS = 111 };
-    if (!x->dgemm || !is_tame(x, m, n, k)) multiply_in_order(x, m, n, k);
-    else
-        x->dgemm(ROW_MAJOR, AS_IT_IS, AS_IT_IS, (int)m, (int)n, (int)k, 1, x->at, (int)k, x->bt, (int)n, 1,
-                 x->sum, (int)n);
+static void multiply(const product *x, const block *c) {
+    enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
+    int m = (int)c->rows, n = (int)c->cols, k = (int)c->depth;
+    if (!x->dgemm || !stays_finite(x, c)) multiply_in_order(x, c);
+    else x->dgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, m, n, k, 1, x->at, k, x->bt, n, 1, x->sum, n);
 }
 
 // ---------------------------------------------------------------- blocks
-static void pack(run *r, product *x, int64_t row, int64_t m, int64_t col, int64_t n, int64_t from,
-                 int64_t k) {
-    set_lanes(r, &x->depth, x->varies_depth, from, k);
-    for (int64_t i = 0; i < m; i++) {
-        go_to(r, &x->row, row + i);
-        strip_eval(r, &x->code_a, k);
-        for (int64_t d = 0; d < k; d++) x->at[i * k + d] = strip_result(r, x->a, d).f;
+static void pack(run *r, product *x, const block *c) {
+    int64_t depth = c->depth;
+    set_lanes(r, &x->depth, x->varies_depth, c->from, depth);
+    for (int64_t i = 0; i < c->rows; i++) {
+        go_to(r, &x->row, c->row + i);
+        strip_eval(r, &x->code_a, depth);
+        for (int64_t d = 0; d < depth; d++) x->at[i * depth + d] = strip_result(r, x->a, d).f;
     }
-    for (int64_t j = 0; j < n; j++) {
-        go_to(r, &x->col, col + j);
-        strip_eval(r, &x->code_b, k);
-        for (int64_t d = 0; d < k; d++) x->bt[d * n + j] = strip_result(r, x->b, d).f;
+    for (int64_t j = 0; j < c->cols; j++) {
+        go_to(r, &x->col, c->col + j);
+        strip_eval(r, &x->code_b, depth);
+        for (int64_t d = 0; d < depth; d++) x->bt[d * c->cols + j] = strip_result(r, x->b, d).f;
     }
     drop_lanes(r, &x->depth);
 }
 
-static void begin_sums(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
-    set_lanes(r, &x->col, x->varies_col, col, n);
-    for (int64_t i = 0; i < m; i++) {
-        go_to(r, &x->row, row + i);
+static void begin_sums(run *r, const plan *p, product *x, const block *c) {
+    int64_t n = c->cols;
+    set_lanes(r, &x->col, x->varies_col, c->col, n);
+    for (int64_t i = 0; i < c->rows; i++) {
+        go_to(r, &x->row, c->row + i);
         strip_eval(r, &p->init, n);
         for (int64_t j = 0; j < n; j++) x->sum[i * n + j] = strip_result(r, r->s->states.at[0].init, j).f;
     }
     drop_lanes(r, &x->col);
 }
 
-static void write_sums(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
-    set_lanes(r, &x->col, x->varies_col, col, n);
-    for (int64_t i = 0; i < m; i++) {
-        go_to(r, &x->row, row + i);
+static void write_sums(run *r, const plan *p, product *x, const block *c) {
+    int64_t n = c->cols;
+    set_lanes(r, &x->col, x->varies_col, c->col, n);
+    for (int64_t i = 0; i < c->rows; i++) {
+        go_to(r, &x->row, c->row + i);
         for (int64_t j = 0; j < n; j++) r->state[0][j].f = x->sum[i * n + j];
         strip_round(r, n);
         strip_eval(r, &p->end, n);
@@ -229,16 +236,16 @@ static void write_sums(run *r, const plan *p, product *x, int64_t row, int64_t m
     drop_lanes(r, &x->col);
 }
 
-static void run_block(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
-    strip_charge(r, m * n * (p->init.n + p->end.n));
-    begin_sums(r, p, x, row, m, col, n);
-    for (int64_t d = 0; d < x->depth.count; d += STRIP) {
-        int64_t k = int_min(x->depth.count - d, STRIP);
-        strip_charge(r, m * n * k * p->step.n); // as position by position: the same limit for the same kernel
-        pack(r, x, row, m, col, n, d, k);
-        multiply(x, m, n, k);
+static void run_block(run *r, const plan *p, product *x, block c) {
+    strip_charge(r, c.rows * c.cols * (p->init.n + p->end.n));
+    begin_sums(r, p, x, &c);
+    for (c.from = 0; c.from < x->depth.count; c.from += STRIP) {
+        c.depth = int_min(x->depth.count - c.from, STRIP);
+        strip_charge(r, c.rows * c.cols * c.depth * p->step.n); // the same limit as position by position
+        pack(r, x, &c);
+        multiply(x, &c);
     }
-    write_sums(r, p, x, row, m, col, n);
+    write_sums(r, p, x, &c);
 }
 
 void product_run(run *r, const plan *p, product *x) {
@@ -247,6 +254,8 @@ void product_run(run *r, const plan *p, product *x) {
         for (int64_t i = 0; i < x->row.count; i += ROWS)
             for (int64_t j = 0; j < x->col.count; j += STRIP) {
                 go_to(r, &x->batch, b);
-                run_block(r, p, x, i, int_min(x->row.count - i, ROWS), j, int_min(x->col.count - j, STRIP));
+                block c = {.row = i, .rows = int_min(x->row.count - i, ROWS)};
+                c.col = j, c.cols = int_min(x->col.count - j, STRIP);
+                run_block(r, p, x, c);
             }
 }

@@ -62,7 +62,7 @@ static void begin_async(frame *fr, const ins *x) {
     if (x->nargs > 2 && !*arg(fr, x, 2)) from = NULL;
     if (from) linterp_checked(fr, x, from, 16, false);
     memset(linterp_checked(fr, x, to, 16, true), LEVAL_PATTERN, 16);
-    VEC_PUSH(fr->in->arena, &t->copies, ((coming){to, from, t->groups}));
+    VEC_PUSH(fr->in->arena, &t->copies, ((pending_copy){to, from, t->groups}));
 }
 
 // Completes all groups except the latest x->gpu->count.
@@ -70,7 +70,7 @@ static void end_async(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
     int n = 0, left = x->gpu->count;
     for (int i = 0; i < t->copies.n; i++) {
-        coming c = t->copies.at[i];
+        pending_copy c = t->copies.at[i];
         if (c.group < t->groups - left && !c.from) memset(linterp_checked(fr, x, c.to, 16, true), 0, 16);
         else if (c.group < t->groups - left)
             memcpy(linterp_checked(fr, x, c.to, 16, true), linterp_checked(fr, x, c.from, 16, false), 16);

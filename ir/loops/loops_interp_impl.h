@@ -66,10 +66,10 @@ typedef enum wait_kind {
 } wait_kind;
 
 // A pending copy, of zeros if from is NULL, and the number of groups closed before it.
-typedef struct coming {
+typedef struct pending_copy {
     char *to, *from;
     int group;
-} coming;
+} pending_copy;
 
 // A barrier of bulk copies in shared memory: a phase ends when a thread has arrived and the announced number
 // of bytes has been copied.
@@ -111,7 +111,7 @@ typedef struct thread {
     uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
     const uint32_t *registers;    // its fragments of a product
     const uint32_t *const *warps; // of its warp
-    VEC(coming) copies;
+    VEC(pending_copy) copies;
     int groups;
     VEC(pending_wgmma) products;
     char *sums;         // destination of the results

@@ -9,17 +9,14 @@
 //     ...
 //
 // Numbers that grow by the same amount each time are computed. Variables and values that other code reads become elements of
-// arrays, a value of the iteration before becomes a variable. A jump out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
+// arrays, a value of the iteration before becomes a variable. A jump
+// out of the loop around the repeated instructions leaves this one, too: L_BREAK leaves L_LOOPs.
 #include "ir/loops/roll.h"
 #include "compiler/base/integers.h"
 #include "ir/loops/roll_impl.h"
 #include "ir/target.h"
-#include <stdlib.h>
 #include <string.h>
 
-// A repeat is found by `WINDOW` equal instructions, and must save this number of bytes. Longer periods than the most do
-// not repeat.
-enum { WINDOW = 8, LEAST_SAVED = 96, MOST_PERIOD = 4096, MOST_PERIODS = 32 };
 // Bounds of the search.
 enum { MOST_TRIED = 32, MOST_ROTATIONS = 1024, MOST_LOOPS = 256 };
 // Bytes of an iteration that carries values: chains of sums are smaller as they are, as LLVM knows their ranges.
@@ -44,150 +41,43 @@ typedef struct rolling {
     int capacity; // of the arrays by id
 } rolling;
 
-typedef struct repeat {
-    int first, period, length; // in statements
-    int count;                 // iterations
-    int64_t saved;             // bytes, at most
-} repeat;
-typedef VEC(repeat) repeat_list;
-typedef VEC(ins *) ins_list;
-
-// ---------------------------------------------------------------- candidates
-static int64_t code_bytes(const lblock *b);
-
-// Branches on the CPU level are calls by a table.
-static int64_t bytes_of(const ins *x) {
-    int64_t inner[] = {x->body[0] ? code_bytes(x->body[0]) : 0, x->body[1] ? code_bytes(x->body[1]) : 0};
-    int64_t more = inner[0] > inner[1] ? inner[0] : inner[1];
-    lclass c = lop_class(x->op);
-    if (c == LC_CONST) return 0;
-    if (c == LC_CALL) return 5 + 2 * x->nargs;
-    if (c == LC_CONTROL) return 6 + more;
-    return c == LC_POINTER || c == LC_MEMORY || c == LC_PLACE ? 6 : 4;
-}
-
-static int64_t code_bytes(const lblock *b) {
-    int64_t n = 0;
-    for (const ins *x = b->first; x; x = x->next) n += bytes_of(x);
-    return n;
-}
-
-typedef struct search {
-    arena *arena;
-    ins_list statements;
-    uint64_t *shape;
-    int64_t *bytes; // of the statements before
-} search;
-
-static search find_statements(arena *a, same_functions *functions, const lblock *b) {
-    search s = {.arena = a};
-    for (ins *x = b->first; x; x = x->next)
-        if (x->op != L_CONST && x->op != L_COMMENT) VEC_PUSH(a, &s.statements, x);
-    int n = s.statements.n;
-    s.shape = ARENA_ARRAY(a, uint64_t, n + 1);
-    s.bytes = ARENA_ARRAY(a, int64_t, n + 1);
-    for (int j = 0; j < n; j++) {
-        s.shape[j] = ins_shape(functions, s.statements.at[j]);
-        s.bytes[j + 1] = s.bytes[j] + bytes_of(s.statements.at[j]);
-    }
-    return s;
-}
-
-typedef struct vote {
-    int period, votes;
-} vote;
-typedef VEC(vote) vote_list;
-
-static int by_votes(const void *x, const void *y) {
-    const vote *a = x, *b = y;
-    return a->votes != b->votes ? (a->votes < b->votes) - (a->votes > b->votes) : a->period - b->period;
-}
-
-// Distances of equal windows, the most frequent ones first.
-static vote_list find_periods(const search *s) {
-    vote_list votes = {0};
-    map last = {.arena = s->arena}, at = last;
-    for (int j = 0; j + WINDOW <= s->statements.n; j++) {
-        uint64_t window = hash_bytes(HASH_SEED, s->shape + j, WINDOW * sizeof *s->shape);
-        int before = (int)(intptr_t)map_get_number(&last, window) - 1, period = j - before;
-        map_put_number(&last, window, (void *)(intptr_t)(j + 1));
-        if (before < 0 || period > MOST_PERIOD) continue;
-        int known = (int)(intptr_t)map_get_number(&at, (uint64_t)period) - 1;
-        if (known < 0) {
-            known = votes.n;
-            map_put_number(&at, (uint64_t)period, (void *)(intptr_t)(known + 1));
-            VEC_PUSH(s->arena, &votes, (vote){period, 0});
-        }
-        votes.at[known].votes++;
-    }
-    if (votes.n) qsort(votes.at, (size_t)votes.n, sizeof *votes.at, by_votes);
-    if (votes.n > MOST_PERIODS) votes.n = MOST_PERIODS;
-    return votes;
-}
-
-static void add_repeats(const search *s, int period, repeat_list *found) {
-    int n = s->statements.n - period;
-    for (int j = 0, end; j < n; j = end + 1) {
-        for (end = j; end < n && s->shape[end] == s->shape[end + period]; end++) {
-        }
-        int count = (end - j) / period + 1;
-        int64_t saved = (s->bytes[j + period] - s->bytes[j]) * (count - 1);
-        if (count > 1 && saved >= LEAST_SAVED)
-            VEC_PUSH(s->arena, found, (repeat){j, period, end - j + period, count, saved});
-    }
-}
-
-static int by_saved(const void *x, const void *y) {
-    const repeat *a = x, *b = y;
-    if (a->saved != b->saved) return (a->saved < b->saved) - (a->saved > b->saved);
-    return a->first != b->first ? a->first - b->first : a->period - b->period;
-}
-
-static repeat_list find_repeats(const search *s) {
-    repeat_list found = {0};
-    vote_list periods = find_periods(s);
-    for (int j = 0; j < periods.n; j++) add_repeats(s, periods.at[j].period, &found);
-    if (found.n) qsort(found.at, (size_t)found.n, sizeof *found.at, by_saved);
-    return found;
-}
-
 // ---------------------------------------------------------------- values after the loop
-// A value that later code reads: the one of the first iteration, and its array.
-typedef struct left {
+// A value that later code reads (live out of the loop): the one of the first iteration, and its array.
+typedef struct live_out {
     ins *value, *array;
-} left;
-typedef struct leaving {
+} live_out;
+typedef struct live_outs {
     const matching *m;
     arena *arena;
-    VEC(left) values;
+    VEC(live_out) values;
     map at; // id of a value -> its position + 1
     bool fits;
-} leaving;
+} live_outs;
 
-static left *left_of(const leaving *l, const ins *first) {
+static live_out *live_out_of(const live_outs *l, const ins *first) {
     intptr_t at = (intptr_t)map_get_number(&l->at, (uint64_t)first->id);
     return at ? &l->values.at[at - 1] : NULL;
 }
 
-static void add_left(leaving *l, const ins *x) {
+static void add_live_out(live_outs *l, const ins *x) {
     ins *first = l->m->pair[x->id];
     lkind k = first ? (lkind)first->type.kind : LK_VOID;
     if (k == LK_VOID || k == LK_I1 || first->type.lanes != 1 || first->op == L_VAR) {
         l->fits = false;
         return;
     }
-    if (left_of(l, first)) return;
-    VEC_PUSH(l->arena, &l->values, (left){first, NULL});
+    if (live_out_of(l, first)) return;
+    VEC_PUSH(l->arena, &l->values, (live_out){first, NULL});
     map_put_number(&l->at, (uint64_t)first->id, (void *)(intptr_t)l->values.n);
 }
 
-static void find_left(leaving *l, const lblock *b) {
+static void find_live_outs(live_outs *l, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         if (iteration_of(l->m, x) >= 0) continue;
         for (int j = 0; j < x->nargs; j++)
-            if (iteration_of(l->m, x->args[j]) >= 0) add_left(l, x->args[j]);
+            if (iteration_of(l->m, x->args[j]) >= 0) add_live_out(l, x->args[j]);
         for (int j = 0; j < 2; j++)
-            if (x->body[j]) find_left(l, x->body[j]);
+            if (x->body[j]) find_live_outs(l, x->body[j]);
     }
 }
 
@@ -239,7 +129,7 @@ static int first_value_slot(const matching *m, int j, int count) {
     return j;
 }
 
-// The first slot with the values of slot j.
+// The first slot that carries the value of slot j.
 static int first_carried(const matching *m, int j) {
     int i = 0;
     while (m->carried.at[i].first != m->carried.at[j].first || m->carried.at[i].next != m->carried.at[j].next)
@@ -309,7 +199,7 @@ typedef struct rewriting {
     const search *search;
     repeat of;
     matching *m;
-    leaving left;
+    live_outs outs;
     columns columns;
     lbuild b;
     ins *index;   // of the iteration
@@ -368,7 +258,7 @@ static void rewrite_elements(rewriting *w, lblock *block) {
             const ins *arg = x->args[j];
             int t = iteration_of(w->m, arg);
             if (t < 0) continue;
-            const left *l = left_of(&w->left, w->m->pair[arg->id]);
+            const live_out *l = live_out_of(&w->outs, w->m->pair[arg->id]);
             x->args[j] = lb_load(&b, arg->type, l->array, lb_idx(&b, t), 0);
         }
         const ins *variable = x->op == L_VAR ? x : x->op == L_GET || x->op == L_SET ? x->args[0] : NULL;
@@ -463,7 +353,7 @@ static void make_body(rewriting *w) {
             s->user->args[s->arg] = lb_get(b, w->carry[carry]);
         }
         lblock_append(b->block, statements[j]);
-        const left *l = left_of(&w->left, statements[j]);
+        const live_out *l = live_out_of(&w->outs, statements[j]);
         if (l) lb_store(b, l->array, w->index, statements[j], 0);
     }
     carry_on(w);
@@ -499,9 +389,9 @@ static lblock *make_loop(rewriting *w, const ins *after) {
 }
 
 static void replace_statements(rewriting *w, lblock *block) {
-    const ins_list *all = &w->search->statements;
-    ins *first = all->at[w->of.first], **link = &block->first;
-    ins *after = all->at[w->of.first + w->of.period * w->of.count - 1]->next;
+    ins *const *all = w->search->statements.at;
+    ins *first = all[w->of.first], **link = &block->first;
+    ins *after = all[w->of.first + w->of.period * w->of.count - 1]->next;
     while (*link != first) link = &(*link)->next;
     lblock *made = make_loop(w, after);
     *link = after;
@@ -522,8 +412,8 @@ static void make_arrays(rewriting *w) {
         const variable_slot *s = w->m->variables.at[j];
         if (s->differ) w->array[j] = new_array(w, s->variables[0]->type);
     }
-    for (int j = 0; j < w->left.values.n; j++)
-        w->left.values.at[j].array = new_array(w, w->left.values.at[j].value->type);
+    for (int j = 0; j < w->outs.values.n; j++)
+        w->outs.values.at[j].array = new_array(w, w->outs.values.at[j].value->type);
 }
 
 static void count_uses(lblock *b, bool clear) {
@@ -552,7 +442,7 @@ static int64_t bytes_of_iteration(const search *s, const repeat *of) {
     return s->bytes[of->first + of->period] - s->bytes[of->first];
 }
 
-static int64_t saved_by(const search *s, const repeat *of, const matching *m, const leaving *l,
+static int64_t saved_by(const search *s, const repeat *of, const matching *m, const live_outs *l,
                         const columns *c) {
     int64_t one = bytes_of_iteration(s, of);
     int64_t table = (int64_t)c->of.n * of->count * lkind_bytes(c->elem);
@@ -566,7 +456,7 @@ static int64_t saved_by(const search *s, const repeat *of, const matching *m, co
 }
 
 // Of the stack, for the arrays of a loop.
-static int64_t bytes_of_arrays(const repeat *of, const matching *m, const leaving *l) {
+static int64_t bytes_of_arrays(const repeat *of, const matching *m, const live_outs *l) {
     int64_t arrays = l->values.n;
     for (int j = 0; j < m->variables.n; j++) arrays += m->variables.at[j]->differ;
     for (int j = 0; j < m->values.n; j++) arrays += first_value_slot(m, j, of->count) == j;
@@ -603,14 +493,14 @@ static rolled roll_from(rolling *r, const search *s, lblock *block, repeat of, i
     of.count = m.count;
     keep_differing(&m, of.count);
     columns c = find_columns(a, &m, of.count);
-    leaving l = {.m = &m, .arena = a, .at.arena = a, .fits = true};
+    live_outs l = {.m = &m, .arena = a, .at.arena = a, .fits = true};
     if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED) return NOT_WORTH;
-    find_left(&l, r->f->body);
+    find_live_outs(&l, r->f->body);
     if (!l.fits) return DIFFERENT;
     int64_t stack = r->stack + bytes_of_arrays(&of, &m, &l);
     if (saved_by(s, &of, &m, &l, &c) < LEAST_SAVED || stack > most_stack(r)) return NOT_WORTH;
     r->stack = stack;
-    rewrite(&(rewriting){.r = r, .search = s, .of = of, .m = &m, .left = l, .columns = c}, block);
+    rewrite(&(rewriting){.r = r, .search = s, .of = of, .m = &m, .outs = l, .columns = c}, block);
     return ROLLED;
 }
 
@@ -642,8 +532,8 @@ static bool roll_one(rolling *r, lblock *block) {
     arena *outer = r->arena;
     bool rolled = false;
     r->arena = arena_within(outer);
-    search s = find_statements(r->arena, &r->functions, block);
-    repeat_list found = find_repeats(&s);
+    search s = roll_statements(r->arena, &r->functions, block);
+    repeat_list found = roll_candidates(&s);
     if (found.n) {
         grow_arrays(r);
         memset(r->place, 0, (size_t)r->capacity * sizeof *r->place);

@@ -61,6 +61,25 @@ typedef struct matching {
     ins *statement;
 } matching;
 
+// roll_search.c
+enum { LEAST_SAVED = 96 }; // bytes of code
+typedef struct repeat {
+    int first, period, length; // in statements
+    int count;                 // iterations
+    int64_t saved;             // bytes, at most
+} repeat;
+typedef VEC(repeat) repeat_list;
+
+typedef struct search {
+    arena *arena;
+    VEC(ins *) statements; // of a block, without constants and comments
+    uint64_t *shape;
+    int64_t *bytes; // of the statements before
+} search;
+search roll_statements(arena *a, same_functions *functions, const lblock *b);
+repeat_list roll_candidates(const search *s); // those that save most first
+
+// roll_match.c
 void same_functions_init(same_functions *s, const lmodule *m, arena *a);
 // A hash of what matching instructions have in common.
 uint64_t ins_shape(same_functions *s, const ins *x);

@@ -191,7 +191,7 @@ static const buffer *row_scalar(const expr *e) {
 
 // exp(score - maximum) is in [0, 1] or NaN; its sum over the row is at least 1, or NaN if any of them is. So
 // the sum is NaN if a weight is.
-static const buffer *sum_tells(const form *f) {
+static const buffer *sum_with_nan(const form *f) {
     const kernel *k = f->old;
     if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;
     const buffer *top = row_scalar(f->kept->arg[0]->arg[1]);
@@ -271,7 +271,7 @@ static void form_stage(form *f, cloning *g, int number) {
              *node = state_node(f->old, 0, st->dtype);
         expr *result = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
         if (f->nan_is_zero) {
-            expr *total = x_read(k, (buffer *)sum_tells(f), NULL), *zero = x_zero(k, st->dtype);
+            expr *total = x_read(k, (buffer *)sum_with_nan(f), NULL), *zero = x_zero(k, st->dtype);
             result = x_select(k, x_lt(k, zero, total), result, zero);
         }
         g = form_cloning(f);
@@ -293,7 +293,7 @@ static bool examine_form(form *f) {
     const stage *s = f->old->stages.at[f->weight];
     f->copies = f->kept->op == X_READ && f->kept->buffer->role == BUF_LOCAL && f->kept->buffer->rank == 1 &&
                 !f->kept->guard && is_axis(f->kept->index[0], s->axes.at[0]);
-    return !f->nan_is_zero || sum_tells(f);
+    return !f->nan_is_zero || sum_with_nan(f);
 }
 
 static void to_one_form(const fuse *fu, site *at) {

@@ -112,7 +112,7 @@ static bool paired_in(const shared *s, int a1) {
 
 // Keeps the pairs that all shared buffers have in common. A kernel with fixed outer axes needs a pair for
 // each of them.
-static bool settle_pairs(rows *r) {
+static bool resolve_pairs(rows *r) {
     for (int a = 0; a < r->k1.axes.n; a++) {
         bool ok = r->pair1[a] >= 0;
         for (int j = 0; j < r->n && ok; j++) ok = paired_in(&r->list[j], a);
@@ -357,7 +357,7 @@ static bool rows_of(rows *r, fuse *f, site *p1, site *p2, bool force) {
     if (!find_shared(r)) return false;
     for (int j = 0; j < r->n && !r->failed; j++) pair_shared(r, &r->list[j]);
     r->k2 = *p2->s->kernel; // including the expressions made by the comparison
-    return !r->failed && settle_pairs(r) && worth_it(r) && can_move_down(f, p1, p2);
+    return !r->failed && resolve_pairs(r) && worth_it(r) && can_move_down(f, p1, p2);
 }
 
 bool rows_join(fuse *f, site *p1, site *p2, bool force) {

@@ -14,7 +14,7 @@ typedef struct join {
     double limit;     // largest allowed peak in bytes
 } join;
 
-static void find_lives(join *j, arena *scratch) {
+static void find_live_ranges(join *j, arena *scratch) {
     j->live = ARENA_ARRAY(scratch, live_range, j->p->buffers.n + 1);
     j->def = ARENA_ARRAY(scratch, const site *, j->p->buffers.n + 1);
     j->writers = ARENA_ARRAY(scratch, int, j->p->buffers.n + 1);
@@ -46,7 +46,7 @@ static bool is_plain_temp(const buffer *b) {
 }
 
 // Whether adjacent elements of one buffer are adjacent in the other.
-static bool lies_alike(const layout *part, const layout *whole) {
+static bool layouts_agree(const layout *part, const layout *whole) {
     if (!part || !whole) return part == whole;
     if (part->n != whole->n || part->gap || whole->gap) return false;
     for (int j = 0; j < part->n; j++) {
@@ -76,7 +76,7 @@ static bool is_copy(const kernel *k, const stage *s, part *found) {
     if (w->guard || w->combine != COMBINE_SET || value->op != X_READ || value->guard) return false;
     buffer *from = value->buffer, *to = w->to;
     if (!is_plain_temp(from) || !is_plain_temp(to) || from == to) return false;
-    if (from->rank != to->rank || from->dtype != to->dtype || !lies_alike(from->layout, to->layout))
+    if (from->rank != to->rank || from->dtype != to->dtype || !layouts_agree(from->layout, to->layout))
         return false;
     *found = (part){.from = from, .to = to, .stages = 1};
     if (!find_box(k, from, value->index, &found->box) || !find_box(k, to, w->index, &target)) return false;
@@ -132,7 +132,7 @@ static bool writes_apart(const kernel *k, const stage *s, const part *p) {
 }
 
 // Whether no other stage accesses these elements of the whole, so that their order does not matter.
-static bool stands_apart(const kernel *k, const part *p) {
+static bool is_only_access(const kernel *k, const part *p) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
         if (copies(k, s, p)) continue;
@@ -152,7 +152,7 @@ static bool find_part(const kernel *k, int first, part *p) {
             return false;
     for (int d = 0; d < p->from->rank; d++)
         if (!dim_is(p->box.low[d], 0) || !is_same(p->box.extent[d], p->from->dims[d])) return false;
-    return stands_apart(k, p);
+    return is_only_access(k, p);
 }
 
 // ---------------------------------------------------------------- readers
@@ -264,7 +264,7 @@ static double peak_of(const join *j) {
 }
 
 // The live range of the whole buffer includes the live range of the part.
-static void merge_lives(const join *j, const part *p) {
+static void merge_live_ranges(const join *j, const part *p) {
     live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id];
     if (from->def < to->def) to->def = from->def;
     if (from->last_use > to->last_use) to->last_use = from->last_use;
@@ -273,7 +273,7 @@ static void merge_lives(const join *j, const part *p) {
 
 static bool fits_memory(const join *j, const part *p) {
     live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id], was[] = {*from, *to};
-    merge_lives(j, p);
+    merge_live_ranges(j, p);
     bool fits = peak_of(j) <= j->limit;
     *from = was[0], *to = was[1];
     return fits;
@@ -380,7 +380,7 @@ static void join_part(const join *j, const site *at, const part *p) {
         move_part(x, p);
         uses_update(j->uses, from->at[i]);
     }
-    merge_lives(j, p);
+    merge_live_ranges(j, p);
 }
 
 // Parts without other readers first, since they leave more memory for the rest.
@@ -395,7 +395,7 @@ static void join_kernel(const join *j, const site *at) {
 void elide_concats(program *p, const target *t) {
     arena *scratch = arena_new();
     join j = {.p = p, .uses = uses_build(scratch, p)};
-    find_lives(&j, scratch);
+    find_live_ranges(&j, scratch);
     // A tenth more memory is acceptable for speed where memory is plentiful.
     j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.1);
     for (int i = 0; i < j.uses->n; i++)

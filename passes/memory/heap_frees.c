@@ -4,7 +4,7 @@
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 
-static bool ends_life(const step *s, const buffer *b) {
+static bool ends_live_range(const step *s, const buffer *b) {
     return (s->kind == STEP_FREE && s->buffer == b) || (s->kind == STEP_MOVE && s->from == b);
 }
 
@@ -15,7 +15,7 @@ void insert_frees(program *p) {
     for (int j = p->buffers.n - 1; j >= 0; j--) {
         buffer *b = p->buffers.at[j];
         const site *last = b->role == BUF_HEAP ? uses_last_site(u, b) : NULL;
-        if (!last || ends_life(last->s, b)) continue;
+        if (!last || ends_live_range(last->s, b)) continue;
         step_insert(p, last->region, step_index(last->region, last->s) + 1, STEP_FREE, last->s->loc)->buffer =
             b;
     }

@@ -149,7 +149,7 @@ static void align_unit(planner *n, interval *i, int64_t g) {
     i->factor = dim_ceildiv(i->factor, dim_const(n->p->dims, units));
 }
 
-static void take_apart(planner *n, interval *i) {
+static void factor_size(planner *n, interval *i) {
     int64_t g = 1;
     if (n->pools && i->size->max < INT64_MAX / 2) i->size = dim_const(n->p->dims, i->size->max);
     i->factor = i->size;
@@ -378,7 +378,7 @@ memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t al
     }
     n.plan.sum = dim_const(p->dims, 0);
     for (int j = 0; j < n.intervals.n; j++) {
-        take_apart(&n, n.intervals.at[j]);
+        factor_size(&n, n.intervals.at[j]);
         n.plan.sum = dim_add(n.plan.sum, n.intervals.at[j]->size);
     }
     for (int j = 0; o && j < o->n; j++) relate(&n, &o->at[j]);

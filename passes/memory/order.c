@@ -135,7 +135,7 @@ static bool is_ready(const run *r, const set *s, int k) {
 }
 
 // Whether k is the last kernel that uses the item.
-static bool dies(const run *r, const set *s, int i, int k) {
+static bool is_last_use(const run *r, const set *s, int i, int k) {
     const item *x = &r->items[i];
     for (int j = 0; j < x->users.n; j++)
         if (x->users.at[j] != k && !has_run(s, x->users.at[j])) return false;
@@ -149,7 +149,7 @@ static int64_t while_running(const run *r, const set *s, int k) {
     for (int j = 0; j < o->made.n; j++) made += r->items[o->made.at[j]].bytes;
     for (int j = 0; j < o->given.n; j++) {
         int i = o->given.at[j];
-        if (dies(r, s, i, k) && r->items[i].bytes > given) given = r->items[i].bytes;
+        if (is_last_use(r, s, i, k) && r->items[i].bytes > given) given = r->items[i].bytes;
     }
     return s->live + made - (given < made ? given : made);
 }
@@ -165,7 +165,7 @@ static set *after_kernel(const run *r, const set *s, int k) {
     for (int j = 0; j < o->made.n; j++) to->live += r->items[o->made.at[j]].bytes;
     for (int j = 0; j < o->items.n; j++) {
         int i = o->items.at[j];
-        if (dies(r, s, i, k)) to->live -= r->items[i].bytes;
+        if (is_last_use(r, s, i, k)) to->live -= r->items[i].bytes;
     }
     while (to->first < r->n && has_run(to, to->first)) to->first++;
     return to;

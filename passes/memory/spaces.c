@@ -24,7 +24,7 @@ static bool is_host_step(const step *s) {
 }
 
 // Moved memory stays in its space.
-static bool unite_moved(placing *x, const step *s) {
+static bool merge_moved(placing *x, const step *s) {
     int a = buffer_root(s->buffer)->id, b = buffer_root(s->from)->id;
     bool *const marks[] = {x->kernel, x->host}, changed = false;
     for (int j = 0; j < 2; j++) {
@@ -48,7 +48,7 @@ static void find_users(placing *x) {
     for (bool again = true; again;) {
         again = false;
         for (int j = 0; j < u->n; j++)
-            if (u->sites[j].s->kind == STEP_MOVE) again |= unite_moved(x, u->sites[j].s);
+            if (u->sites[j].s->kind == STEP_MOVE) again |= merge_moved(x, u->sites[j].s);
     }
     arena_destroy(scratch);
 }

@@ -42,7 +42,7 @@ static double least_gain(const chooser *c, const algorithm_cost *direct, const a
 }
 
 typedef struct option {
-    const algorithm *way;
+    const algorithm *algorithm;
     void *form;
     algorithm_cost direct, cost;
     double gain;
@@ -52,36 +52,36 @@ typedef struct option {
 static void refuse(const chooser *c, const kernel *k, const option *o) {
     diag_remark(c->p->diag, k->loc,
                 "kernel %s: direct, not %s: predicted gain %.2fx, %.1f MB of constants instead of %.1f MB",
-                k->name, o->way->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
+                k->name, o->algorithm->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
 }
 
 // The measured choice, if all variants agree on it; 0: none.
 static int measured(const chooser *c, const kernel *k) {
-    int way = c->o->winograd == CHOICE_AUTO ? choices_of(c->t, k)->algorithm : 0;
+    int number = c->o->winograd == CHOICE_AUTO ? choices_of(c->t, k)->algorithm : 0;
     for (int j = 0; j < c->o->nvariants; j++)
-        if (choices_of(c->o->variants[j], k)->algorithm != way) way = 0;
-    return way;
+        if (choices_of(c->o->variants[j], k)->algorithm != number) number = 0;
+    return number;
 }
 
 // The algorithm with the largest predicted gain, or the measured one. False: none is applicable.
-static bool best_option(const chooser *c, kernel *k, int way, option *best) {
+static bool best_option(const chooser *c, kernel *k, int number, option *best) {
     *best = (option){0};
     for (const algorithm *const *a = algorithms; *a; a++) {
         choice preference = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->choice_of(c->o);
-        if (way > DIRECT && way != DIRECT + 1 + (int)(a - algorithms)) preference = CHOICE_NEVER;
+        if (number > DIRECT && number != DIRECT + 1 + (int)(a - algorithms)) preference = CHOICE_NEVER;
         void *form = preference == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
         if (!form) continue;
         option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, preference == CHOICE_ALWAYS};
         o.gain = least_gain(c, &o.direct, &o.cost);
         if (o.gain > best->gain) *best = o;
     }
-    return best->way != NULL;
+    return best->algorithm != NULL;
 }
 
-static int way_of(const algorithm *x) {
-    int way = DIRECT + 1;
-    while (algorithms[way - DIRECT - 1] != x) way++;
-    return way;
+static int algorithm_index(const algorithm *x) {
+    int number = DIRECT + 1;
+    while (algorithms[number - DIRECT - 1] != x) number++;
+    return number;
 }
 
 // Whether a CPU of the code multiplies weights that are, or will be, of 16 bits by matrix tiles, faster than any
@@ -96,14 +96,14 @@ static bool has_tiles_for(const chooser *c, const kernel *k) {
                      c->t->precision == PRECISION_BF16);
 }
 
-static bool pays(const chooser *c, const kernel *k, const option *o) {
+static bool is_profitable(const chooser *c, const kernel *k, const option *o) {
     return o->preferred || (is_worthwhile(c->t, o->gain) && !has_tiles_for(c, k));
 }
 
-static int way_of_model(const chooser *c, kernel *k) {
+static int index_chosen_by_model(const chooser *c, kernel *k) {
     option o;
-    bool other = best_option(c, k, 0, &o) && pays(c, k, &o);
-    return other ? way_of(o.way) : DIRECT;
+    bool other = best_option(c, k, 0, &o) && is_profitable(c, k, &o);
+    return other ? algorithm_index(o.algorithm) : DIRECT;
 }
 
 static void change(chooser *c, region *r, step *s, const option *o) {
@@ -112,22 +112,22 @@ static void change(chooser *c, region *r, step *s, const option *o) {
                 "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
                 "%.1f MB of workspace and "
                 "%.1f MB of constants",
-                k->name, o->way->name, o->gain, o->way->error, 1e-6 * o->cost.workspace,
+                k->name, o->algorithm->name, o->gain, o->algorithm->error, 1e-6 * o->cost.workspace,
                 1e-6 * o->cost.constants);
-    o->way->apply(c->p, r, s, o->form, c->t);
+    o->algorithm->apply(c->p, r, s, o->form, c->t);
 }
 
 static void consider(chooser *c, region *r, step *s) {
     kernel *k = s->kernel;
     option o;
-    int way = measured(c, k);
-    if (!best_option(c, k, way, &o)) return;
+    int number = measured(c, k);
+    if (!best_option(c, k, number, &o)) return;
     const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
-    int model = key ? way_of_model(c, k) : 0;
-    bool direct = way ? way == DIRECT : !pays(c, k, &o);
+    int model = key ? index_chosen_by_model(c, k) : 0;
+    bool direct = number ? number == DIRECT : !is_profitable(c, k, &o);
     if (direct) refuse(c, k, &o);
     else change(c, r, s, &o);
-    if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : way_of(o.way), model);
+    if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : algorithm_index(o.algorithm), model);
 }
 
 const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};

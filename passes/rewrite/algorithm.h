@@ -7,7 +7,7 @@
 
 // Called for every kernel with several algorithms: its kernel_key, the kernel that computes it now, the
 // chosen variant and the cost model's. A variant is DIRECT, or DIRECT + 1 + an index into the table.
-typedef void way_hook(void *user, const char *key, kernel *k, int way, int model);
+typedef void algorithm_hook(void *user, const char *key, kernel *k, int number, int model);
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {
     choice winograd;
@@ -15,7 +15,7 @@ typedef struct algorithm_options {
     const target *const *variants; // other targets of the code: an algorithm must gain on each
     int nvariants;
     const struct algorithm *only; // NULL: all of the table
-    way_hook *chosen;             // NULL: none
+    algorithm_hook *chosen;       // NULL: none
     void *user;
 } algorithm_options;
 

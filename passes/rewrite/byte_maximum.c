@@ -127,7 +127,7 @@ static bool note_operands(selection *c, expr *x) {
     return is_selection(x) && note_operands(c, x->arg[0]) && note_operands(c, x->arg[1]);
 }
 
-static bool undoes(const selection *c, int operand) {
+static bool cancels(const selection *c, int operand) {
     const expr *byte = byte_of(c->scratch, c->of[operand]);
     cell out;
     for (int j = 0; j < BYTES; j++)
@@ -169,7 +169,7 @@ static expr *select_bytes(const selection *c, expr *x) {
     for (int j = 0; j < c->n; j++)
         if (c->of[j] == x) {
             replacement r = {c->top, x};
-            return undoes(c, j) ? byte_of(c->scratch, x) : expr_rewrite(c->k, c->written, replaced, &r);
+            return cancels(c, j) ? byte_of(c->scratch, x) : expr_rewrite(c->k, c->written, replaced, &r);
         }
     return x_bin(c->k, x->op, select_bytes(c, x->arg[0]), select_bytes(c, x->arg[1]));
 }
@@ -192,7 +192,7 @@ static expr *rewrite_selection(void *user, expr *e) {
     c->values = ARENA_ARRAY(c->scratch, double, MOST_OPERANDS *BYTES);
     if (!note_operands(c, c->top) || !never_decreases(c)) return NULL;
     for (int j = 0; j < c->n && !c->tables; j++)
-        if (!undoes(c, j)) return NULL;
+        if (!cancels(c, j)) return NULL;
     return select_bytes(c, c->top);
 }
 

@@ -177,57 +177,67 @@ static bool has_form(const kernel *k) {
 }
 
 // ---------------------------------------------------------------- kernels
-// A kernel of program `to` that sums a function of one factor: out[axes on which it depends] = times * sum over
-// k of value.
-static kernel *sum_kernel(const match *m, program *to, expr *value, expr *times, const int *axes, int naxes,
-                          buffer *out) {
+// times * the sum over k of a function of one factor, for each position of the axes on which the factor depends.
+typedef struct factor_sum {
+    const match *m;
+    const factor *f;
+    expr *value, *times; // NULL: 1
+    int naxes, axes[MAX_RANK];
+} factor_sum;
+
+// A kernel of program `to` that computes it.
+static kernel *sum_kernel(const factor_sum *x, program *to, buffer *out) {
+    const match *m = x->m;
     kernel *k = kernel_new(to, arena_printf(to->arena, "%s_sum", m->k->name), m->k->loc);
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK];
     expr **axis = ARENA_ARRAY(to->arena, expr *, m->k->axes.n + 1); // by axis of the matched kernel
-    for (int j = 0; j < naxes; j++) {
-        index[j] = axis[axes[j]] =
-            stage_own_axis(k, s, AXIS_PARALLEL, m->k->axes.at[axes[j]].name, m->k->axes.at[axes[j]].extent);
+    for (int j = 0; j < x->naxes; j++) {
+        const struct axis *old = &m->k->axes.at[x->axes[j]];
+        index[j] = axis[x->axes[j]] = stage_own_axis(k, s, AXIS_PARALLEL, old->name, old->extent);
     }
     for (int j = 0; j < m->s->axes.n; j++) {
         const struct axis *old = &m->k->axes.at[m->s->axes.at[j]];
         if (old->kind != AXIS_REDUCE) continue;
         axis[m->s->axes.at[j]] = stage_own_axis(k, s, AXIS_REDUCE, old->name, old->extent);
     }
-    expr *sum = stage_reduce(k, s, RED_SUM, x_cast(k, expr_substitute(k, value, axis, NULL), DT_I32, false));
-    if (times) sum = x_mul(k, sum, x_int(k, DT_I32, times->i));
+    expr *value = expr_substitute(k, x->value, axis, NULL);
+    expr *sum = stage_reduce(k, s, RED_SUM, x_cast(k, value, DT_I32, false));
+    if (x->times) sum = x_mul(k, sum, x_int(k, DT_I32, x->times->i));
     stage_write(k, s, out, index, sum);
     return k;
 }
 
-// The parallel axes on which a factor depends; -1: more than a buffer has.
-static int axes_of(const match *m, const factor *f, int *axes) {
-    int n = 0;
-    for (int a = 0; a < m->k->axes.n; a++) {
-        if (m->k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(f->read, a)) continue;
-        if (n == MAX_RANK) return -1;
-        axes[n++] = a;
+// Finds the parallel axes on which the factor depends; false: more than a buffer has.
+static bool find_axes(factor_sum *x) {
+    const kernel *k = x->m->k;
+    for (int a = 0; a < k->axes.n; a++) {
+        if (k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(x->f->read, a)) continue;
+        if (x->naxes == MAX_RANK) return false;
+        x->axes[x->naxes++] = a;
     }
-    return n;
+    return true;
+}
+
+static void sum_dims(const factor_sum *x, dim **dims) {
+    for (int j = 0; j < x->naxes; j++) dims[j] = x->m->k->axes.at[x->axes[j]].extent;
 }
 
 // The sums of a function of a constant factor at compile time; false if that is not possible.
-static bool sum_constant(const quantise *q, const match *m, const factor *f, expr *value, expr *times,
-                         const int *axes, int naxes, tensor *result) {
-    const buffer *b = f->read->buffer;
+static bool sum_constant(const quantise *q, const factor_sum *x, tensor *result) {
+    const expr *read = x->f->read;
+    const buffer *b = read->buffer;
     dim *dims[MAX_RANK];
-    if (b->role != BUF_CONST || f->read->guard) return false;
-    for (int j = 0; j < naxes; j++) {
-        dims[j] = m->k->axes.at[axes[j]].extent;
+    if (b->role != BUF_CONST || read->guard || !dim_is_const(sum_length(x->m))) return false;
+    sum_dims(x, dims);
+    for (int j = 0; j < x->naxes; j++)
         if (!dim_is_const(dims[j])) return false;
-    }
-    if (!dim_is_const(sum_length(m))) return false;
     program *alone = program_new(q->p->module);
     buffer *data = program_buffer(alone, b->name, BUF_CONST, b->dtype, b->rank, b->dims);
     data->data = b->data;
-    buffer *out = program_buffer(alone, "sum", BUF_OUTPUT, DT_I32, naxes, dims);
+    buffer *out = program_buffer(alone, "sum", BUF_OUTPUT, DT_I32, x->naxes, dims);
     VEC_PUSH(alone->arena, &alone->outputs, out);
-    kernel *k = sum_kernel(m, alone, value, times, axes, naxes, out);
+    kernel *k = sum_kernel(x, alone, out);
     state *st = &k->stages.at[0]->states.at[0];
     st->step = expr_swap_reads(k, st->step, b, data);
     step_kernel(alone, alone->main, k);
@@ -235,25 +245,25 @@ static bool sum_constant(const quantise *q, const match *m, const factor *f, exp
     return interp_program(alone, q->p->arena, NULL, result, (interp_limits){0}, &message) == INTERP_OK;
 }
 
-static buffer *constant_sum(const quantise *q, const match *m, const factor *f, expr *times, const int *axes,
-                            int naxes) {
+static buffer *constant_sum(const quantise *q, const factor_sum *x) {
     tensor result;
-    if (!sum_constant(q, m, f, f->read, times, axes, naxes, &result)) return NULL;
+    if (!sum_constant(q, x, &result)) return NULL;
     constant *c = constant_new(q->p->arena, DT_I32, result.rank, result.dims);
     c->data = result.data;
-    return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", f->read->buffer->name), c);
+    return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", x->f->read->buffer->name), c);
 }
 
 // The largest sum of magnitudes of a constant factor; INT64_MAX: not known.
 static int64_t largest_sum(const quantise *q, const match *m, const factor *f) {
     kernel *k = m->k;
-    int axes[MAX_RANK], n = axes_of(m, f, axes);
-    if (n < 0 || (f->zero && f->zero->op != X_CONST)) return INT64_MAX;
+    factor_sum x = {.m = m, .f = f};
+    if (!find_axes(&x) || (f->zero && f->zero->op != X_CONST)) return INT64_MAX;
     if (sum_length(m)->max > INT32_MAX / magnitude(f)) return INT64_MAX; // it may wrap itself
     expr *value = x_cast(k, f->read, DT_I32, false);
     if (f->zero) value = x_sub(k, value, f->zero);
+    x.value = x_un(k, X_ABS, value);
     tensor sums;
-    if (!sum_constant(q, m, f, x_un(k, X_ABS, value), NULL, axes, n, &sums)) return INT64_MAX;
+    if (!sum_constant(q, &x, &sums)) return INT64_MAX;
     int64_t count = 1, most = 0;
     for (int j = 0; j < sums.rank; j++) count *= sums.dims[j];
     for (int64_t j = 0; j < count; j++) {
@@ -290,20 +300,19 @@ static bool find_match(const quantise *q, kernel *k, match *m) {
 // many axes.
 static expr *sum_of(const quantise *q, region *r, const step *at, const match *m, const factor *f,
                     expr *times) {
-    int axes[MAX_RANK], n = axes_of(m, f, axes);
+    factor_sum x = {.m = m, .f = f, .value = f->read, .times = times};
     expr *index[MAX_RANK];
     dim *dims[MAX_RANK];
-    if (n < 0) return NULL;
-    for (int j = 0; j < n; j++) {
-        dims[j] = m->k->axes.at[axes[j]].extent;
-        index[j] = x_axis(m->k, axes[j]);
-    }
-    buffer *b = constant_sum(q, m, f, times, axes, n);
+    if (!find_axes(&x)) return NULL;
+    sum_dims(&x, dims);
+    for (int j = 0; j < x.naxes; j++) index[j] = x_axis(m->k, x.axes[j]);
+    buffer *b = constant_sum(q, &x);
     if (!b) {
-        b = program_temp(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), DT_I32, n, dims);
+        const char *name = arena_printf(q->p->arena, "%s.sum", f->read->buffer->name);
+        b = program_temp(q->p, name, DT_I32, x.naxes, dims);
         b->region = f->read->buffer->region;
         if (b->role == BUF_HEAP) step_insert(q->p, r, step_index(r, at), STEP_ALLOC, m->k->loc)->buffer = b;
-        insert_kernel(q->p, r, step_index(r, at), sum_kernel(m, q->p, f->read, times, axes, n, b));
+        insert_kernel(q->p, r, step_index(r, at), sum_kernel(&x, q->p, b));
     }
     return x_read(m->k, b, index);
 }
@@ -355,9 +364,9 @@ static buffer *centred(program *p, const buffer *b, int64_t zero) {
     return program_constant(p, b->name, c);
 }
 
-// On bare machines sums of windows would take scarce memory: the zero point is taken off the weights instead, which become integers
-// of 16 bits.
-static void take_zero_off(const quantise *q, match *m) {
+// On bare machines sums of windows would take scarce memory: the zero point is subtracted from the weights instead, which become
+// integers of 16 bits.
+static void move_zero_to_weights(const quantise *q, match *m) {
     for (int j = 0; j < 2 && q->t->freestanding; j++) {
         factor *f = &m->f[j];
         const buffer *b = f->read->buffer;
@@ -369,9 +378,11 @@ static void take_zero_off(const quantise *q, match *m) {
     }
 }
 
-static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
-                      const factor *f) {
+// acc - the zero point of factor j * the sum of the other factor; NULL: impossible.
+static expr *subtract_zero(const quantise *q, region *r, const step *at, const match *m, expr *acc, int j) {
     kernel *k = m->k;
+    const factor *f = &m->f[1 - j];
+    expr *zero = m->f[j].zero;
     if (!zero) return acc;
     bool narrows = q->t->freestanding && is_const(zero) && f->read->buffer->role == BUF_CONST;
     expr *sum = sum_of(q, r, at, m, f, is_const(zero) && !narrows ? zero : NULL);
@@ -385,8 +396,7 @@ static expr *take_off(const quantise *q, region *r, const step *at, const match 
 static expr *corrected(const quantise *q, region *r, const step *at, const match *m) {
     kernel *k = m->k;
     expr *acc = x_state(k, 0, DT_I32), *za = m->f[0].zero, *zb = m->f[1].zero;
-    acc = take_off(q, r, at, m, acc, za, &m->f[1]);
-    if (acc) acc = take_off(q, r, at, m, acc, zb, &m->f[0]);
+    for (int j = 0; j < 2 && acc; j++) acc = subtract_zero(q, r, at, m, acc, j);
     if (!acc || !za || !zb) return acc;
     expr *length = x_cast(k, x_dim(k, sum_length(m)), DT_I32, false);
     return x_add(k, acc, x_mul(k, length, x_mul(k, za, zb)));
@@ -394,7 +404,7 @@ static expr *corrected(const quantise *q, region *r, const step *at, const match
 
 static void rewrite(const quantise *q, region *r, const step *at, match *m) {
     kernel *k = m->k;
-    take_zero_off(q, m);
+    move_zero_to_weights(q, m);
     expr *now = corrected(q, r, at, m);
     if (!now) return;
     if (m->is_float) now = x_cast(k, now, DT_F32, false);

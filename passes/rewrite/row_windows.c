@@ -125,8 +125,8 @@ static bool is_worthwhile(const row_windows *r) {
     int64_t size = dim_is_const(w) ? dim_value(w) : MOST_STEP + 1;
     bool fits = !dim_is_const(r->columns) ||
                 dim_value(r->columns) * dtype_bits(r->s->states.at[0].dtype) / 8 <= ROW_BYTES;
-    bool pays = r->guarded ? r->step <= size : rows && r->step < size;
-    return images && fits && pays && !dim_is(n, 1) && w->min > 0 && !dim_is(w, 1);
+    bool profitable = r->guarded ? r->step <= size : rows && r->step < size;
+    return images && fits && profitable && !dim_is(n, 1) && w->min > 0 && !dim_is(w, 1);
 }
 
 static bool find(row_windows *r, const target *t) {

@@ -38,7 +38,7 @@ static bool gains(const kernel *k, const expr *operand) {
 }
 
 // A column operand is packed at run time, which widens it.
-static bool is_packed_in_the_run(const contraction *c) {
+static bool is_packed_at_run_time(const contraction *c) {
     return c->n >= 0 && c->a->buffer->role != BUF_CONST;
 }
 
@@ -55,7 +55,7 @@ static void want_operands(widening *w, const kernel *k) {
             continue;
         if (stays(w, &c)) continue;
         if (gains(k, c.a)) w->wanted[buffer_root(c.a->buffer)->id] = true;
-        if (gains(k, c.b) && !is_packed_in_the_run(&c)) w->wanted[buffer_root(c.b->buffer)->id] = true;
+        if (gains(k, c.b) && !is_packed_at_run_time(&c)) w->wanted[buffer_root(c.b->buffer)->id] = true;
     }
 }
 
@@ -101,7 +101,7 @@ static void copy_inputs(widening *w, kernel *k) {
     for (int j = 0; j < 2; j++) {
         buffer *from = operands[j]->buffer;
         if (!gains(k, operands[j]) || from->role != BUF_INPUT || from->view_of || from->rank == 0) continue;
-        if (j == 1 && is_packed_in_the_run(&c)) continue;
+        if (j == 1 && is_packed_at_run_time(&c)) continue;
         bool open = false;
         for (int d = 0; d < from->rank; d++) open |= dim_is_opaque(from->dims[d]);
         if (open) continue;

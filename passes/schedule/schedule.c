@@ -204,7 +204,7 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
 
 // Whether rows are so short that merging what the lanes found, in log2(lanes) steps, costs more than to gather the elements of
 // several rows: of states that have an expression that merges them, such as a maximum with its position.
-static bool merges_dearly(const nest *n, int lanes) {
+static bool merge_is_expensive(const nest *n, int lanes) {
     const dim *extent = n->ninner == 1 && !n->by_row ? n->e->extent[n->inner[0]] : NULL;
     bool custom = false;
     int steps = 0;
@@ -214,7 +214,7 @@ static bool merges_dearly(const nest *n, int lanes) {
 }
 
 // A gather costs as much as loads of scalars do, so that vectors gain where much is computed.
-static bool pays_for_gathers(const vector_cost *v) {
+static bool outweighs_gathers(const vector_cost *v) {
     enum { WORK_OF_GATHER = 4 };
     return v->work > WORK_OF_GATHER * v->gather;
 }
@@ -228,10 +228,10 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
     if (*lanes == 1) return 0;
-    bool across = merges_dearly(n, *lanes);
+    bool across = merge_is_expensive(n, *lanes);
     if (across && reduce) return 1;
     int score = 2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather);
-    return *lanes * (score <= 0 && pays_for_gathers(&v) ? 1 : score);
+    return *lanes * (score <= 0 && outweighs_gathers(&v) ? 1 : score);
 }
 
 static void consider(nest *n, int axis, bool reduce, int forced, int *best) {
@@ -562,7 +562,7 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     return n;
 }
 
-bool nest_writes_apart(const stage *s) {
+bool nest_writes_disjoint(const stage *s) {
     for (int j = 0; j < s->writes.n; j++)
         if (s->writes.at[j].combine != COMBINE_SET || dtype_bits(s->writes.at[j].to->dtype) < 8) return false;
     return true;
@@ -573,7 +573,7 @@ bool nest_writes_apart(const stage *s) {
 static void choose_tasks(nest *n) {
     enum { LEAST_TASKS = 4 };
     task_axes all = {.least = LEAST_TASKS, .chunked = n->vaxis, .piece = NEST_GRAIN, .single = n->waxis};
-    if (!nest_writes_apart(n->s)) return;
+    if (!nest_writes_disjoint(n->s)) return;
     for (int j = 0; j < n->nparallel; j++)
         if (!n->reduce_vector || n->parallel[j] != n->waxis || j == n->nparallel - 1)
             all.axes[all.n++] = n->parallel[j];

@@ -39,7 +39,7 @@ static bool changes_later(const streaming *s, const node *n) {
     return later && (!distances || s->module->stream_capacity);
 }
 
-static void find_doubt(streaming *s, node *n) {
+static void mark_doubtful(streaming *s, node *n) {
     bool doubt = changes_later(s, n);
     for (int i = 0; i < n->nin; i++)
         doubt |= n->in[i] && map_get_number(&s->doubtful, (uint64_t)n->in[i]->id);
@@ -61,7 +61,7 @@ static void probe_node(streaming *s, node *n) {
     for (int j = 0; j < n->nout; j++)
         if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank < 0)) return;
     if (!depends) return;
-    find_doubt(s, n);
+    mark_doubtful(s, n);
     constant **all = evaluate_copy(s, n, &as);
     for (int j = 0; all && j < n->nout; j++)
         if (n->out[j]) map_put_number(&s->probes, (uint64_t)n->out[j]->id, all[j]);

@@ -520,7 +520,7 @@ static void plan_node(streaming *s, node *n) {
     else if (has_pairs(s, n)) {
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
-               !plan_firsts(s, &p) && !plan_frames(s, &p)) {
+               !plan_leading(s, &p) && !plan_frames(s, &p)) {
         p.reach = node_reach(n, s->length, &s->sized, &why);
         const char *no_scan = !p.reach && node_is(n, "Loop") ? loop_to_scan(s, n) : NULL;
         if (!p.reach) refuse(s, n, no_scan ? no_scan : why);

@@ -134,7 +134,7 @@ static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, 
 
 static int64_t factor(int64_t times, int64_t by) { return times > by ? times / by : by / times; }
 
-static void mend_reshape(streaming *s, node *n) {
+static void adjust_reshape(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     shape_list t;
     bool several, open = false;
@@ -156,7 +156,7 @@ static void mend_reshape(streaming *s, node *n) {
 }
 
 // x[.., T, T, ..] to a target in which both are constants, with the same elements before, between and after them.
-static void mend_pair_reshape(streaming *s, node *n) {
+static void adjust_pair_reshape(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     shape_list t;
     int query, keys;
@@ -179,7 +179,7 @@ static void mend_pair_reshape(streaming *s, node *n) {
 
 // ---------------------------------------------------------------- Expand, Resize
 // Elements of Expand's shape for axes of time: 1 keeps the axis.
-static void mend_expand(streaming *s, node *n) {
+static void adjust_expand(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     int count;
     dim **to = infer_contents(n, 1, &count);
@@ -206,7 +206,7 @@ static double ratio(streaming *s, dim *was, dim *now) {
 }
 
 // Sizes become the scales of which they are the result.
-static void mend_resize(streaming *s, node *n) {
+static void adjust_resize(streaming *s, node *n) {
     enum { SCALES = 2, SIZES = 3 };
     const type *x = &n->in[0]->type;
     int count;
@@ -227,7 +227,7 @@ static void mend_resize(streaming *s, node *n) {
 }
 
 // An axis of one element, for which torch's positions are others: a signal is longer, though a step may have one sample.
-static void mend_positions(streaming *s, node *n) {
+static void adjust_positions(streaming *s, node *n) {
     enum { SCALES = 2 };
     const type *x = &n->in[0]->type;
     const constant *scales = node_in(n, SCALES) ? known(s, n->in[SCALES], 0) : NULL;
@@ -357,7 +357,7 @@ static int64_t only_axis(const node *n) {
 }
 
 // The first positions of a table, one for each sample.
-static void mend_table_slice(streaming *s, node *n) {
+static void adjust_table_slice(streaming *s, node *n) {
     int count;
     const constant *c = known(s, n->in[0], 0);
     int axis = (int)only_axis(n);
@@ -368,11 +368,11 @@ static void mend_table_slice(streaming *s, node *n) {
     value_replace(n->out[0], v ? v : rows_of(s, c, axis, n->in[2]));
 }
 
-static void mend_slice(streaming *s, node *n) {
+static void adjust_slice(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     int count, axes_count;
     if (known(s, n->in[0], 0)) {
-        mend_table_slice(s, n);
+        adjust_table_slice(s, n);
         return;
     }
     dim **ends = infer_contents(n, 2, &count),
@@ -402,7 +402,7 @@ static bool broadcasts(const node *n) {
 }
 
 // The size over time of another input at the j-th axis from the end; NULL: none has one.
-static value *time_beside(streaming *s, const node *n, int i, int from_end) {
+static value *time_of_other_input(streaming *s, const node *n, int i, int from_end) {
     for (int other = 0; other < n->nin; other++) {
         value *v = n->in[other];
         int axis = v && other != i ? v->type.rank - 1 - from_end : -1;
@@ -411,13 +411,13 @@ static value *time_beside(streaming *s, const node *n, int i, int from_end) {
     return NULL;
 }
 
-static void mend_table(streaming *s, node *n, int i) {
+static void adjust_table(streaming *s, node *n, int i) {
     const type *t = &n->in[i]->type;
     value *length = NULL;
     int axis = -1, count = 0;
     for (int j = 0; t->kind == TYPE_TENSOR && j < t->rank; j++) {
         if (!dim_is_const(t->dims[j]) || dim_is(t->dims[j], 1)) continue;
-        value *beside = time_beside(s, n, i, t->rank - 1 - j);
+        value *beside = time_of_other_input(s, n, i, t->rank - 1 - j);
         if (!beside) continue;
         if (!count++) length = beside, axis = j;
     }
@@ -435,17 +435,17 @@ static void mend_table(streaming *s, node *n, int i) {
 }
 
 // ---------------------------------------------------------------- nodes
-static void mend_node(streaming *s, node *n) {
+static void adjust_node(streaming *s, node *n) {
     s->at = n;
     bool standard = !*n->op->domain;
     if (!standard || !n->nin || !n->in[0] || n->in[0]->type.kind != TYPE_TENSOR) return;
-    if (node_is(n, "Reshape")) mend_reshape(s, n), mend_pair_reshape(s, n);
-    else if (node_is(n, "Expand")) mend_expand(s, n);
-    else if (node_is(n, "Resize")) mend_resize(s, n), mend_positions(s, n);
-    else if (node_is(n, "Slice")) mend_slice(s, n);
+    if (node_is(n, "Reshape")) adjust_reshape(s, n), adjust_pair_reshape(s, n);
+    else if (node_is(n, "Expand")) adjust_expand(s, n);
+    else if (node_is(n, "Resize")) adjust_resize(s, n), adjust_positions(s, n);
+    else if (node_is(n, "Slice")) adjust_slice(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)
-            if (n->in[i]) mend_table(s, n, i);
+            if (n->in[i]) adjust_table(s, n, i);
 }
 
 void pass_stream_sizes(pass_context *c) {
@@ -457,7 +457,7 @@ void pass_stream_sizes(pass_context *c) {
     s.length = first->input->type.dims[first->axis];
     for (int j = 0; j < m->main->nodes.n;) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
-        mend_node(&s, n);
+        adjust_node(&s, n);
         infer_until(m->main, node_place(n), next);
         bool loop = node_is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
         node *layers = loop && !is_scan ? loop_to_layers(&s, n) : NULL;

@@ -281,8 +281,8 @@ static void step_node(streaming *s, plan *p) {
         take_moved(s, p);
         return;
     }
-    if (p->firsts) {
-        take_firsts(s, p);
+    if (p->leading) {
+        take_leading(s, p);
         return;
     }
     if (p->carries && p->sequence.is_running) carry_running(s, p);
@@ -341,10 +341,14 @@ static void check_inputs(const streaming *s) {
     }
 }
 
+// A counter that only dead code reads, such as that of indices that are constants of each step, is not a state.
 static void count_steps(streaming *s) {
     s->at = NULL;
-    if (s->step)
+    pass_dce(s->context);
+    if (!s->step) return;
+    if (value_uses(s->step))
         state_next(s, s->step, make(s, "Add", 2, (value *[]){s->step, value_int64(s->graph, 1)}, NULL));
+    else graph_drop_input(s->graph, s->step->def_index);
 }
 
 static void report(const streaming *s) {
@@ -356,8 +360,8 @@ static void report(const streaming *s) {
             dim *count = dim_product(s->module->dims, v->type.dims, v->type.rank);
             if (dim_is_const(count)) bytes += dtype_size(v->type.elem, dim_value(count));
         }
-    diag_remark(s->module->diag, NULL, "stream: %lld bytes in %d states", (long long)bytes,
-                s->module->states.n);
+    diag_remark(s->module->diag, NULL, "stream: %lld bytes in %d state%s", (long long)bytes,
+                s->module->states.n, s->module->states.n == 1 ? "" : "s");
 }
 
 void pass_stream(pass_context *c) {

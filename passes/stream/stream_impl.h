@@ -6,7 +6,7 @@
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
-//   firsts.c   values of the first samples
+//   leading.c  values of the first samples
 //   reflect.c  padding that reflects the signal, or fills up its end
 //   past.c     samples of earlier steps, kept as states of the model
 //   stream.c   the pass: the graph of one step
@@ -87,7 +87,7 @@ typedef struct plan {
     double first, step;
     const constant *indices; // of frames, for a signal of some length; NULL: it takes none
     int indices_axis;        // along which they grow
-    bool firsts;             // it takes the first samples alone
+    bool leading;            // it takes the first samples alone
     bool pairs;              // its outputs have two axes of time
     pair_role *roles;        // of inputs with one
     bool sums_keys;
@@ -154,9 +154,9 @@ bool plan_frames(streaming *s, plan *p);           // false: it takes none by in
 int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
 constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
 
-// firsts.c
-bool plan_firsts(streaming *s, plan *p); // false: it takes others, or more
-void take_firsts(streaming *s, plan *p); // once the node has its samples
+// leading.c
+bool plan_leading(streaming *s, plan *p); // false: it takes others, or more
+void take_leading(streaming *s, plan *p); // once the node has its samples
 
 // reflect.c
 bool pad_signal(streaming *s, node *n); // replaces n; false: it is no such padding

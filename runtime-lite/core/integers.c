@@ -62,7 +62,7 @@ uint32_t __aeabi_uidiv(uint32_t n, uint32_t d) { return (uint32_t)__aeabi_uidivm
 int32_t NAMED(__aeabi_idiv)(int32_t n, int32_t d);
 int32_t __aeabi_idiv(int32_t n, int32_t d) { return (int32_t)(uint32_t)__aeabi_idivmod(n, d); }
 
-// From the halves, of which only the sum is rounded.
+// From the halves, which are exact: only their sum is rounded.
 double NAMED(__aeabi_ul2d)(uint64_t x);
 double __aeabi_ul2d(uint64_t x) { return (double)(uint32_t)(x >> 32) * 0x1p32 + (double)(uint32_t)x; }
 double NAMED(__aeabi_l2d)(int64_t x);
@@ -70,7 +70,7 @@ double __aeabi_l2d(int64_t x) {
     return (double)(int32_t)((uint64_t)x >> 32) * 0x1p32 + (double)(uint32_t)(uint64_t)x;
 }
 
-// Bits that f64 has no room for become one that it has: only the result is rounded.
+// Bits beyond the precision of f64 become a sticky bit: only the result is rounded.
 float NAMED(__aeabi_ul2f)(uint64_t x);
 float __aeabi_ul2f(uint64_t x) {
     if (x >> 53 && (x & 0x7ff)) x = (x & ~(uint64_t)0x7ff) | 0x800;

@@ -1,5 +1,5 @@
-// The thread pool of the process, created on first use. A job has seats: each worker that wakes up in time
-// takes one. The caller works, too, then withdraws the free seats and waits for the workers that have one, so
+// The thread pool of the process, created on first use. A job has slots: each worker that wakes up in time
+// takes one. The caller works, too, then withdraws the free slots and waits for the workers that have one, so
 // a worker that wakes up late does not delay the job.
 #include "runtime-lite/core/runtime.h"
 #include "runtime-lite/system/system.h"
@@ -24,8 +24,8 @@ typedef struct pool {
     system_lock owner; // held by the call that owns the job
     system_lock sleep; // for the conditions only
     system_condition wake, done;
-    atomic_int seats;    // free seats; the number of a seat is the thread's number
-    atomic_int finished; // seats whose worker has finished
+    atomic_int slots;    // free slots; the number of a slot is the thread's number
+    atomic_int finished; // slots whose worker has finished
     atomic_int sleepers, waiting;
     job job;
     int workers;
@@ -79,33 +79,33 @@ static void share_out(job *j, int64_t tasks) {
     }
 }
 
-// Takes a free seat and returns its number; 0: none.
-static int take_seat(pool *p) {
-    int n = atomic_load(&p->seats);
-    while (n > 0 && !atomic_compare_exchange_weak(&p->seats, &n, n - 1)) {
+// Takes a free slot and returns its number; 0: none.
+static int take_slot(pool *p) {
+    int n = atomic_load(&p->slots);
+    while (n > 0 && !atomic_compare_exchange_weak(&p->slots, &n, n - 1)) {
     }
     return n > 0 ? n : 0;
 }
 
-static int wait_for_seat(pool *p) {
+static int wait_for_slot(pool *p) {
     for (int i = 0; i < SPINS; i++) {
-        int seat = take_seat(p);
-        if (seat) return seat;
+        int slot = take_slot(p);
+        if (slot) return slot;
         relax();
     }
-    int seat;
+    int slot;
     system_lock_take(&p->sleep);
     atomic_fetch_add(&p->sleepers, 1);
-    while (!(seat = take_seat(p))) system_wait(&p->wake, &p->sleep);
+    while (!(slot = take_slot(p))) system_wait(&p->wake, &p->sleep);
     atomic_fetch_sub(&p->sleepers, 1);
     system_lock_release(&p->sleep);
-    return seat;
+    return slot;
 }
 
 static void worker(void *arg) {
     pool *p = arg;
     for (;;) {
-        work(&p->job, wait_for_seat(p));
+        work(&p->job, wait_for_slot(p));
         atomic_fetch_add(&p->finished, 1);
         if (!atomic_load(&p->waiting)) continue;
         system_lock_take(&p->sleep);
@@ -125,9 +125,9 @@ static void start_workers(pool *p, int wanted) {
     for (int missing = wanted - p->workers; missing > 0; missing--) p->workers += system_thread(worker, p);
 }
 
-static void offer_seats(pool *p, int seats) {
+static void offer_slots(pool *p, int slots) {
     atomic_store(&p->finished, 0);
-    atomic_store(&p->seats, seats);
+    atomic_store(&p->slots, slots);
     if (!atomic_load(&p->sleepers)) return;
     system_lock_take(&p->sleep);
     system_wake_all(&p->wake);
@@ -154,14 +154,14 @@ static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks
         return;
     }
     start_workers(p, threads - 1);
-    int seats = p->workers < threads - 1 ? p->workers : threads - 1;
+    int slots = p->workers < threads - 1 ? p->workers : threads - 1;
     p->job.task = task;
     p->job.context = context;
-    p->job.threads = seats + 1;
+    p->job.threads = slots + 1;
     share_out(&p->job, tasks);
-    offer_seats(p, seats);
+    offer_slots(p, slots);
     work(&p->job, 0);
-    wait_until_done(p, seats - atomic_exchange(&p->seats, 0));
+    wait_until_done(p, slots - atomic_exchange(&p->slots, 0));
     system_lock_release(&p->owner);
 }
 

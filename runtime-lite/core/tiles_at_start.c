@@ -1,4 +1,4 @@
-// The question for matrix tiles, asked before main: for objects whose runs make no system call (--threads 1).
+// Requests the permission for matrix tiles before main: for objects whose runs make no system call (--threads 1).
 #include "runtime-lite/core/runtime.h"
 
 __attribute__((constructor)) static void ask(void) { (void)onnxc_rt_tiles(); }

@@ -34,8 +34,8 @@ static void inverse_subtract(double *restrict to, const double *restrict row, do
     for (j = 0; j < n; j++) to[j] -= factor * row[j];
 }
 
-// [matrix, identity] becomes [identity, inverse], of which each column of the identity is kept in the column of the matrix
-// that it takes the place of. Swapped rows of the matrix are swapped columns of its inverse.
+// In place: [matrix, identity] becomes [identity, inverse], and each column of the identity is stored in the column of the
+// matrix that it replaces. Swapped rows of the matrix are swapped columns of its inverse.
 static void inverse_eliminate(double *a, int64_t *swapped, int64_t n) {
     int64_t i, j, k;
     for (k = 0; k < n; k++) {

@@ -39,7 +39,7 @@ static int64_t nms_pop(lib_pair *heap, int64_t n) {
     return first;
 }
 
-// Of many candidates few are visited, in general: these leave a heap one by one.
+// Usually few of many candidates are visited: a heap gives them one by one.
 enum { NMS_MANY = 4 };
 static int nms_is_heap(int64_t count, int64_t most) { return most < count / NMS_MANY; }
 

@@ -10,8 +10,8 @@ static inline uint64_t number_key(int64_t elem, const void *p, int64_t i) {
     return elem == DT_I64 ? (uint64_t)((const int64_t *)p)[i] ^ (uint64_t)1 << 63 : lib_key(elem, p, i);
 }
 
-// The searches of several numbers take turns: the steps of one wait for each other. Which half a search goes on in cannot be
-// predicted, so that it is computed without a branch.
+// Searches of several numbers are interleaved, because the steps of one depend on each other. The half in which a search
+// continues is unpredictable, so it is selected without a branch.
 static inline void number_find_block(int64_t elem, const void *keys, int64_t m, const void *numbers,
                                      int64_t first, int64_t n, int64_t *out) {
     uint64_t x[NUMBER_BLOCK];
@@ -32,7 +32,7 @@ static inline void number_find_block(int64_t elem, const void *keys, int64_t m, 
     }
 }
 
-// Whether a number is a key is not to be foreseen: no branch depends on it.
+// Whether a number is a key is unpredictable: no branch depends on it.
 static inline int64_t number_find_by_hash(int64_t elem, const void *keys, uint64_t key,
                                           const int64_t *slots) {
     int64_t word = (int64_t)key, at;

@@ -6,8 +6,8 @@
 
 enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_SLACK = 8 };
 
-// The first element from i on that is not ordered behind element `other`, as keys would tell after more work; n if there
-// is none. Blocks of elements of 32 bits are compared in vectors.
+// The first element from i on that is not ordered after element `other`, found without making keys; n if there is none.
+// Blocks of elements of 32 bits are compared in vectors.
 #define TOPK_NEXT(name, type)                                                                                \
     static int64_t name(const char *at, int64_t stride, int64_t i, int64_t n, int64_t other, int largest) {  \
         const type *x = (const type *)(const void *)at, y = x[other * stride];                               \
@@ -64,8 +64,8 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
     }
 }
 
-// Moves the pairs to the front, in their order, whose keys begin with the bytes of the k-th key in order or with lower ones; returns
-// how many. Bytes are told apart until few pairs more than k are left.
+// Moves the pairs whose keys begin with the bytes of the k-th key, or with lower ones, to the front in their order; returns their
+// number. Further bytes are compared until few pairs more than k are left.
 static int64_t topk_narrow(lib_pair *p, int64_t n, int64_t k) {
     uint64_t prefix = p[0].key, differing = 0;
     int64_t before = 0, behind = n, found = 0, i;

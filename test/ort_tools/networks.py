@@ -11,7 +11,7 @@ from torch import nn
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exports"))
 from spec import EXPORTS, model, sized  # noqa: E402
-from text import Cached, Part  # noqa: E402
+from text import Cached, Part, masked_tokens  # noqa: E402
 
 VOCABULARY, WIDE, INNER, HEADS, LAYERS = sized(512, 64), sized(128, 32), sized(256, 64), sized(4, 2), sized(2, 1)
 SIZES = [{"batch": 2, "length": 16}, {"batch": 1, "length": 7}]
@@ -36,14 +36,8 @@ def tokens(batch, length):
     return torch.randint(2, VOCABULARY - 2, (batch, length), dtype=torch.int64)
 
 
-def masked(batch, length):
-    mask = torch.ones(batch, length, dtype=torch.int64)
-    mask[-1, max(1, length - 3):] = 0
-    return tokens(batch, length), mask
-
-
 def sentences(batch, length):
-    return (*masked(batch, length), torch.randint(0, 2, (batch, length)))
+    return (*masked_tokens(batch, length), torch.randint(0, 2, (batch, length)))
 
 
 def pixels(batch):
@@ -82,7 +76,7 @@ def bert_sdpa():
 GPT2 = {"vocab_size": VOCABULARY, "n_layer": LAYERS, "n_embd": WIDE, "n_head": HEADS, "n_positions": 64, "attn_implementation": "eager"}
 
 
-@network("gpt2", "gpt2", [*FUSED, *SAVED, *QUANTISED, "int4", "int8", "half"], masked, SIZES, ["input_ids", "attention_mask"],
+@network("gpt2", "gpt2", [*FUSED, *SAVED, *QUANTISED, "int4", "int8", "half"], masked_tokens, SIZES, ["input_ids", "attention_mask"],
          ["logits"], of_tokens("input_ids", "attention_mask"))
 def gpt2():
     config = transformers.GPT2Config(**GPT2, use_cache=False)
@@ -121,7 +115,7 @@ def t5_config():
                                  decoder_start_token_id=0)
 
 
-@network("t5_encoder", "t5", [*FUSED, *SAVED, "dynamic"], masked, SIZES, ["input_ids", "attention_mask"], ["hidden"],
+@network("t5_encoder", "t5", [*FUSED, *SAVED, "dynamic"], masked_tokens, SIZES, ["input_ids", "attention_mask"], ["hidden"],
          of_tokens("input_ids", "attention_mask"))
 def t5_encoder():
     return Part(transformers.T5EncoderModel(t5_config()), ("input_ids", "attention_mask"), ["last_hidden_state"])

@@ -255,7 +255,7 @@ def main():
         check_runs([m for m in models if m.runs], folder)
         check_bare(special, folder)
         check_promise(special[0], os.path.join(nodes, "test_loop11"), folder)
-    print(f"{RESULTS.passed} passed, {RESULTS.failed} failed, {RESULTS.skipped} skipped")
+    RESULTS.report()
 
 
 main()

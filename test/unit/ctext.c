@@ -5,7 +5,7 @@
 #include "codegen/c/prelude.h"
 #include "ir/loops/loops_interp.h"
 #include "ir/target.h"
-#include "test/unit/compile_text.h"
+#include "test/unit/text_fixture.h"
 #include <math.h>
 
 static const target c99 = {.arch = {.is_text = true},
@@ -21,45 +21,14 @@ static const target c99_strict = {.arch = {.is_text = true},
                                   .little_endian = true,
                                   .fp = FP_STRICT};
 
-typedef struct fixture {
-    arena *a;
-    diag d;
-    lmodule *m;
-    lbuild b; // of the function begun last
-    workdir dir;
-} fixture;
-
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    print_message("%s\n", m->full);
-}
-
-static int set_up(void **state) {
-    arena *a = arena_new();
-    fixture *x = ARENA_NEW(a, fixture);
-    x->a = a;
-    x->d.arena = a;
-    x->d.sink = show;
-    x->m = lmodule_new(a, "test", &c99);
-    x->dir = workdir_new(a);
-    *state = x;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *x = *state;
-    workdir_remove(x->dir);
-    arena_destroy(x->a);
-    return 0;
-}
+static int set_up(void **state) { return set_up_for(state, &c99); }
 
 static const char *text_of(fixture *x, const char *header) {
     text t = {.arena = x->a};
     sink s = sink_text(&t);
     jmp_buf buf;
     if (!DIAG_TRY(&x->d, buf)) fail_msg("the emitter failed");
-    for (int i = 0; i < x->m->funcs.n; i++)
-        if (x->m->funcs.at[i]->body) lfunc_verify(x->m->funcs.at[i], &x->d);
+    verify_all(x);
     ctext_write(x->m, header, &s, &x->d);
     return text_str(&t);
 }
@@ -89,39 +58,13 @@ static void with_compilers(fixture *x, const char *extra, void (*check)(void *dl
 
 static ltype i1(void) { return lt(LK_I1, 1); }
 static ltype i8(void) { return lt(LK_I8, 1); }
-static ltype i32(void) { return lt(LK_I32, 1); }
-static ltype i64(void) { return lt(LK_I64, 1); }
-static ltype f32(void) { return lt(LK_F32, 1); }
-static ltype nothing(void) { return lt(LK_VOID, 1); }
 
-static lfunc *begin(fixture *x, const char *name, ltype result) {
-    lfunc *f = lfunc_new(x->m, name, result);
-    f->exported = f->noalias = f->kernel = true;
-    f->comment = arena_printf(x->a, "%s", name);
-    x->b = lbuild_new(f, x->m->target, &x->d);
-    return f;
-}
-
-static ins *ptr_in(fixture *x, const char *name, dtype t) {
-    return lfunc_param(x->b.f, name, lt_ptr(), lkind_of(t), t, true);
-}
-static ins *ptr_out(fixture *x, const char *name, dtype t) {
-    return lfunc_param(x->b.f, name, lt_ptr(), lkind_of(t), t, false);
-}
-static ins *num(fixture *x, const char *name) {
-    return lfunc_param(x->b.f, name, i64(), LK_VOID, DT_NONE, false);
-}
-static ins *idx(fixture *x, int64_t v) { return lb_idx(&x->b, v); }
-static ins *add(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_ADD, p, q); }
-static ins *mul(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_MUL, p, q); }
-static ins *serial(fixture *x, const char *name, ins *end) {
-    return lb_for(&x->b, name, idx(x, 0), end, idx(x, 1), LOOP_SERIAL);
-}
+static ins *serial(fixture *x, const char *name, ins *end) { return loop(x, name, end, LOOP_SERIAL); }
 
 // ---------------------------------------------------------------- kernels
 
 static void build_dot(fixture *x) {
-    begin(x, "dot", f32());
+    begin_kernel(x, "dot", f32());
     x->b.f->comment = "dot product\\\nsum over i of x[i] * y[i]\\";
     ins *p = ptr_in(x, "x", DT_F32), *q = ptr_in(x, "y", DT_F32), *n = num(x, "n");
     ins *acc = lb_var(&x->b, "acc", lb_float(&x->b, f32(), 0));
@@ -134,7 +77,7 @@ static void build_dot(fixture *x) {
 }
 
 static void build_matmul(fixture *x) {
-    begin(x, "matmul", nothing());
+    begin_kernel(x, "matmul", nothing());
     lbuild *b = &x->b;
     ins *A = ptr_in(x, "A", DT_F32), *B = ptr_in(x, "B", DT_F32), *C = ptr_out(x, "C", DT_F32);
     ins *i = serial(x, "i", idx(x, 7)), *j = serial(x, "j", idx(x, 5));
@@ -152,7 +95,7 @@ static void build_matmul(fixture *x) {
 
 // y[i] = x[i] * 2 + 1 in steps of four, the rest through LOADN and STOREN.
 static void build_tail(fixture *x) {
-    begin(x, "tail", nothing());
+    begin_kernel(x, "tail", nothing());
     lbuild *b = &x->b;
     ins *p = ptr_in(x, "x", DT_F32), *y = ptr_out(x, "y", DT_F32), *n = num(x, "n");
     ins *whole = lb_bin(b, L_SUB, n, lb_bin(b, L_SREM, n, idx(x, 4)));
@@ -171,7 +114,7 @@ static void build_tail(fixture *x) {
 
 // Row of a quantised product: acc = sum (x - 3) * w, y = clamp(acc >> 4) as uint8.
 static void build_int8(fixture *x) {
-    begin(x, "int8_row", i32());
+    begin_kernel(x, "int8_row", i32());
     lbuild *b = &x->b;
     ins *p = ptr_in(x, "x", DT_U8), *w = ptr_in(x, "w", DT_I8), *y = ptr_out(x, "y", DT_U8), *n = num(x, "n");
     ins *acc = lb_var(b, "acc", lb_int(b, i32(), 0));
@@ -192,7 +135,7 @@ static void build_int8(fixture *x) {
 
 // Values change places: loads before stores, reads of variables before assignments.
 static void build_order(fixture *x) {
-    lfunc *f = begin(x, "order", f32());
+    lfunc *f = begin_kernel(x, "order", f32());
     f->noalias = false;
     lbuild *b = &x->b;
     ins *p = ptr_out(x, "p", DT_F32), *q = ptr_out(x, "q", DT_F32);
@@ -215,7 +158,7 @@ static void build_order(fixture *x) {
 // Rows of a table up to the first negative value of each: adds up positions of what is > 10, mixes up the
 // total at others; a 7 leaves at once.
 static void build_control(fixture *x) {
-    begin(x, "control", i64());
+    begin_kernel(x, "control", i64());
     lbuild *b = &x->b;
     ins *p = ptr_in(x, "p", DT_I64), *rows = num(x, "rows"), *cols = num(x, "cols");
     ins *total = lb_var(b, "total", idx(x, 0)), *r = lb_var(b, "r", idx(x, 0));
@@ -247,7 +190,7 @@ static void build_control(fixture *x) {
 
 // Untyped scratch, other types through it, and comparisons that cannot be otherwise.
 static void build_bytes(fixture *x) {
-    begin(x, "bytes", i64());
+    begin_kernel(x, "bytes", i64());
     lbuild *b = &x->b;
     ins *s = lfunc_param(b->f, "scratch", lt_ptr(), LK_VOID, DT_NONE, false), *p = ptr_in(x, "int", DT_F32);
     ins *u = ptr_in(x, "for", DT_U8), *n = num(x, "x.y");
@@ -357,7 +300,7 @@ static const char *const unary_names[] = {"neg",     "abs",      "square_root", 
                                           "to_ceil", "to_trunc", "to_rint"};
 
 static void build_map(fixture *x, const char *name, dtype from, dtype to, lop op) {
-    begin(x, name, nothing());
+    begin_kernel(x, name, nothing());
     lbuild *b = &x->b;
     ins *p = ptr_in(x, "x", from), *y = ptr_out(x, "y", to), *i = serial(x, "i", num(x, "n"));
     ins *v = lb_load(b, lt(lkind_of(from), 1), p, i, 0);
@@ -366,7 +309,7 @@ static void build_map(fixture *x, const char *name, dtype from, dtype to, lop op
 }
 
 static void build_min_max(fixture *x) {
-    begin(x, "fmin_max", nothing());
+    begin_kernel(x, "fmin_max", nothing());
     lbuild *b = &x->b;
     ins *p = ptr_in(x, "x", DT_F32), *q = ptr_in(x, "y", DT_F32), *z = ptr_out(x, "z", DT_F32);
     ins *u = lb_load(b, f32(), p, idx(x, 0), 0), *v = lb_load(b, f32(), q, idx(x, 0), 0);
@@ -543,7 +486,7 @@ static void square_roots_by_whole_numbers_are_exact(void **state) {
 }
 
 static void build_sums_of_products(fixture *x, const char *name, bool muladd) {
-    begin(x, name, f32());
+    begin_kernel(x, name, f32());
     lbuild *b = &x->b;
     ins *p = lfunc_param(b->f, "p", f32(), LK_VOID, DT_F32, false);
     ins *q = lfunc_param(b->f, "q", f32(), LK_VOID, DT_F32, false);
@@ -608,7 +551,7 @@ static void add_data(fixture *x, const char *name, const void *bytes, int64_t n,
     *d = (ldata){.name = name, .bytes = n, .align = 16, .bytes_or_null = bytes, .dtype = t};
     if (!bytes) d->produce = produce_squares;
     VEC_PUSH(x->a, &x->m->data, d);
-    begin(x, arena_printf(x->a, "get_%s", name), lt(lkind_of(t), 1));
+    begin_kernel(x, arena_printf(x->a, "get_%s", name), lt(lkind_of(t), 1));
     ins *i = num(x, "i");
     lb_return(&x->b, lb_load(&x->b, lt(lkind_of(t), 1), lb_symbol(&x->b, name), i, 0));
 }
@@ -647,12 +590,12 @@ static void build_host(fixture *x) {
                                        "typedef struct { float *scores; int64_t scores_n; } toy_out;";
     VEC_PUSH(x->a, &x->m->preamble, structs);
     lbuild *b = &x->b;
-    lfunc *k = begin(x, "toy_scale", nothing());
+    lfunc *k = begin_kernel(x, "toy_scale", nothing());
     k->exported = false;
     ins *p = ptr_in(x, "x", DT_F32), *y = ptr_out(x, "y", DT_F32), *n = num(x, "n"), *i = serial(x, "i", n);
     lb_store(b, y, i, mul(x, lb_load(b, f32(), p, i, 0), lb_float(b, f32(), 3)), 0);
     lb_end(b, i);
-    lfunc *f = begin(x, "toy_run", i32());
+    lfunc *f = begin_kernel(x, "toy_run", i32());
     f->kernel = f->noalias = false;
     f->ctype = "int";
     ins *in = lfunc_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true),
@@ -801,7 +744,7 @@ static node random_node(fixture *x, node *n, int count, uint64_t *s) {
 static int64_t fuzz_in[INPUTS], fuzz_want[CASES][NODES];
 
 static void build_random(fixture *x, int number, uint64_t *s) {
-    begin(x, arena_printf(x->a, "fuzz%d", number), nothing());
+    begin_kernel(x, arena_printf(x->a, "fuzz%d", number), nothing());
     lbuild *b = &x->b;
     b->f->kernel = number & 1;
     ins *p = ptr_in(x, "x", number & 2 ? DT_I64 : DT_U64), *y = ptr_out(x, "y", DT_I64);
@@ -939,7 +882,7 @@ static void grow(grower *g, int depth) {
 }
 
 static void build_program(fixture *x, int number, uint64_t seed) {
-    lfunc *f = begin(x, arena_printf(x->a, "program%d", number), nothing());
+    lfunc *f = begin_kernel(x, arena_printf(x->a, "program%d", number), nothing());
     lbuild *b = &x->b;
     f->noalias = false;
     grower *g = ARENA_NEW(x->a, grower);
@@ -991,7 +934,7 @@ static void random_programs_agree(void **state) {
 
 static void vectors_are_refused(void **state) {
     fixture *x = *state;
-    begin(x, "wide", nothing());
+    begin_kernel(x, "wide", nothing());
     ins *p = ptr_in(x, "x", DT_F32), *y = ptr_out(x, "y", DT_F32);
     lb_store(&x->b, y, idx(x, 0), lb_load(&x->b, lt(LK_F32, 4), p, idx(x, 0), 0), 0);
     text t = {.arena = x->a};

@@ -7,7 +7,7 @@
 #include "ir/target.h"
 #include "test/build_graph.h"
 #include "test/shim/cuda_shim.h"
-#include "test/unit/compile_text.h"
+#include "test/unit/text_fixture.h"
 
 static const target gpu = {.arch = {.is_text = true, .is_gpu = true},
                            .ptr_bits = 64,
@@ -18,39 +18,14 @@ static const target gpu = {.arch = {.is_text = true, .is_gpu = true},
                            .fp = FP_DEFAULT,
                            .sm = 75};
 
-typedef struct fixture {
-    arena *a;
-    diag d;
-    lmodule *m;
-    lbuild b; // of the kernel begun last
-    workdir dir;
-} fixture;
-
-static int set_up(void **state) {
-    arena *a = arena_new();
-    fixture *x = ARENA_NEW(a, fixture);
-    x->a = a;
-    x->d.arena = a;
-    x->d.sink = show_message;
-    x->m = lmodule_new(a, "test", &gpu);
-    x->dir = workdir_new(a);
-    *state = x;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *x = *state;
-    workdir_remove(x->dir);
-    arena_destroy(x->a);
-    return 0;
-}
+static int set_up(void **state) { return set_up_for(state, &gpu); }
 
 static const char *text_of(fixture *x) {
     text t = {.arena = x->a};
     sink s = sink_text(&t);
     jmp_buf buf;
     if (!DIAG_TRY(&x->d, buf)) fail_msg("the emitter failed");
-    for (int i = 0; i < x->m->funcs.n; i++) lfunc_verify(x->m->funcs.at[i], &x->d);
+    verify_all(x);
     cuda_write(x->m, &s, &x->d);
     return text_str(&t);
 }
@@ -95,29 +70,10 @@ static int launch(void *dl, const char *name, shim_dim3 grid, shim_dim3 block, s
 
 // ---------------------------------------------------------------- building
 
-static ltype f32(void) { return lt(LK_F32, 1); }
-static ltype i32(void) { return lt(LK_I32, 1); }
-
 static lfunc *begin(fixture *x, const char *name, int64_t tx, int64_t ty) {
-    lfunc *f = lfunc_new(x->m, name, lt(LK_VOID, 1));
-    f->noalias = f->kernel = f->exported = true;
+    lfunc *f = begin_kernel(x, name, nothing());
     f->threads[0] = tx, f->threads[1] = ty, f->threads[2] = 1;
-    f->comment = name;
-    x->b = lbuild_new(f, x->m->target, &x->d);
     return f;
-}
-
-static ins *ptr(fixture *x, const char *name, dtype t, bool in) {
-    return lfunc_param(x->b.f, name, lt_ptr(), lkind_of(t), t, in);
-}
-static ins *num(fixture *x, const char *name) {
-    return lfunc_param(x->b.f, name, lt(LK_I64, 1), LK_VOID, DT_NONE, false);
-}
-static ins *idx(fixture *x, int64_t v) { return lb_idx(&x->b, v); }
-static ins *add(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_ADD, p, q); }
-static ins *mul(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_MUL, p, q); }
-static ins *loop(fixture *x, const char *name, ins *end, loop_role role) {
-    return lb_for(&x->b, name, idx(x, 0), end, idx(x, 1), role);
 }
 
 // shared[ty * 16 + tx] = row < rows && column < columns ? p[row * columns + column] : 0
@@ -135,7 +91,7 @@ static void fill_tile(fixture *x, ins *shared, ins *ty, ins *tx, ins *p, ins *ro
 static void build_gemm(fixture *x, int barriers) {
     begin(x, "gemm", 16, 16);
     lbuild *b = &x->b;
-    ins *A = ptr(x, "A", DT_F32, true), *B = ptr(x, "B", DT_F32, true), *C = ptr(x, "C", DT_F32, false);
+    ins *A = ptr_in(x, "A", DT_F32), *B = ptr_in(x, "B", DT_F32), *C = ptr_out(x, "C", DT_F32);
     ins *M = num(x, "M"), *N = num(x, "N"), *K = num(x, "K");
     ins *tile_a = lb_local(b, LK_F32, 256, 16, true), *tile_b = lb_local(b, LK_F32, 256, 16, true);
     ins *by = lb_for(b, "row0", idx(x, 0), M, idx(x, 16), LOOP_GRID_Y);
@@ -191,7 +147,7 @@ static ins *block_reduce(fixture *x, lop op, ins *v, ins *t, ins *shared) {
 static void build_softmax(fixture *x) {
     begin(x, "softmax", 64, 1);
     lbuild *b = &x->b;
-    ins *p = ptr(x, "x", DT_F32, true), *y = ptr(x, "y", DT_F32, false);
+    ins *p = ptr_in(x, "x", DT_F32), *y = ptr_out(x, "y", DT_F32);
     lfunc_param(b->f, "unused", lt_ptr(), LK_F32, DT_F32, true);
     ins *rows = num(x, "rows"), *n = num(x, "n"), *shared = lb_local(b, LK_F32, 2, 0, true);
     ins *r = loop(x, "row", rows, LOOP_GRID_X), *t = loop(x, "t", idx(x, 64), LOOP_THREAD_X);
@@ -219,8 +175,8 @@ static void build_softmax(fixture *x) {
 static void build_elements(fixture *x) {
     begin(x, "elements", 32, 1);
     lbuild *b = &x->b;
-    ins *p = ptr(x, "x", DT_F16, true), *y = ptr(x, "y", DT_F16, false),
-        *sums = ptr(x, "sums", DT_I64, false), *n = num(x, "n");
+    ins *p = ptr_in(x, "x", DT_F16), *y = ptr_out(x, "y", DT_F16), *sums = ptr_out(x, "sums", DT_I64),
+        *n = num(x, "n");
     ins *g = lb_for(b, "first", idx(x, 0), n, idx(x, 32), LOOP_GRID_X),
         *t = loop(x, "t", idx(x, 32), LOOP_THREAD_X);
     ins *i = add(x, g, t), *inside = lb_if(b, lb_cmp(b, L_SLT, i, n));
@@ -240,7 +196,7 @@ static void build_elements(fixture *x) {
 // More rounds than threads: they go on in steps of the block.
 static void build_strides(fixture *x) {
     begin(x, "strides", 32, 1);
-    ins *p = ptr(x, "x", DT_F32, true), *y = ptr(x, "y", DT_F32, false);
+    ins *p = ptr_in(x, "x", DT_F32), *y = ptr_out(x, "y", DT_F32);
     lfunc_param(x->b.f, "z", lt_ptr(), LK_F32, DT_F32, false);
     ins *n = num(x, "n"), *i = lb_for(&x->b, "i", idx(x, 3), n, idx(x, 2), LOOP_THREAD_X);
     lb_store(&x->b, y, i, mul(x, lb_load(&x->b, f32(), p, i, 0), lb_float(&x->b, f32(), 2)), 0);
@@ -368,8 +324,8 @@ static void build_mma(fixture *x, const gpu_ins *t) {
     bool floats = t->b != DT_I8;
     int per = 32 / dtype_bits(t->a), n[3] = {t->m / 4, t->m * t->k / per / 32, 8 * t->k / per / 32};
     ins *mem[3], *regs[3];
-    mem[0] = ptr(x, "d", floats ? DT_F32 : DT_I32, false);
-    for (int i = 1; i < 3; i++) mem[i] = ptr(x, i == 1 ? "a" : "b", DT_U32, true);
+    mem[0] = ptr_out(x, "d", floats ? DT_F32 : DT_I32);
+    for (int i = 1; i < 3; i++) mem[i] = ptr_in(x, i == 1 ? "a" : "b", DT_U32);
     ins *lane = loop(x, "lane", idx(x, 32), LOOP_THREAD_X);
     for (int i = 0; i < 3; i++) {
         lkind k = i == 0 && floats ? LK_F32 : LK_I32;
@@ -577,7 +533,7 @@ static void ptx_is_accepted(void **state) {
 static void build_muladd(fixture *x, const char *name, bool fused) {
     begin(x, name, 32, 1);
     lbuild *b = &x->b;
-    ins *p = ptr(x, "p", DT_F32, true), *y = ptr(x, "y", DT_F32, false),
+    ins *p = ptr_in(x, "p", DT_F32), *y = ptr_out(x, "y", DT_F32),
         *t = loop(x, "t", idx(x, 32), LOOP_THREAD_X);
     ins *v = lb_load(b, f32(), p, t, 0);
     lb_store(b, y, t, fused ? lb_muladd(b, v, v, v) : add(x, mul(x, v, v), v), 0);

@@ -1,7 +1,7 @@
-// What emitted C text brings along, for C99 and C++. "//: NAME" begins a snippet; a module gets those that it
-// refers to, and what they refer to, in this order. INLINE stands for the linkage, ox_ for the prefix of a
-// module's names. A paragraph is repeated for each of the values (two spaces apart, - is none) that its words
-// take. tools/embed_prelude.awk makes the table of them.
+// Support functions of emitted C text, in C99 that is C++ as well. "//: NAME" begins a snippet; a module contains the
+// snippets that it refers to, and those to which they refer, in this order. INLINE stands for the linkage, ox_ for the
+// prefix of the module's names. "//each WORD  VALUE  VALUE" (separated by two spaces; - is an empty value) repeats the
+// paragraph below it, with WORD replaced by each value. tools/embed_prelude.awk makes the table of snippets.
 // clang-format off: words become longer
 
 // NVRTC has no headers.
@@ -26,7 +26,7 @@ typedef unsigned long long uintptr_t;
 #error "compile this without -ffast-math"
 #endif
 
-// Rounding tricks of the elementary functions break when products are fused into sums behind their back.
+// Elementary functions rely on products and sums that are rounded separately.
 //: no_contraction
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=off")
@@ -34,7 +34,7 @@ typedef unsigned long long uintptr_t;
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-// Rounding by adding 2^23 takes sums that are as wide as their types. gcc has none with x87 and, as C99, on s390x.
+// Rounding by adding 2^23 needs sums without excess precision, which gcc has with x87 and, as C99, on s390x.
 //: no_wide_floats
 #if defined(__GNUC__) && __GNUC__ >= 11 && !defined(__clang__) && defined(__s390__)
 #pragma GCC optimize("excess-precision=fast")
@@ -42,7 +42,7 @@ typedef unsigned long long uintptr_t;
 #error "intermediate results are wider than their types: -msse2 -mfpmath=sse, on s390x -std=gnu11"
 #endif
 
-// On 8-bit machines a double may have 32 bits.
+// Compilers for 8-bit machines may have a double of 32 bits.
 //: no_short_doubles
 #if defined(DBL_MANT_DIG) && DBL_MANT_DIG < 53
 #error "double must have 64 bits (gcc: -mdouble=64)"
@@ -87,7 +87,7 @@ INLINE TYPE ox_max_KIND(TYPE a, TYPE b) { return a > b ? a : b; }
 //each FAST  __FP_FAST_FMAF  __FP_FAST_FMA
 //each CALL  fmaf  fma
 //: muladd_KIND
-// Rounded once where the machine does it at once.
+// Fused, that is, rounded once, where the machine has an instruction for it.
 INLINE TYPE ox_muladd_KIND(TYPE a, TYPE b, TYPE c) {
 #if defined(FAST) || (defined(__GNUC__) && defined(__FMA__))
     return __builtin_CALL(a, b, c);
@@ -127,7 +127,7 @@ INLINE TYPE ox_ceil_KIND(TYPE x) {
     return ox_signed_KIND(t < x ? t + ONE : t, x);
 }
 //: rint_KIND
-// Halves to even.
+// To nearest, ties to even.
 INLINE TYPE ox_rint_KIND(TYPE x) {
     if (!(ox_abs_KIND(x) < WHOLE)) return x;
     INT whole = (INT)x;
@@ -153,7 +153,7 @@ INLINE TYPE ox_rint_KIND(TYPE x) {
 //each DIGITS  25  54
 //each EXPONENT  (e - 175) / 2 + 151  (e - 1129) / 2 + 1076
 //: sqrt_KIND
-// Correctly rounded: by the machine's instruction, or one digit more than the result has; ties cannot be.
+// Correctly rounded: by the machine's instruction, or digit by digit with one more bit than the result; ties cannot occur.
 #if defined(__SSE2__)
 #include <emmintrin.h>
 INLINE TYPE ox_sqrt_KIND(TYPE x) { return ROOT; }
@@ -213,7 +213,7 @@ INLINE float ox_f16_to_f32(uint16_t h) {
     return ox_from_bits_f32(sign | ((rest << 13) + (rest >= 0x7c00 ? 0x70000000 : 0x38000000)));
 }
 //: f32_to_f16
-// To nearest, halves to even; subnormal results too.
+// To nearest, ties to even; subnormal results, too.
 INLINE uint16_t ox_f32_to_f16(float x) {
     uint32_t u = ox_bits_f32(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
@@ -227,14 +227,14 @@ INLINE uint16_t ox_f32_to_f16(float x) {
 //: bf16_to_f32
 INLINE float ox_bf16_to_f32(uint16_t h) { return ox_from_bits_f32((uint32_t)h << 16); }
 //: f32_to_bf16
-// To nearest, halves to even.
+// To nearest, ties to even.
 INLINE uint16_t ox_f32_to_bf16(float x) {
     uint32_t u = ox_bits_f32(x);
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 //: to_odd_f32
-// Inexact results get an odd last bit, so that rounding once more is as good as rounding once.
+// Rounds to odd: an inexact result has an odd last bit, so that a second rounding is not a double rounding.
 INLINE float ox_to_odd_f32(double x) {
     float r = (float)x;
     if ((double)r == x || x != x) return r;
@@ -254,7 +254,7 @@ INLINE int32_t ox_dot4_KIND(int32_t acc, int32_t a, int32_t b) {
 }
 
 //: dot2
-// acc + sum of the products of two signed halves.
+// acc + sum of the products of two signed 16-bit halves.
 INLINE int32_t ox_dot2(int32_t acc, int32_t a, int32_t b) {
     int32_t low = (int32_t)(int16_t)a * (int16_t)b, high = (a >> 16) * (b >> 16);
     return (int32_t)((uint32_t)acc + (uint32_t)low + (uint32_t)high);
@@ -264,7 +264,7 @@ INLINE int32_t ox_dot2(int32_t acc, int32_t a, int32_t b) {
 //each TYPE  int8_t  uint8_t
 //each SIGN  signed  unsigned
 //: dot2_KIND
-// acc + sum of the products of two signed halves of a with SIGN bytes 0 and 2 of b.
+// acc + sum of the products of two signed 16-bit halves of a with SIGN bytes 0 and 2 of b.
 INLINE int32_t ox_dot2_KIND(int32_t acc, int32_t a, int32_t b) {
     int32_t low = (int16_t)a * (TYPE)b, high = (a >> 16) * (TYPE)(b >> 16);
     return (int32_t)((uint32_t)acc + (uint32_t)low + (uint32_t)high);

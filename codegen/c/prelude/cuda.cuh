@@ -1,6 +1,6 @@
-// What emitted CUDA text brings along beside c99.h or, by the same name, in place of it, in the same form. The
-// shim (test/shim) runs on a CPU, where __CUDA_ARCH__ is not defined: where a snippet is for the device alone
-// ("//: NAME device"), it takes that of c99.h, if there is one. Code for sm_90a has __CUDA_ARCH_FEAT_SM90_ALL.
+// Support functions of emitted CUDA text: in addition to those of c99.h, or in place of those with the same name, in the
+// same form. The shim (test/shim) runs on a CPU, where __CUDA_ARCH__ is not defined; instead of a snippet for the device
+// alone ("//: NAME device") it has that of c99.h, if there is one. Code for sm_90a has __CUDA_ARCH_FEAT_SM90_ALL.
 
 //: bits_f32
 INLINE uint32_t ox_bits_f32(float x) { return (uint32_t)__float_as_uint(x); }
@@ -42,7 +42,7 @@ INLINE uint16_t ox_f32_to_f16(float x) {
     return h;
 }
 //: f32_to_bf16
-// To nearest, halves to even.
+// To nearest, ties to even.
 INLINE uint16_t ox_f32_to_bf16(float x) {
 #if __CUDA_ARCH__ >= 800
     uint32_t both;
@@ -92,7 +92,7 @@ INLINE void ox_ldmatrix_NAME(void *to, const void *row) {
 #endif
 }
 
-// Before sm_80 copies are over at once.
+// Before sm_80, copies are synchronous.
 //: cp_async
 INLINE void ox_cp_async(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
@@ -129,7 +129,7 @@ INLINE void ox_cp_async_wait_LEFT(void) {
 #endif
 }
 
-// One thread means them. Before sm_90 all threads copied, and LEFT of their groups may be on their way.
+// Executed by one thread. Before sm_90, all threads copy by cp.async, and LEFT of their groups may be pending.
 //: mbarrier_init
 INLINE void ox_mbarrier_init(void *at) {
 #if defined(ONNXC_CUDA_SHIM)
@@ -189,8 +189,8 @@ INLINE void ox_mbarrier_wait_LEFT(void *at, int parity) {
 #endif
 }
 
-// What wgmma takes for an operand: where it begins in shared memory, in lines of 128 bytes with their swizzle or in
-// core matrices, 128 bytes to the next along K, 1024 to the next rows.
+// wgmma's descriptor of an operand: its address in shared memory, in lines of 128 bytes with their swizzle or in core
+// matrices, 128 bytes to the next one along K, 1024 to the next rows.
 //each ORDER  k  m
 //: descriptor_ORDER
 INLINE uint64_t ox_descriptor_ORDER(const void *p, int lead) {
@@ -204,7 +204,7 @@ INLINE uint64_t ox_descriptor_c(const void *p, int) {
     return (at >> 4 & 0x3fff) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;
 }
 
-// The same for mma.sync: four 8x8 matrices, of which this thread brings row `row` + lane % 8 from k on.
+// The same for mma.sync: four 8x8 matrices, of which this thread supplies row `row` + lane % 8 from k on.
 //: swizzled
 INLINE const void *ox_swizzled(const void *p, int offset) {
     uintptr_t at = (uintptr_t)p + (uintptr_t)offset;
@@ -241,8 +241,8 @@ extern __shared__ __align__(1024) unsigned char ox_dynamic[];
 #define ox_dynamic_shared(bytes) ox_dynamic
 #endif
 
-// d += a * b by one warp, with the fragments of mma.sync. Before sm_80 smaller products do it, or multiply-adds:
-// thread 4 g + t sums for rows g and g + 8 and columns 2 t and 2 t + 1 what the others hold.
+// d += a * b by one warp, with the fragments of mma.sync. Before sm_80, by smaller products or by multiply-adds:
+// thread 4 g + t computes rows g and g + 8 and columns 2 t and 2 t + 1 from what the other threads hold.
 //: mma_m16n8k8_f16
 INLINE void ox_mma_m16n8k8_f16(float *d, const uint32_t *a, const uint32_t *b) {
 #ifdef ONNXC_CUDA_SHIM

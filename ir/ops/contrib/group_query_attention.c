@@ -131,7 +131,7 @@ static void find_starts(group_query *g) {
     g->start = by_prompt(g, zero_starts(g), NODE(n, "Sub", g->length, g->added));
 }
 
-// position_ids, of which only the first element counts in the first prompt, or the positions after the past:
+// position_ids (in the first prompt only their first element counts), or the positions after the past:
 // [batch, row] for the first `count` rows.
 static value *positions(group_query *g, value *count) {
     node *n = g->n;

@@ -42,7 +42,7 @@ static void give_joined(node *n, int out, value *const *parts, int count, int64_
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_STATE, IN_DECAY, IN_BETA, INPUTS };
 
-// x as one of `heads` heads, each of which reads one of those of x in proportion. size: of a head, int64[1]
+// The heads of x repeated to `heads` heads, in proportion. size: of a head, int64[1]
 static value *repeated(node *n, value *x, value *size, int64_t heads) {
     value *own = NODE(n, "Div", axis_size(n, x, 2), size), *all = one_int(n, heads);
     value *index = NODE(n, "Div", NODE(n, "Mul", numbers_to(n, all), own), all);

@@ -25,7 +25,7 @@ static void matmul_fp4_decompose(node *n) {
     value *all = NODE(n, "Reshape", n->in[3], insert_ints(n, NULL, 0));
     scales = NODE(n, "Mul", cast_to(n, scales, DT_F32), all);
     value *w = reinterpreted_as(n, n->in[1], DT_F4E2M1, 2, (int64_t[]){0, -1});
-    if (!n->in[1]->constant) { // floats by now, of which DequantizeLinear takes none
+    if (!n->in[1]->constant) { // floats by now, which DequantizeLinear does not take
         int64_t block = node_int(n, "block_size", 16), none[] = {0, 0};
         value *columns = shape_part(n, w, 1, 2), *axes = insert_ints(n, (int64_t[]){2}, 1);
         value *each = NODE(n, "Unsqueeze", scales, axes);

@@ -1,5 +1,5 @@
 // MatMulFpQ4: weights as blocks of one column each, one column after the other: a scale, a zero point (type 1), and codes of
-// four bits, of which a group of 32 has its first half in the low halves of 16 bytes.
+// four bits. A group of 32 codes has its first half in the low halves of 16 bytes.
 #include "ir/ops/contrib/packed.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
 //   h = activation(x * fc1[expert]' + bias1[expert])                     tokens x k x inner
 //   y = sum over k of weight * (h * fc2[expert]' + bias2[expert])        tokens x hidden
 //
-// Few tokens have a product of one row for each of their experts. Many tokens are sorted by their experts, each of which has
+// For few tokens, each of their experts is a product of one row. Many tokens are sorted by their experts, and each expert is
 // one product with its weights (ir/ops/nn/grouped_matmul.c).
 #include "ir/ops/contrib/packed.h"
 #include "ir/ops/contrib/packed_blocks.h"
@@ -14,7 +14,7 @@
 typedef struct linear {
     value *weights; // experts x columns x rows, floats; NULL: there is none
     value *bias;    // experts x columns, NULL: none
-    value *least;   // experts x columns x groups of rows, of which the weights lack these; NULL: none
+    value *least;   // minimums, experts x columns x groups of rows, that the weights lack; NULL: none
     int group;
 } linear;
 

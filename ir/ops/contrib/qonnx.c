@@ -1,7 +1,7 @@
 // Operators of QONNX (domain qonnx.custom_op.general; Brevitas, hls4ml and FINN write them): quantisation to any number of
 // bits, with real values as input and output.
 //
-// Common quantisers of constants become QuantizeLinear, Clip and DequantizeLinear, of which passes make integer kernels. Clamping
+// Common quantisers of constants become QuantizeLinear, Clip and DequantizeLinear, which passes turn into integer kernels. Clamping
 // to integers and rounding to nearest commute, so that both give the same values.
 #include "ir/ops/contrib/packed.h"
 #include "ir/ops/decompose.h"
@@ -41,7 +41,7 @@ static value *rounded_by(node *n, value *x, dtype t, const char *mode) {
         mode);
 }
 
-// ---------------------------------------------------------------- integers of some bits
+// ---------------------------------------------------------------- integers of any number of bits
 static value *power_of_two(node *n, value *exponent, dtype t) {
     return NODE(n, "Pow", insert_scalar(n, t, 2), exponent);
 }

@@ -5,14 +5,14 @@
 //   DynamicQuantizeMatMul: the same, with A quantised as by DynamicQuantizeLinear
 #include "ir/ops/contrib/quantity.h"
 
-static value *turned(node *n, int i, const char *attribute) {
+static value *transposed_input(node *n, int i, const char *attribute) {
     return node_int(n, attribute, 0) ? transposed(n, n->in[i], 2, (int64_t[]){1, 0}) : n->in[i];
 }
 
 static void qgemm_decompose(node *n) {
     quantity a = quantity_at(n, 1, 2), y = quantity_at(n, 7, 8);
-    value *sum =
-        NODE(n, "MatMulInteger", turned(n, 0, "transA"), turned(n, 3, "transB"), a.zero, node_in(n, 5));
+    value *sum = NODE(n, "MatMulInteger", transposed_input(n, 0, "transA"), transposed_input(n, 3, "transB"),
+                      a.zero, node_in(n, 5));
     if (node_in(n, 6)) sum = NODE(n, "Add", sum, n->in[6]);
     value *scale = NODE(n, "Mul", insert_scalar(n, DT_F32, node_float(n, "alpha", 1)), a.scale);
     scale = NODE(n, "Mul", scale, n->in[4]);

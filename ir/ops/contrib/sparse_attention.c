@@ -61,8 +61,8 @@ static value *present(sparse *s, value *fresh, int past) {
     return with_int(NODE(s->n, "TensorScatter", s->n->in[past], x, s->start), "axis", 2);
 }
 
-// bool[layout, row + 1, column] of blocks. Entry p of block_col_indices belongs to the row before which so many rows
-// end at p or earlier; entries after all rows fill the last one.
+// bool[layout, row + 1, column] of blocks. The row of entry p of block_col_indices is the number of rows that end at p or
+// earlier; entries after all rows fill the last one.
 static value *blocks(sparse *s) {
     node *n = s->n;
     value *bounds = n->in[IN_ROWS], *columns = cast_to(n, n->in[IN_COLUMNS], DT_I64),

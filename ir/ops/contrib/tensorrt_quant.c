@@ -2,7 +2,7 @@
 // Model Optimizer and Transformer Engine write them; docs.nvidia.com/deeplearning/tensorrt, Quantize, Dequantize and DynamicQuantize).
 //
 //   Quantize, Dequantize         as the standard's; names that begin with TRT_FP8 and TRT_INT4 say the element type
-//   TRT_MXFP8                    floats of 8 bits, each block with a power of two, of which scales are the bytes
+//   TRT_MXFP8                    floats of 8 bits, each block with a power of two, whose exponent is the byte of a scale
 //   TRT_FP4DynamicQuantize       floats of 4 bits, each block with a float of 8 bits, in units of the second input
 #include "ir/ops/contrib/packed.h"
 

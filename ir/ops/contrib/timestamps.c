@@ -5,22 +5,22 @@
 enum { MAX_INITIAL = 50 }; // the first timestamp, relative to the beginning
 
 // What the rules need to know of the ids so far, (rows, 1) each.
-typedef struct spoken {
+typedef struct history {
     value *is_first;           // there is no timestamp before the last id
     value *last, *before_last; // whether these ids are timestamps
     value *least;              // the lowest timestamp that may follow
-} spoken;
+} history;
 
 static value *number(node *at, int64_t i) { return insert_scalar(at, DT_I64, (double)i); }
 static value *both(node *at, value *a, value *b) { return NODE(at, "And", a, b); }
 static value *either(node *at, value *a, value *b) { return NODE(at, "Or", a, b); }
 
-static spoken what_is_spoken(node *at, value *ids, int64_t beginning) {
+static history timestamp_history(node *at, value *ids, int64_t beginning) {
     value *length = shape_part(at, ids, 1, 2), *all = cast_to(at, ids, DT_I64), *zero = number(at, 0);
     value *is_stamp = NODE(at, "GreaterOrEqual", all, number(at, beginning)), *places = counted(at, length);
     value *so_far = NODE(at, "CumSum", cast_to(at, is_stamp, DT_I64), number(at, 1));
     value *text = reduced(at, "ReduceSum", cast_to(at, NODE(at, "Equal", so_far, zero), DT_I64), 1);
-    spoken s = {.is_first = NODE(at, "GreaterOrEqual", text, NODE(at, "Sub", length, number(at, 1)))};
+    history s = {.is_first = NODE(at, "GreaterOrEqual", text, NODE(at, "Sub", length, number(at, 1)))};
     s.last = sliced(at, is_stamp, 1, -1, INT64_MAX);
     // One more column for rows of a single id, whose first timestamp is at their end.
     value *wide = with_int(NODE(at, "Concat", s.last, is_stamp), "axis", 1);
@@ -38,7 +38,7 @@ static value *is_token(const generation *g, node *at, value *tokens, const char 
 }
 
 // Timestamps come in pairs, except for the first, and do not decrease; the first is at most MAX_INITIAL.
-static value *not_allowed(const generation *g, node *at, value *tokens, value *is_stamp, const spoken *s,
+static value *not_allowed(const generation *g, node *at, value *tokens, value *is_stamp, const history *s,
                           int64_t beginning) {
     value *never = either(at, is_token(g, at, tokens, "no_timestamps_token_id"),
                           is_token(g, at, tokens, "start_of_lm_token_id"));
@@ -71,7 +71,7 @@ value *with_timestamps(const generation *g, node *at, value *scores, value *ids)
     int64_t beginning = node_int(g->n, "beginning_timestamp_token_id", -1);
     value *tokens = counted(at, shape_part(at, scores, 1, 2)), *lowest = lowest_score(at);
     value *is_stamp = NODE(at, "GreaterOrEqual", tokens, number(at, beginning));
-    spoken s = what_is_spoken(at, ids, beginning);
+    history s = timestamp_history(at, ids, beginning);
     value *allowed = NODE(at, "Where", not_allowed(g, at, tokens, is_stamp, &s, beginning), lowest, scores);
     value *is_text = both(at, text_is_unlikely(at, allowed, is_stamp), NODE(at, "Not", is_stamp));
     value *y = NODE(at, "Where", is_text, lowest, allowed);

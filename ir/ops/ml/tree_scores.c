@@ -161,6 +161,16 @@ static int sort_by_target(forest *f, int64_t empty) {
     return (int)each;
 }
 
+typedef struct scoring {
+    lowering *l;
+    const node *n;
+    const forest *f; // all trees
+    int64_t empty;   // a leaf without entries
+    aggregate how;
+    buffer *scores;
+    double none;
+} scoring;
+
 // ---------------------------------------------------------------- weights
 // The weights of all leaves for all targets; `none` where a leaf has no entry.
 static double *leaf_weights(const forest *f, double none) {
@@ -186,8 +196,9 @@ static bool is_single(const forest *f) {
     return true;
 }
 
-static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, expr *row,
-                           expr *target) {
+static expr *single_weight(const scoring *s, kernel *k, dtype t, expr *row, expr *target) {
+    lowering *l = s->l;
+    const forest *f = s->f;
     int64_t count = f->rows ? f->rows : 1, *targets = ARENA_ARRAY(f->arena, int64_t, count);
     double *weights = ARENA_ARRAY(f->arena, double, count);
     for (int64_t i = 0; i < count; i++) targets[i] = -1;
@@ -197,40 +208,30 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
     }
     expr *weight = x_read(k, ml_floats(l, "weight", t, weights, count, 0), &row);
     expr *own = x_read(k, ml_ints(l, "target", targets, count), &row);
-    return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
+    return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, s->none));
 }
 
 // The weight of a place that has a single target.
-static expr *direct_weight(lowering *l, const forest *f, kernel *k, dtype t, double none,
-                           const tree_leaves *v, expr *place) {
-    double *all = leaf_weights(f, none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
+static expr *direct_weight(const scoring *s, kernel *k, dtype t, const tree_leaves *v, expr *place) {
+    const forest *f = s->f;
+    double *all = leaf_weights(f, s->none), *of_place = ARENA_ARRAY(f->arena, double, v->places + 1);
     int64_t *target = row_targets(f);
     for (int64_t i = 0; i < v->places; i++) {
         int64_t row = v->row[i];
         of_place[i] = row < 0 ? 0 : all[row * f->targets + (target[row] > 0 ? target[row] : 0)];
     }
-    return x_read(k, ml_floats(l, "weight", t, of_place, v->places, 0), &place);
+    return x_read(k, ml_floats(s->l, "weight", t, of_place, v->places, 0), &place);
 }
 
-static expr *weight_of(lowering *l, const forest *f, kernel *k, dtype t, double none, const tree_leaves *v,
-                       expr *leaf, expr *target) {
-    if (v->direct) return direct_weight(l, f, k, t, none, v, leaf);
-    if (is_single(f)) return single_weight(l, f, k, t, none, leaf, target);
-    buffer *all = ml_floats(l, "weight", t, leaf_weights(f, none), f->rows * f->targets, f->targets);
+static expr *weight_of(const scoring *s, kernel *k, dtype t, const tree_leaves *v, expr *leaf, expr *target) {
+    const forest *f = s->f;
+    if (v->direct) return direct_weight(s, k, t, v, leaf);
+    if (is_single(f)) return single_weight(s, k, t, leaf, target);
+    buffer *all = ml_floats(s->l, "weight", t, leaf_weights(f, s->none), f->rows * f->targets, f->targets);
     return x_read(k, all, (expr *[]){leaf, target});
 }
 
 // ---------------------------------------------------------------- kernels
-typedef struct scoring {
-    lowering *l;
-    const node *n;
-    const forest *f; // all trees
-    int64_t empty;   // a leaf without entries
-    aggregate how;
-    buffer *scores;
-    double none;
-} scoring;
-
 // The final score of target j: with base values.
 static expr *finished(const scoring *s, kernel *k, expr *v, expr *target) {
     const forest *f = s->f;
@@ -261,7 +262,7 @@ static buffer *add_part(const scoring *s, part *p, tree_rows rows, buffer *befor
     expr *tree = stage_own_axis(k, st, AXIS_REDUCE, "t", dim_const(d, each ? each : p->f.root.n));
     if (each) tree = x_add(k, x_mul(k, at[1], x_i64(k, each)), tree);
     expr *leaf = x_read(k, leaves.leaf, leaves.turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
-    expr *weight = weight_of(l, s->f, k, t, s->none, &leaves, x_cast(k, leaf, DT_I64, false), at[1]);
+    expr *weight = weight_of(s, k, t, &leaves, x_cast(k, leaf, DT_I64, false), at[1]);
     reduce_op op = s->how == MINIMUM ? RED_MIN : s->how == MAXIMUM ? RED_MAX : RED_SUM;
     expr_op both = s->how == MINIMUM ? X_MIN : s->how == MAXIMUM ? X_MAX : X_ADD;
     expr *v = stage_reduce(k, st, op, weight);

@@ -423,16 +423,27 @@ static void max_roi_pool_infer(node *n) {
               (dim *[]){rois->dims[0], x->dims[1], infer_k(n, shape[0]), infer_k(n, shape[1])});
 }
 
-// Whether position i of the image's axis is in the bin: positions [floor, ceil) of an equal share of the RoI. any: whether
-// one is, on the axes before, too.
-static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int axis, expr *i, dtype t,
-                    dim *extent, expr **any) {
+typedef struct bin {
+    const node *n;
+    kernel *k;
+    dtype t;
+    buffer *rois;
+    expr *const *at;    // of the output
+    expr *inside, *any; // whether the position read is in the bin; whether one is
+} bin;
+
+// Along an axis of the image of `extent`, at position i: the bin has positions [floor, ceil) of an equal share of the RoI.
+static void add_axis_of_bin(bin *x, int axis, expr *i, dim *extent) {
+    const node *n = x->n;
+    kernel *k = x->k;
+    dtype t = x->t;
+    expr *const *at = x->at;
     int count;
     const int64_t *shape = node_ints(n, "pooled_shape", &count);
     expr *scale = x_float(k, t, node_float(n, "spatial_scale", 1)), *edge[2], *one = x_float(k, t, 1);
     for (int j = 0; j < 2; j++) { // halves are rounded away from zero, as by C's round
         expr *from[] = {at[0], x_i64(k, 1 + 2 * j + (1 - axis))}, *half = x_float(k, t, 0.5);
-        expr *v = x_mul(k, x_cast(k, x_read(k, rois, from), t, false), scale);
+        expr *v = x_mul(k, x_cast(k, x_read(k, x->rois, from), t, false), scale);
         expr *up = x_un(k, X_FLOOR, x_add(k, v, half)), *down = x_un(k, X_CEIL, x_sub(k, v, half));
         edge[j] = x_select(k, x_lt(k, v, x_zero(k, t)), down, up);
     }
@@ -443,8 +454,8 @@ static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int
     expr *end = x_add(k, x_un(k, X_CEIL, x_mul(k, x_add(k, bin, one), share)), edge[0]);
     expr *place = x_cast(k, i, t, false), *last = x_cast(k, x_dim(k, extent), t, false);
     expr *first = x_bin(k, X_MAX, start, x_zero(k, t));
-    *any = x_both(k, *any, x_lt(k, first, x_bin(k, X_MIN, end, last)));
-    return x_and(k, x_bin(k, X_LE, start, place), x_lt(k, place, end));
+    x->any = x_both(k, x->any, x_lt(k, first, x_bin(k, X_MIN, end, last)));
+    x->inside = x_both(k, x->inside, x_and(k, x_bin(k, X_LE, start, place), x_lt(k, place, end)));
 }
 
 // out[r, c, ph, pw] = max over h, w in the bin of x[batch, c, h, w]; 0 if the bin is empty
@@ -452,20 +463,20 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *rois = lower_in(l, n, 1), *out = lower_out(l, n, 0);
     dtype t = dtype_compute(x->dtype);
     kernel *k;
-    expr *at[4], *inside = NULL, *any = NULL;
+    expr *at[4];
     stage *s = pointwise_stage(l, n, out, &k, at);
+    bin in = {.n = n, .k = k, .t = t, .rois = rois, .at = at};
     expr *which[] = {at[0], x_i64(k, 0)};
     expr *b = x_cast(k, x_read(k, rois, which), DT_I64, true);
     b = x_checked_index(k, b, x->dims[0], false, "a batch index in rois is out of range");
     expr *from[4] = {b, at[1]};
     for (int j = 0; j < 2; j++) {
         from[2 + j] = stage_own_axis(k, s, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);
-        expr *in = in_bin(n, k, rois, at, j, from[2 + j], t, x->dims[2 + j], &any);
-        inside = x_both(k, inside, in);
+        add_axis_of_bin(&in, j, from[2 + j], x->dims[2 + j]);
     }
     expr *lowest = reduce_neutral(k, RED_MAX, t);
-    expr *best = stage_reduce(k, s, RED_MAX, x_select(k, inside, x_read(k, x, from), lowest));
-    stage_write(k, s, out, at, x_select(k, any, best, x_zero(k, t)));
+    expr *best = stage_reduce(k, s, RED_MAX, x_select(k, in.inside, x_read(k, x, from), lowest));
+    stage_write(k, s, out, at, x_select(k, in.any, best, x_zero(k, t)));
 }
 
 OPERATOR(MaxRoiPool, .infer = max_roi_pool_infer, .lower = max_roi_pool_lower);

@@ -39,7 +39,7 @@ static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
 }
 
 // Whether the whole vector is within the buffer: lanes that the guard excludes are elements of the buffer as well.
-static ins *lies_within(emitter *e, access *a) {
+static ins *is_within_buffer(emitter *e, access *a) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     bool plain = !buf->layout && dtype_bits(buf->dtype) >= 8 && buf->dtype != DT_C128;
@@ -61,7 +61,7 @@ static void load_partly(emitter *e, expr *x, access *a, ins *guard, ins *fill, i
         lb_set(b, result, load_guarded_lanes(e, x, a, guard, fill));
         return;
     }
-    ins *within = lies_within(e, a);
+    ins *within = is_within_buffer(e, a);
     scope branch = scope_if(e, within);
     if (within) {
         lb_set(b, result, load_between(e, a, guard, fill));

@@ -32,7 +32,7 @@ void nest_stage(emitter *e, const stage *s, bool alone, int lanes);
 // The predicted benefit of vectorising the axis; 0: illegal. *lanes is set if legal.
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes);
 // Whether different positions may be in different tasks: they share no byte and combine no element.
-bool nest_writes_apart(const stage *s);
+bool nest_writes_disjoint(const stage *s);
 // Whether the tail of the vector axis may be masked.
 bool nest_masks(const nest *n);
 // The number of vectors per loop body that share scalar work (unroll-and-jam).

@@ -85,7 +85,7 @@ static bool find_operands(across *x) {
 }
 
 // ---------------------------------------------------------------- sums
-// Elements at p, of which `left` count (NULL: all).
+// Elements at p; only the first `left` count (NULL: all).
 static ins *load_bytes(across *x, ins *p, ins *at, ins *left) {
     lbuild *b = &x->t.e->b;
     ltype type = lt(LK_I8, x->width);
@@ -176,7 +176,7 @@ static ins *field_of_bytes(across *x, ins *bytes, int i) {
 }
 
 // Every element `fields` apart, from element i on: two registers are loaded alternately, more of them by positions.
-static void load_apart(across *x, ins *at, ins **a) {
+static void load_strided(across *x, ins *at, ins **a) {
     enum { MOST_LANES = 16 };
     lbuild *b = &x->t.e->b;
     int mask[MOST_LANES];
@@ -201,7 +201,7 @@ static void add_fields_at(across *x, int columns, ins *start_b, ins *byte, int64
     scope step = scope_open(e);
     e->counter[x->axis] = idx_mulk(b, byte, x->fields);
     ins *a[MOST_FIELDS], *from = pointer_of(e, x->t.c->b->buffer), *at = lb_add(b, start_b, byte);
-    load_apart(x, emit_index(e, x->t.a->offset), a);
+    load_strided(x, emit_index(e, x->t.a->offset), a);
     ltype type = lt(LK_I8, x->width);
     ins *fresh = before ? lb_cmp(b, L_SLT, lb_int(b, type, before - 1), lb_iota(b, type)) : NULL;
     for (int i = 0; i < x->fields && has_offset(x); i++) {

@@ -9,7 +9,7 @@
 //
 // Elements above 2^-7 of their segment's largest magnitude keep all bits, and those above 2^-9 all but the last two; what
 // smaller ones lack is listed, so that no element, and no product with it, is off by more than 2^-22 of itself: less than
-// the rounding errors of a sum in f32. Rows of which too many are listed, or a segment is infinite, NaN or out of the
+// the rounding errors of a sum in f32. Rows with too long a list, or with a segment that is infinite, NaN or out of the
 // range in which powers of two are exact, are not multiplied in this way.
 #include "compiler/base/integers.h"
 #include "ir/loops/convert.h"

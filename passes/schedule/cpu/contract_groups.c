@@ -236,8 +236,8 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
     *begin = end;
 }
 
-// Without vectors, the instructions around a step are as many as those of its products, if it has instructions for these: several
-// words of which the whole groups are a multiple.
+// Words of K in a step without vectors. With instructions for products of groups, the others around a step are as many as its
+// products, so a step has several words, by which the number of groups is divisible.
 static int scalar_words(const tiling *t, const ins *extent) {
     enum { MOST = 5 };
     if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;

@@ -103,7 +103,7 @@ static void choose_row_axis(tiling *t) {
     if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
 }
 
-// Whether ROW_WORDS neighbours along K are in a register, of which the processor multiplies by a lane.
+// Whether a register has ROW_WORDS neighbours along K, and the processor multiplies by one of its lanes.
 static bool takes_lanes(const tiling *t) {
     const contraction *c = t->c;
     int a = t->k.n ? t->k.at[t->k.n - 1] : -1;
@@ -274,7 +274,7 @@ static int most_vectors(const tiling *t) {
     bool scalars = t->lanes == 1 && t->group_axis < 0;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
-static bool can_be_so_wide(const tiling *t, int vectors) {
+static bool allows_width(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     int64_t most = (int64_t)MAX_VECTORS * target_lanes(t->e->t, dtype_bits(t->c->s->states.at[0].dtype));
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
@@ -290,11 +290,11 @@ void choose_tile(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
     t->vectors = t->e->choices->vectors;
-    if (t->vectors && can_be_so_wide(t, t->vectors)) return;
+    if (t->vectors && allows_width(t, t->vectors)) return;
     for (int v = most_vectors(t); v >= 1; v--) {
         int64_t width = (int64_t)v * t->lanes, blocks = n / width,
                 rest = (n % width + t->lanes - 1) / t->lanes;
-        if (!can_be_so_wide(t, v)) continue;
+        if (!allows_width(t, v)) continue;
         double cost = columns_cost(t, v) / v;
         if (n != INT64_MAX)
             cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
@@ -384,7 +384,7 @@ static int64_t second_bytes(const target *t) {
 // Bytes of B's columns that stay in the L3 cache while blocks of rows pass; of a copy of columns in a block of K.
 enum { WIDE_CHUNK_BYTES = 2 << 20, COPY_BYTES = L2_BYTES / 2 };
 
-// Rows of a matrix that are read together, of which up to FEW_ROWS of sums make little use.
+// Rows of a matrix that are read together. With at most FEW_ROWS of sums, each of them is used little.
 enum { STREAMED_ROWS = 8, FEW_ROWS = 4 };
 
 int64_t positions(const kernel *k, const axis_list *l) {

@@ -177,7 +177,7 @@ void emit_prefetch(tiling *t, ins *at_b);
 bool reads_ahead(const tiling *t);
 void request_ahead(tiling *t, const tile *x, ins *at_b, ins *k, int steps);
 void emit_request(tiling *t, const tile *x, ins *at_b, int steps);
-// The same for an operand in such panels, of which element `at` is read.
+// The same where element `at` of an operand in such panels is read.
 void request_side(tiling *t, const tile *x, const buffer *from, ins *at, ins *stride);
 // Positions of K in a block at most.
 int64_t block_depth(const target *t, const contraction *c);
@@ -235,9 +235,9 @@ typedef struct known_tiles {
 } known_tiles;
 known_tiles tiles_of(const tiling *t, int64_t m);
 
-// Runtime M: tiles of t->rows, then lower ones, of which the last one begins earlier; where it would begin before the first
-// row, tiles of fewer_rows(rows). Where rows may be few, those that are more than the next lower tile has are one tile, too,
-// some of whose rows are the last one again.
+// Runtime M: tiles of t->rows, then lower ones. The last of these begins earlier, so that it overlaps the one before; if it would begin
+// before the first row, there are tiles of fewer_rows(rows). If rows may be few, a number between two heights is one tile, too,
+// which repeats the last row.
 typedef struct low_tiles {
     int rows;
     int64_t sooner; // bit r: if r rows are left, one whole tile less takes less time
@@ -248,8 +248,8 @@ int fewer_rows(const tiling *t, int rows);
 bool may_be_few(const tiling *t);
 bool may_repeat_rows(const tiling *t);
 
-// Code of old CPUs: all rows are in tiles of t->rows, of which the last one has some rows several times. Where there may be a
-// single one, as in a batch, it has a separate tile.
+// Code of old CPUs: all rows are in tiles of t->rows; the last one has some rows several times. If there may be a single
+// row, as in a batch, it has a separate tile.
 bool has_one_height(const tiling *t);
 bool unrolls_k(const tiling *t); // whether a turn of the innermost loop over K has several steps
 

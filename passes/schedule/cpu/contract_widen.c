@@ -1,5 +1,5 @@
-// Widening of columns. In: panels of f16 or bf16 constants, of which every tile of rows would convert the same
-// elements again. Out: code that stores the columns of a tile as f32 before its rows, for one block of K:
+// Widening of columns. In: panels of f16 or bf16 constants, whose elements every tile of rows would convert
+// again. Out: code that stores the columns of a tile as f32 before its rows, for one block of K:
 //
 //   for k in block, v < NV: wide[k][v] = f32(B[k][n0 + v L ...])
 //
@@ -7,8 +7,8 @@
 // with units for them, are widened like this on others, where A is f32. Constants of a byte or less are unpacked
 // (contract_factor.h): then wide[k][v] is B's whole factor, with its scales.
 //
-// A large matrix that is no constant is copied in the same way, for all tiles of a chunk of columns: rows of it are pages
-// apart, of which as much as possible is read at a time.
+// A large matrix that is not a constant is copied in the same way, for all tiles of a chunk of columns: its rows are pages
+// apart, so as much as possible is read from a page at a time.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
@@ -18,7 +18,7 @@
 enum { HALF_BYTES = 2 };
 static bool is_half(dtype t) { return t == DT_F16 || t == DT_BF16; }
 
-// Rows of which there are fewer than two tiles gain nothing.
+// Fewer than two tiles of rows gain nothing.
 static bool gains(const contraction *c) {
     int64_t m = positions(c->k, &c->m);
     return m != INT64_MAX && m > 2 * MAX_ROWS;
@@ -44,7 +44,7 @@ bool unpacks_for_rows(const target *t, const contraction *c) {
 }
 
 // The matrix that tiles read in place, row by row; 0: not one.
-static int64_t bytes_as_they_lie(const contraction *c) {
+static int64_t bytes_in_place(const contraction *c) {
     const buffer *b = c->b->buffer;
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t k = positions(c->k, &c->k_axes);
@@ -54,12 +54,12 @@ static int64_t bytes_as_they_lie(const contraction *c) {
     return last->op == X_AXIS && last->axis == c->n ? k * dim_value(n) * dtype_bits(b->dtype) / 8 : 0;
 }
 
-// Whether several tiles of rows read such a matrix, of which the caches keep too little until the next one: all of L2 is too
-// small, or its rows begin in few sets. Of more rows than MOST, a separate kernel packs it.
+// Whether several tiles of rows read such a matrix and the caches evict most of it before the next tile: it exceeds L2, or its
+// rows begin in few sets. For more rows than MOST, a separate kernel packs it.
 bool copies_columns(const target *t, const contraction *c) {
     enum { LEAST = 8, MOST = 256, CROWDED = 2048 };
     dtype type = c->s->states.at[0].dtype;
-    int64_t m = positions(c->k, &c->m), bytes = bytes_as_they_lie(c);
+    int64_t m = positions(c->k, &c->m), bytes = bytes_in_place(c);
     if (m < LEAST || m > MOST || t->vector_bits < 128 || is_microcontroller(t)) return false;
     if (c->b->buffer->dtype != type || (type != DT_F32 && type != DT_F64) || !bytes) return false;
     bool crowded = bytes / positions(c->k, &c->k_axes) % CROWDED == 0;

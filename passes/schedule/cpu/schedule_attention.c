@@ -117,7 +117,7 @@ static bool reads_along(flash *f, const stage *s, expr *x, int axis) {
     return along;
 }
 
-// A vector of x along the axis from `from` on, of which `left` elements are needed.
+// A vector of x along the axis from `from` on; its first `left` elements are needed.
 static ins *vector_along(flash *f, const stage *s, expr *x, int axis, ins *from, int64_t left) {
     emitter *e = f->e;
     emitter_stage(e, s, axis, f->a->lanes, false);
@@ -131,7 +131,7 @@ static ins *vector_along(flash *f, const stage *s, expr *x, int axis, ins *from,
     return v;
 }
 
-// A square of keys from j and elements from d on, of which `left` exist, transposed. Keys past the end repeat the last one.
+// A square of keys from j and elements from d on (`left` exist), transposed. Keys past the end repeat the last one.
 static void pack_square(flash *f, ins *j, ins *base, ins *d, int64_t left) {
     const attention *a = f->a;
     ins *row[16], *last = idx_addk(f->b, f->nj, -1);
@@ -415,7 +415,7 @@ static void clear_block(flash *f) {
     lb_end(b, r);
 }
 
-// Columns c to c + lanes of row r, of which `left` exist.
+// Columns c to c + lanes of row r (`left` exist).
 static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
     emitter *e = f->e;
     const attention *a = f->a;

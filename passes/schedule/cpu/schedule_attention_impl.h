@@ -19,7 +19,7 @@ typedef struct flash {
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
     ins *stored;                                           // keys for which tiles have room
-    int packed_at;                                         // axis outside of which keys and values are packed
+    int packed_at;                                         // keys and values are packed outside of this axis
     access *out;
     bool few;   // few rows, without blocks
     int shared; // of few rows: the axis of query heads with the same keys and values, -1: none

@@ -33,7 +33,7 @@ static bool begins_in_bytes(const buffer *b) {
 }
 
 // Whether the factor reads memory along the axis, and nothing else varies with it.
-static bool lies_along(const expr *factor, int axis) {
+static bool is_contiguous_along(const expr *factor, int axis) {
     arena *scratch = arena_new();
     expr_list reads = reads_only(expr_nodes(scratch, (expr *)factor));
     bool found = false, fits = true;
@@ -52,9 +52,11 @@ static bool lies_along(const expr *factor, int axis) {
     return found && fits;
 }
 
-bool attention_reads_rows(const attention *a) { return lies_along(a->key, a->d) && lies_along(a->v, a->e); }
+bool attention_reads_rows(const attention *a) {
+    return is_contiguous_along(a->key, a->d) && is_contiguous_along(a->v, a->e);
+}
 
-// The axis of query heads with the same keys and values, of which the scores exclude the same; -1: none.
+// The axis of query heads with the same keys, values and excluded scores; -1: none.
 static int shared_axis(const attention *a) {
     int axis = a->i - 1;
     if (axis < 0 || expr_uses_axis(a->key, axis) || expr_uses_axis(a->v, axis)) return -1;

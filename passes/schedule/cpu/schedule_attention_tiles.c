@@ -140,7 +140,7 @@ static void pack_keys(flash *f) {
 // Words (pairs) from one panel of V to the next.
 static ins *value_panel(flash *f) { return idx_mulk(f->b, f->stored, PANEL_COLUMNS / 2); }
 
-// Rows j and j + 1 of V interleaved, of which `rows` exist; the others are 0.
+// Rows j and j + 1 of V interleaved; rows that do not exist (`rows` do) are 0.
 static void pack_value_pair(flash *f, ins *j, int rows) {
     emitter *e = f->e;
     lbuild *b = f->b;

@@ -141,15 +141,20 @@ static bool shares_line(const tiling *t, int u) {
 // Positions of the K axis at `depth` in a step.
 static int step_width(const tiling *t, int depth) { return t->rounded_rows && depth == t->k.n - 1 ? 2 : 1; }
 
-// A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more
+// Positions [begin, end) of an axis, in a loop that is unrolled by this number.
+typedef struct k_part {
+    ins *begin, *end;
+    int unroll;
+} k_part;
+
+// A loop over a part of the K axis at `depth`. If every part of B's next tile takes more
 // iterations than it has cache lines, only the first step of an iteration prefetches.
-static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
-                    int unroll) {
+static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, k_part of) {
     emitter *e = t->e;
-    int a = t->k.at[depth];
-    if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
+    int a = t->k.at[depth], unroll = of.unroll;
+    if (of.begin->op == L_CONST && of.end->op == L_CONST && of.begin->i >= of.end->i) return;
     int width = step_width(t, depth);
-    scope loop = scope_axis(e, a, begin, end, unroll * width, LOOP_SERIAL);
+    scope loop = scope_axis(e, a, of.begin, of.end, unroll * width, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = idx_addk(&e->b, loop.head, u * width);
         t->lane = t->by_lanes && unroll == ROW_WORDS ? u : -1;
@@ -204,10 +209,10 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
                                                     : 2,
             n = steps * step_width(t, depth);
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
-        k_range(t, x, acc, start_b, depth, begin, whole, steps);
+        k_range(t, x, acc, start_b, depth, (k_part){begin, whole, steps});
         begin = part && goes_in_steps(t, a, n) ? end : whole;
     }
-    if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
+    if (begin != end) k_range(t, x, acc, start_b, depth, (k_part){begin, end, 1});
     if (acc != sums) end_block_sums(t, x, sums, acc);
     t->sums_block = false;
     forget_sides(t, sides);

@@ -3,8 +3,8 @@
 //
 // B is stored as [..., N/16, K/g, 16, g] with g elements in a group, A in rows along K. Groups of one word:
 //   bytes, g = 4:  acc[r][v] = dot4(acc[r][v], splat(A[m0 + r][k .. k+4]), B[n0/16][k/4][n0 % 16 ...])
-//   16 bits, g = 2: the same by dot2 without vectors, where A's are signed; B's bytes are [..., N/16, K/2, 8, 2, 2], a word of which
-//                  has bytes of two columns: 0 and 2 of the first one, 1 and 3 of the second
+//   16 bits, g = 2: the same by dot2 without vectors, where A's are signed; B's bytes are [..., N/16, K/2, 8, 2, 2]; a word has
+//                  bytes of two columns: 0 and 2 of the first one, 1 and 3 of the second
 //   bf16, g = 2:   the same by dot2, or acc[r][v] += splat(A[m0 + r][k]) * B[...] for even and odd k of the pair, in f32, as which CPUs
 //                  without a unit for bf16 store A (--precision)
 // Groups of two words, g = 8 or 4, are rows of blocks (ir/loops/loops_blocks.h):

@@ -92,7 +92,7 @@ static ins *zip_part(lbuild *b, ins *const *v, int n, int from) {
     return r;
 }
 
-// Stores a vector from element `at` on, of which `left` exist, NULL: all.
+// Stores the first `left` elements of a vector (NULL: all) from element `at` on.
 static void store_part(emitter *e, const buffer *to, ins *at, ins *v, ins *left) {
     if (left) lb_storen(&e->b, pointer_of(e, to), at, v, left);
     else lb_store(&e->b, pointer_of(e, to), at, v, 0);

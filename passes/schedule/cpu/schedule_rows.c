@@ -179,7 +179,7 @@ static void outer_loops(const row_vectors *r, int axis) {
 static void choose_tasks(const row_vectors *r, int single) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)
-        if (!nest_writes_apart(e->k->stages.at[j])) return;
+        if (!nest_writes_disjoint(e->k->stages.at[j])) return;
     task_axes all = {.least = 2, .chunked = r->axis, .piece = r->lanes, .single = single};
     for (int a = 0; a < e->k->nouter && all.n < MAX_TASK_AXES; a++) all.axes[all.n++] = a;
     emitter_choose_tasks(e, &all);

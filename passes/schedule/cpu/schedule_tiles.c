@@ -332,7 +332,7 @@ static void flush(tiles *x) {
 static ins *is_odd_block(tiles *x, ins *m) {
     lbuild *b = &x->t.e->b;
     ins *rows = block_rows(x), *one = lb_idx(b, 1);
-    if (!x->turns || x->region->across || (rows->op != L_CONST && !x->region->overlaps)) return NULL;
+    if (!x->alternates || x->region->across || (rows->op != L_CONST && !x->region->overlaps)) return NULL;
     if (x->wide > WIDTH) m = x->n0, rows = lb_idx(b, WIDTH);
     return lb_cmp(b, L_EQ, lb_bin(b, L_AND, emit_int_op(b, X_FLOORDIV, m, rows), one), one);
 }
@@ -517,7 +517,7 @@ enum { L1_OF_TILES = 48 << 10 }; // of every CPU with tiles so far
 static int64_t bytes_of(const tiles *x, int64_t n) { return n * x->steps * x->chunk * x->size; }
 
 // If a block of A and one of B together exceed the L1 cache, what it still holds of one of them is used first.
-static bool turns_around(const tiles *x) {
+static bool alternates_direction(const tiles *x) {
     return x->t.k.n == 1 && x->steps > 1 && bytes_of(x, WIDTH + x->r.rows) > L1_OF_TILES;
 }
 
@@ -545,7 +545,7 @@ static void declare(tiles *x) {
     x->lines = lines_ahead(x);
     if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     bool in_order = x->parts && !x->parts->rounds; // parts are made in the order of K
-    x->turns = !in_order && turns_around(x);
+    x->alternates = !in_order && alternates_direction(x);
     x->wide = x->parts ? parts_columns(x->parts) : columns_of_rows(x);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);

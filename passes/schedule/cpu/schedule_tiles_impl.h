@@ -30,7 +30,7 @@ typedef struct tiles {
     ins *old_n, **old;     // variables: its column, its counters by axis
     const region *region;  // current
     ins *skip;             // rows of the block that the one before has written
-    bool turns;            // every other block goes through K backwards
+    bool alternates;       // every other block goes through K backwards
     ins *back;             // whether this one does, NULL: no block
     int columns;           // tiles of columns in a block
     ins *last;             // columns in the last one, NULL: all

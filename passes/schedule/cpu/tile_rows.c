@@ -1,6 +1,6 @@
 // Rows of matrix tiles. In: the tiling of a contraction. Out: the axes of its rows. Images of short rows are one
-// axis where that takes fewer blocks: 7 rows of 7 positions, 9 apart in memory, are 61 positions in two blocks, of which
-// 12 are between rows.
+// axis where that takes fewer blocks: 7 rows of 7 positions, 9 apart in memory, are 61 positions in two blocks; 12 of
+// them are between rows.
 #include "passes/schedule/cpu/tile_rows.h"
 #include "ir/loops/loops_tiles.h"
 

@@ -419,7 +419,7 @@ void gpu_choose_async(product *p) {
 }
 
 // How a unit is copied: by a vector copy, as it is never cut; word by word; or decided at run time.
-typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
+typedef enum unit_copy { AT_ONCE, BY_WORDS, EITHER } unit_copy;
 
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
@@ -438,21 +438,21 @@ static int issued_rows(const operand *o) { return o->transposed ? UNIT : 1; }
 static int issued_depth(const product *p, const operand *o) { return o->transposed ? 1 : 4 * per_word(p); }
 
 // Copies four words at (at, k) to shared memory from word `to` on.
-static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
+static void issue_unit(product *p, operand *o, unit_copy how, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *inside = way == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
-    ins *at_once = way == EITHER ? both(b, o->aligned, inside) : NULL,
+    ins *inside = how == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
+    ins *at_once = how == EITHER ? both(b, o->aligned, inside) : NULL,
         *branch = at_once ? lb_if(b, at_once) : NULL;
-    if (way != BY_WORDS)
+    if (how != BY_WORDS)
         copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), (gpu_ins){GPU_CP_ASYNC},
-                 way == AT_ONCE ? inside : NULL);
+                 how == AT_ONCE ? inside : NULL);
     if (branch) lb_else(b, branch);
-    if (way == BY_WORDS || branch) issue_words(p, o, at, k, to);
+    if (how == BY_WORDS || branch) issue_words(p, o, at, k, to);
     if (branch) lb_end(b, branch);
 }
 
 // Adjacent threads copy adjacent units in memory, or units of adjacent rows if those are contiguous.
-static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
+static void issue_units(product *p, operand *o, unit_copy how, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
     ins *j = gpu_unroll(b, "j", units / p->threads);
@@ -467,7 +467,7 @@ static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slic
                  : o->transposed ? gpu_divk(b, gpu_transposed_at(p, o, row, k), 2)
                                  : gpu_shared_at(p, o, row, idx_mulk(b, near, 4));
     place = lb_add(b, place, idx_mulk(b, slice, gpu_slice_words(p, o)));
-    issue_unit(p, o, way, lb_add(b, o->first, row), lb_add(b, k0, k), place);
+    issue_unit(p, o, how, lb_add(b, o->first, row), lb_add(b, k0, k), place);
     scope_close(p->g->e, mark);
     lb_end(b, j);
 }

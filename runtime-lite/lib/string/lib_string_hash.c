@@ -2,16 +2,16 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 
-static uint32_t hash_turned(uint32_t x, int by) { return x << by | x >> (32 - by); }
+static uint32_t rotate_left(uint32_t x, int by) { return x << by | x >> (32 - by); }
 
-static uint32_t hash_block(uint32_t block) { return hash_turned(block * 0xcc9e2d51u, 15) * 0x1b873593u; }
+static uint32_t hash_block(uint32_t block) { return rotate_left(block * 0xcc9e2d51u, 15) * 0x1b873593u; }
 
 static uint32_t hash_bytes(const unsigned char *p, size_t size, uint32_t hash) {
     size_t i, j;
     uint32_t tail = 0;
     for (i = 0; i + 4 <= size; i += 4) {
         uint32_t block = p[i] | (uint32_t)p[i + 1] << 8 | (uint32_t)p[i + 2] << 16 | (uint32_t)p[i + 3] << 24;
-        hash = hash_turned(hash ^ hash_block(block), 13) * 5 + 0xe6546b64u;
+        hash = rotate_left(hash ^ hash_block(block), 13) * 5 + 0xe6546b64u;
     }
     for (j = size; j > i; j--) tail = tail << 8 | p[j - 1];
     if (size > i) hash ^= hash_block(tail);

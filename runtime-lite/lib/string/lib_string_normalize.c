@@ -105,7 +105,7 @@ static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     return handle;
 }
 
-// A table of slots with the numbers of the stop words + 1, or 0; a stop word is in the first slot that was free from that of its hash on.
+// A hash table with linear probing: slots have the number of a stop word + 1, or 0.
 typedef struct normalize_stops {
     const int64_t *words;
     int64_t *slots;

@@ -34,7 +34,7 @@ static double print_scaled(double v, int tens) {
     return tens < 0 ? v / lib_ten_to(-tens) : v * lib_ten_to(tens);
 }
 
-// The same as below of numbers of up to 24 bits, which have nine digits at most; 0: too large or small, or too near to the middle
+// The same as below for numbers of up to 24 bits, which have at most nine digits; 0: too large or small, or too near to the middle
 // between two decimal numbers.
 static int print_few_digits(double v, int bits, char *text, int *exponent) {
     int tens = 0, count, n;

@@ -7,8 +7,8 @@
 #include "ir/kernel/program.h"
 #include <string.h>
 
-// ---------------------------------------------------------------- one variant
-static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline_hooks *hooks) {
+// ---------------------------------------------------------------- one pipeline
+static pipeline *derived_new(pipeline *p, arena *a, const options *o, const pipeline_hooks *hooks) {
     pipeline *v = pipeline_new(a, p->diag, o, hooks);
     v->of = p;
     v->source = p->source;
@@ -110,7 +110,7 @@ static dim *version_condition(pipeline *p, const int *choice) {
 }
 
 static pipeline *run_version(pipeline *p, const int *choice) {
-    pipeline *v = way_new(p, p->arena, p->options, &p->hooks);
+    pipeline *v = derived_new(p, p->arena, p->options, &p->hooks);
     v->target = p->target;
     v->gpu_target = p->gpu_target;
     v->choice = choice;
@@ -136,7 +136,7 @@ void run_versions(pipeline *p) {
         version own = {v->label, suffix, v->program, version_condition(p, choice)};
         own.first_kernel = first_kernel;
         if (v->program) first_kernel += v->program->kernels.n;
-        VEC_PUSH(p->arena, &p->ways, v);
+        VEC_PUSH(p->arena, &p->pipelines, v);
         VEC_PUSH(p->arena, &p->versions, own);
         p->stopped |= v->stopped;
     }
@@ -147,7 +147,7 @@ void run_for_gpu(pipeline *p) {
     options *own = ARENA_NEW(p->arena, options);
     *own = *p->options;
     own->device = "cuda";
-    pipeline *v = way_new(p, p->arena, own, &p->hooks);
+    pipeline *v = derived_new(p, p->arena, own, &p->hooks);
     set_gpu_target(v);
     v->label = "cuda";
     run_muted(v, GOAL_PROGRAM);
@@ -164,7 +164,7 @@ int64_t pipeline_workspace(pipeline *p, arena *a, int64_t patched_to) {
                             .edit = p->hooks.edit,
                             .cancelled = p->hooks.cancelled,
                             .input = p->hooks.input};
-    pipeline *v = way_new(p, a, own, &hooks);
+    pipeline *v = derived_new(p, a, own, &hooks);
     v->target = p->target, v->variants = p->variants, v->patched_to = patched_to;
     v->probes = NULL;
     v->model_digest = digest_new(a);
@@ -175,12 +175,12 @@ int64_t pipeline_workspace(pipeline *p, arena *a, int64_t patched_to) {
 }
 
 pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct choice_table *t,
-                         way_hook *chosen, void *user) {
+                         algorithm_hook *chosen, void *user) {
     options *own = ARENA_NEW(a, options);
     *own = *p->options;
     own->print_after = own->stop_after = NULL, own->time_passes = false;
     pipeline_hooks hooks = {.user = p->hooks.user, .edit = p->hooks.edit, .cancelled = p->hooks.cancelled};
-    pipeline *v = way_new(p, a, own, &hooks);
+    pipeline *v = derived_new(p, a, own, &hooks);
     v->target = ARENA_NEW(a, target);
     *v->target = *p->target;
     v->target->choices = t;

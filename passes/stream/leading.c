@@ -3,7 +3,7 @@
 #include <string.h>
 
 // The number of first samples in which all are that a Gather takes. 0: it takes others, or counts from the end.
-static int64_t firsts_of_gather(const node *n, int time) {
+static int64_t leading_of_gather(const node *n, int time) {
     const constant *index = infer_constant(n, 1);
     int64_t count = 0;
     if (!is_axis(n, node_int(n, "axis", 0), time) || !index) return 0;
@@ -15,20 +15,20 @@ static int64_t firsts_of_gather(const node *n, int time) {
     return count;
 }
 
-static int64_t firsts_of_slice(const node *n, int time) {
+static int64_t leading_of_slice(const node *n, int time) {
     int64_t step, i = place_in_slice(n, time, &step);
     if (i < 0 || step != 1) return 0;
     int64_t from = constant_int(infer_constant(n, 1), i), to = constant_int(infer_constant(n, 2), i);
     return from >= 0 && to > from && to < INT32_MAX ? to : 0;
 }
 
-bool plan_firsts(streaming *s, plan *p) {
+bool plan_leading(streaming *s, plan *p) {
     const node *n = p->node;
     signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
     bool gather = strcmp(n->op->name, "Gather") == 0, slice = strcmp(n->op->name, "Slice") == 0, several;
     if (!in || in->pair || in->still || *n->op->domain || (!gather && !slice) || !n->out[0]) return false;
     if (time_axis(&n->out[0]->type, s->length, &several) != NO_TIME) return false;
-    int64_t count = (gather ? firsts_of_gather : firsts_of_slice)(n, in->axis);
+    int64_t count = (gather ? leading_of_gather : leading_of_slice)(n, in->axis);
     if (!count) return false;
     if (count > in->lead + in->rate) {
         diag_hint(s->module->diag, "a step of more samples has them");
@@ -42,10 +42,10 @@ bool plan_firsts(streaming *s, plan *p) {
     signal *out = ARENA_NEW(s->arena, signal);
     *out = (signal){.still = true, .elem = in->elem};
     map_put_number(&s->signals, (uint64_t)n->out[0]->id, out);
-    return p->firsts = true;
+    return p->leading = true;
 }
 
-void take_firsts(streaming *s, plan *p) {
+void take_leading(streaming *s, plan *p) {
     node *n = p->node;
     s->at = node_next(n);
     value *state = state_new(s, n->out[0]->name, &n->out[0]->type);
