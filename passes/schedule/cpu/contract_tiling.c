@@ -309,9 +309,14 @@ known_tiles tiles_of(const tiling *t, int64_t m) {
     return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
 }
 
-// Batches may have few rows; images, whose sizes are computed from others or which have rows of rows, hardly ever do.
+// Batches may have few rows, and so may sequences of a batch; images, whose sizes are computed from others, hardly ever do.
 bool may_be_few(const tiling *t) {
-    return t->m.n == 1 && !t->flat.n && t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
+    enum { BATCH_AND_SEQUENCE = 2 };
+    if (t->m.n > 1 || t->flat.n > BATCH_AND_SEQUENCE) return false;
+    if (!t->flat.n) return t->c->k->axes.at[t->tile_m].extent->kind == DIM_SYMBOL;
+    for (int j = 0; j < t->flat.n; j++)
+        if (t->flat.extent[j]->kind != DIM_SYMBOL) return false;
+    return true;
 }
 
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }

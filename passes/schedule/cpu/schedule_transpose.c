@@ -254,9 +254,8 @@ static void tile_loops(transpose *t) {
                         : open_tiles(t, t->u, t->rows, begin, end, &u0);
     scope v = open_tiles(t, t->v, t->lanes, first, last, &v0), u = {.axis = -1};
     if (pairs) {
-        const dim *n = e->extent[t->u];
         ins *next = idx_addk(b, outer.head, 2 * t->rows);
-        bool whole = dim_is_const(n) && dim_value(n) % (2 * t->rows) == 0;
+        bool whole = end->op == L_CONST && end->i % (2 * t->rows) == 0; // not where tasks are single tiles
         u = open_tiles(t, t->u, t->rows, outer.head, whole ? next : lb_bin(b, L_SMIN, next, end), &u0);
     }
     one_tile(t, u0, v0);
