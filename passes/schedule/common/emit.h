@@ -78,6 +78,8 @@ typedef struct emitter {
     int task_axis;              // axis whose positions are the tasks, -1: none
     int task_outer;             // ... at each position of this axis, -1: none
     dim *task_pieces;           // tasks at each of those positions
+    const bool *task_columns;   // by axis: whether those tasks are pieces of it, too; NULL: of none
+    int64_t task_piece;         // positions in them
     ins *scratch_param;         // GPU
     dim *scratch_piece;         // GPU: scratch bytes per block
     bool shared_locals;         // GPU: rank 0 locals are shared memory

@@ -14,6 +14,12 @@ void emitter_task_pairs(emitter *e, int outer, int inner, dim *pieces) {
     if (e->task_axis == inner) e->task_outer = outer, e->task_pieces = pieces;
 }
 
+void emitter_task_columns(emitter *e, int outer, int inner, const bool *columns, int64_t piece) {
+    const dim *n = e->extent[inner];
+    emitter_task_pairs(e, outer, inner, dim_const(n->table, dim_value(n) / piece));
+    e->task_columns = columns, e->task_piece = piece;
+}
+
 bool may_be_single(const dim *n) { return !dim_is_const(n) && n->min < 2; }
 
 static bool has_fewer(const emitter *e, int axis, int64_t least) {
@@ -27,8 +33,10 @@ void emitter_choose_tasks(emitter *e, const task_axes *a) {
     if (first >= a->n) return;
     int outer = a->axes[first];
     bool pairs = outer != a->chunked && outer != a->single && may_be_single(e->extent[outer]);
-    for (next = first + 1; next < a->n; next++)
-        if (a->axes[next] != a->single && !has_fewer(e, a->axes[next], 2)) break;
+    for (next = first + 1; next < a->n; next++) {
+        bool cut = a->axes[next] == a->chunked && dim_is_const(e->extent[a->axes[next]]);
+        if (a->axes[next] != a->single && !cut && !has_fewer(e, a->axes[next], 2)) break;
+    }
     int axis = pairs && next < a->n ? a->axes[next] : outer;
     dim *pieces = e->extent[axis];
     if (axis == a->chunked) pieces = dim_ceildiv(pieces, dim_const(pieces->table, a->piece));
@@ -40,12 +48,12 @@ void emitter_choose_tasks(emitter *e, const task_axes *a) {
 static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
     lbuild *b = &e->b;
     ins *pieces = emit_dim(e, e->task_pieces);
-    if (axis == e->task_axis &&
+    if (axis != e->task_outer &&
         !e->counter[e->task_outer]) { // not within its loop: those at all of its positions
         *begin = lb_idx(b, 0), *end = pieces;
         return;
     }
-    if (axis == e->task_axis) {
+    if (axis != e->task_outer) {
         ins *before = lb_mul(b, e->counter[e->task_outer], pieces);
         *begin = lb_bin(b, L_SMAX, lb_sub(b, e->task_begin, before), lb_idx(b, 0));
         *end = lb_bin(b, L_SMIN, lb_sub(b, e->task_end, before), pieces);
@@ -56,8 +64,17 @@ static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
     *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
 }
 
+static bool has_columns(const emitter *e, int axis) {
+    return e->task_begin && e->task_columns && e->task_columns[axis];
+}
+
 void axis_range(emitter *e, int axis, ins **begin, ins **end) {
     bool task = e->task_begin && axis == e->task_axis;
+    if (has_columns(e, axis)) {
+        range_of_pairs(e, axis, begin, end);
+        *begin = idx_mulk(&e->b, *begin, e->task_piece), *end = idx_mulk(&e->b, *end, e->task_piece);
+        return;
+    }
     if (e->task_begin && e->task_outer >= 0 && (task || axis == e->task_outer)) {
         range_of_pairs(e, axis, begin, end);
         return;
@@ -70,7 +87,7 @@ void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[axis]);
     axis_range(e, axis, begin, end);
-    if (!e->task_begin || axis != e->task_axis) return;
+    if (!e->task_begin || axis != e->task_axis || has_columns(e, axis)) return;
     *begin = idx_mulk(b, *begin, piece);
     *end = lb_bin(b, L_SMIN, idx_mulk(b, *end, piece), extent);
 }

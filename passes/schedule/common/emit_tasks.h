@@ -10,7 +10,7 @@ typedef struct emitter emitter;
 void emitter_tasks(emitter *e, int axis, dim *tasks);
 // Chooses from axes whose loops are opened in this order: the first one that has at least this number of positions or an open
 // one; of a batch, which may have a single sample, and the next axis, the tasks are the pairs of positions. Chunks of `piece`
-// positions of axis `chunked` are its tasks.
+// positions of axis `chunked` are its tasks, but in pairs only if it is open: loops of known bounds have less code.
 enum { MAX_TASK_AXES = 64 };
 typedef struct task_axes {
     int n, axes[MAX_TASK_AXES], least;
@@ -21,6 +21,8 @@ typedef struct task_axes {
 void emitter_choose_tasks(emitter *e, const task_axes *a);
 // Tasks of which each is a piece of the inner axis at a position of the outer one, whose loop is around it.
 void emitter_task_pairs(emitter *e, int outer, int inner, dim *pieces);
+// The same, of pieces of `piece` positions of all axes of the kernel's stages that are marked, which divides their extents.
+void emitter_task_columns(emitter *e, int outer, int inner, const bool *columns, int64_t piece);
 // A number of positions that may be small and is known only at run time.
 bool may_be_single(const dim *n);
 // The bounds of the loop over an axis.

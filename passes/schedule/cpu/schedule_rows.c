@@ -180,6 +180,7 @@ static void choose_tasks(const row_vectors *r, int single) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)
         if (!nest_writes_disjoint(e->k->stages.at[j])) return;
+    if (r->axis < 0 && single < 0 && share_columns(e)) return;
     task_axes all = {.least = 2, .chunked = r->axis, .piece = r->lanes, .single = single};
     for (int a = 0; a < e->k->nouter && all.n < MAX_TASK_AXES; a++) all.axes[all.n++] = a;
     emitter_choose_tasks(e, &all);

@@ -8,5 +8,7 @@ void schedule_rows(emitter *e);
 // The same in two parts, for kernels with an alternative schedule: makes the first outer axis with several
 // positions the tasks; emits all stages for each position.
 void rows_choose_tasks(emitter *e, int single);
+// task_columns.c: false, and nothing chosen, if the kernel has no such columns.
+bool share_columns(emitter *e);
 void schedule_rows_one_by_one(emitter *e);
 #endif
