@@ -286,7 +286,7 @@ static bool allows_width(const tiling *t, int vectors) {
 }
 
 // Chooses the width with the least cost for all columns: full tiles and the tail.
-void choose_tile(tiling *t) {
+static void choose_vectors(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
     t->vectors = t->e->choices->vectors;
@@ -302,6 +302,12 @@ void choose_tile(tiling *t) {
         best = cost;
         t->vectors = v;
     }
+}
+
+// Of an open number of rows, which may be small, a task has as few as pay.
+void choose_tile(tiling *t) {
+    choose_vectors(t);
+    if (t->tile_m >= 0 && !dim_is_const(t->e->extent[t->tile_m])) t->row_piece = 2 * tile_rows(t, t->vectors);
 }
 
 known_tiles tiles_of(const tiling *t, int64_t m) {

@@ -7,7 +7,7 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_words.h"
 
-// A chunk of rows is a multiple of tiles of 6 and of 14 rows. CHUNK: columns of a block of K.
+// The rows of a task are a multiple of tiles of 6 and of 14 rows. CHUNK: columns of a block of K.
 enum {
     MAX_ROWS = 14,
     COMPACT_ROWS = 4,

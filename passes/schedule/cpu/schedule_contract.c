@@ -542,7 +542,7 @@ static void m_blocks(tiling *t, const column_range *r, int depth) {
     emitter *e = t->e;
     int a = t->m.at[depth];
     ins *begin, *end;
-    if (a == t->tile_m) piece_range(e, a, PIECE_ROWS, &begin, &end);
+    if (a == t->tile_m) piece_range(e, a, t->row_piece, &begin, &end);
     else axis_range(e, a, &begin, &end);
     if (depth == t->block.m_at) {
         split_blocks(t, r, begin, end);
