@@ -277,6 +277,7 @@ static int most_vectors(const tiling *t) {
 static bool allows_width(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     int64_t most = (int64_t)MAX_VECTORS * target_lanes(t->e->t, dtype_bits(t->c->s->states.at[0].dtype));
+    if (t->e->task_columns && t->e->task_columns[t->c->n] && t->e->task_piece % width) return false;
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
         return false;
     if (vectors % 2 && t->group == 2 && interleaves(t->c->b->buffer->layout) && const_extent(t, t->c->n) > 1)

@@ -17,7 +17,7 @@ typedef struct column_search {
     bool fails;
 } column_search;
 
-enum { WHOLE = -1, NOT_READ = -2, PIECE = 64 };
+enum { WHOLE = -1, NOT_READ = -2 };
 
 static int place_of_axis(const buffer *b, expr *const *index, int axis) {
     for (int j = 0; j < b->rank && axis >= 0; j++)
@@ -92,6 +92,15 @@ static int single_axis(const emitter *e) {
     return single;
 }
 
+// Columns of a task: those of a wide tile, or of half of one; 0: there would be one task only.
+static int64_t piece_of(const dim *n) {
+    enum { WIDE = 64, NARROW = 32 };
+    if (!dim_is_const(n)) return 0;
+    for (int64_t piece = WIDE; piece >= NARROW; piece /= 2)
+        if (dim_value(n) > piece && dim_value(n) % piece == 0) return piece;
+    return 0;
+}
+
 bool share_columns(emitter *e) {
     const kernel *k = e->k;
     int outer = single_axis(e), last = k->stages.n - 1;
@@ -105,12 +114,12 @@ bool share_columns(emitter *e) {
     for (int j = 0; j < s->axes.n; j++) {
         int a = s->axes.at[j];
         c.extent = e->extent[a];
-        bool fits = dim_is_const(c.extent) && dim_value(c.extent) > PIECE && dim_value(c.extent) % PIECE == 0;
-        if (!fits || k->axes.at[a].kind != AXIS_PARALLEL || !find_columns(&c, a)) continue;
+        int64_t piece = piece_of(c.extent);
+        if (!piece || k->axes.at[a].kind != AXIS_PARALLEL || !find_columns(&c, a)) continue;
         bool *columns = ARENA_ARRAY(e->scratch, bool, k->axes.n);
         for (int i = 0; i <= last; i++)
             if (c.axis[i] >= 0) columns[c.axis[i]] = true;
-        emitter_task_columns(e, outer, a, columns, PIECE);
+        emitter_task_columns(e, outer, a, columns, piece);
         return true;
     }
     return false;
