@@ -21,7 +21,7 @@ static bool can_flatten(const tiling *t) {
     return !t->words && !can_unpack(t->c) && !is_microcontroller(t->e->t);
 }
 
-// The number of M's axes up to the first one that is not flattened.
+// The place among M's axes from which on all are flattened.
 static int first_flat_axis(const tiling *t) {
     int first = t->m.n - 1;
     while (first > 0 && t->m.n - first < MAX_FLAT &&
@@ -38,7 +38,7 @@ static bool is_even(const tiling *t, expr *const *stride) {
     return true;
 }
 
-// Makes the terms of the flat axes one term of the access' offset. False: it is not linear in them, or does not use them.
+// Makes the terms of the flat axes one term of the access' offset. NULL: it is not linear in them, or does not use them.
 static row_sum *split_offset(tiling *t, access *a) {
     kernel *k = t->e->k;
     row_sum s = {.sum = x_i64(k, 0)};
