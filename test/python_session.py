@@ -168,8 +168,9 @@ class Errors(unittest.TestCase):
         return caught.exception
 
     def test_models(self):
-        e = self.refused(onnxc.InvalidModel, "broken protobuf", b"nonsense", filename="here.onnx")
+        e = self.refused(onnxc.InvalidModel, "broken protobuf", b"\x08\x07\x12\xff", filename="here.onnx")
         self.assertEqual((e.code, e.code_name, e.messages[0].file), (1, "ONNXC_WRONG_MODEL", "here.onnx"))
+        self.refused(onnxc.InvalidModel, "this is text", b"nonsense")
         self.refused(onnxc.InvalidModel, "No such file", "/not/there.onnx")
         self.refused(onnxc.InvalidModel, "unknown option", path_of("mlp.onnx"), nonsense=1)
         model = helper.make_model(helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"], name="n")], "g", [
