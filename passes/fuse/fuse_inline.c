@@ -239,6 +239,8 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
         if (src->n > 1 && has_states(k)) return false; // every term would select its piece
         bool here = false;
         double own = demand_of(k, src->root, &here);
+        // Bytes of a table are widened where data choose its rows: that costs less than the lookup.
+        if (own > 1 && c.scales && c.work <= CHEAP_SCALE && looks_up(k, src->root)) own = 1;
         demand += own;
         // A table that is looked up often is transposed once.
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
