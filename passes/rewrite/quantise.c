@@ -356,24 +356,75 @@ static bool is_window(const match *m, const expr *read) {
     return true;
 }
 
-// A constant of bytes less a zero point.
-static buffer *centred(program *p, const buffer *b, int64_t zero) {
+// Whether few results share the sums of what the read reads, as those of a channel of a depthwise convolution.
+static bool has_few_results(const kernel *k, const expr *read) {
+    enum { FEW = 4 };
+    dim *n = dim_const(k->program->dims, 1);
+    for (int a = 0; a < k->axes.n; a++)
+        if (k->axes.at[a].kind == AXIS_PARALLEL && !index_uses_axis(read, a))
+            n = dim_mul(n, k->axes.at[a].extent);
+    return n->max <= FEW;
+}
+
+// The element of a constant that is read beside element j of `at`'s buffer. false: not found.
+static bool element_beside(const expr *at, const expr *read, int64_t j, int64_t *value) {
+    const buffer *z = read->buffer, *b = at->buffer;
+    if (z->role != BUF_CONST || z->view_of || read->guard || !dtype_is_int(z->dtype)) return false;
+    int64_t place = 0;
+    for (int i = 0; i < z->rank; i++) {
+        const expr *index = read->index[i];
+        int d = index->op == X_AXIS ? dim_of_axis(b, at->index, index->axis, true) : -1;
+        if (d < 0 && !expr_is_int(index, 0)) return false;
+        int64_t below = 1;
+        for (int x = b->rank - 1; x > d; x--) below *= dim_value(b->dims[x]);
+        place = place * dim_value(z->dims[i]) + (d < 0 ? 0 : j / below % dim_value(b->dims[d]));
+    }
+    *value = constant_int(z->data, place);
+    return true;
+}
+
+// The zero point of that element: a number, an element of a constant, or a difference of such, as after flipped signs.
+static bool zero_of_element(const expr *at, const expr *zero, int64_t j, int64_t *value) {
+    int64_t x, y;
+    switch (zero->op) {
+    case X_CAST: return dtype_is_int(zero->dtype) && zero_of_element(at, zero->arg[0], j, value);
+    case X_CONST: *value = zero->i; return true;
+    case X_READ: return element_beside(at, zero, j, value);
+    case X_ADD:
+    case X_SUB:
+        if (!zero_of_element(at, zero->arg[0], j, &x) || !zero_of_element(at, zero->arg[1], j, &y))
+            return false;
+        *value = zero->op == X_ADD ? x + y : x - y;
+        return true;
+    default: return false;
+    }
+}
+
+// A constant of bytes less their zero points. NULL: these are not constants.
+static buffer *centred(program *p, const expr *read, const expr *zero) {
+    const buffer *b = read->buffer;
     constant *c = constant_new(p->arena, DT_I16, b->data->rank, b->data->dims);
-    for (int64_t j = 0; j < c->count; j++)
-        eval_store(DT_I16, (void *)c->data, j, (cell){.i = constant_int(b->data, j) - zero});
+    for (int64_t j = 0, z = 0; j < c->count; j++) {
+        if (!zero_of_element(read, zero, j, &z)) return NULL;
+        eval_store(DT_I16, (void *)c->data, j, (cell){.i = constant_int(b->data, j) - z});
+    }
     return program_constant(p, b->name, c);
 }
 
-// On bare machines sums of windows would take scarce memory: the zero point is subtracted from the weights instead, which become
-// integers of 16 bits.
+// Sums of windows that few results share take as long as the products, and on bare machines scarce memory: the zero point is
+// subtracted from the weights instead, which become integers of 16 bits.
 static void move_zero_to_weights(const quantise *q, match *m) {
-    for (int j = 0; j < 2 && q->t->freestanding; j++) {
+    for (int j = 0; j < 2; j++) {
         factor *f = &m->f[j];
         const buffer *b = f->read->buffer;
-        if (!f->zero || !is_const(f->zero) || b->role != BUF_CONST || b->view_of || f->read->guard ||
-            dtype_bits(b->dtype) != 8 || !is_window(m, m->f[1 - j].read))
+        const expr *other = m->f[1 - j].read;
+        if (!f->zero || b->role != BUF_CONST || b->view_of || f->read->guard || dtype_bits(b->dtype) != 8 ||
+            !is_window(m, other))
             continue;
-        f->read = x_read(m->k, centred(q->p, b, f->zero->i), f->read->index);
+        buffer *to =
+            q->t->freestanding || has_few_results(m->k, other) ? centred(q->p, f->read, f->zero) : NULL;
+        if (!to) continue;
+        f->read = x_read(m->k, to, f->read->index);
         f->zero = NULL;
     }
 }
