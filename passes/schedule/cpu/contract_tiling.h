@@ -142,6 +142,10 @@ ins *first_column(tiling *t, const tile *x);
 ins *column_place(const tiling *t, const tile *x, ins *at, ins *start, int v);
 // B's access at n = 0, and at the first group of reduce axis `group` (-1: none): affine in the other axes.
 access *access_at_first_column(emitter *e, const expr *read, int n, int group);
+// A tiling that is not prepared yet, its operands, and its loops (schedule_contract.c).
+tiling tiling_of(emitter *e, const contraction *c, ins *scratch);
+bool prepare_tiling(tiling *t); // false: it cannot be
+void tiling_loops(tiling *t, ins *scratch);
 // Prepares the operands of a contraction whose B is unpacked; false: it cannot be.
 bool find_unpacking(tiling *t);
 // Prepares B's factor: its sides, its words, the stride of panels, and the lanes of values.

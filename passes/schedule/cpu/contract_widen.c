@@ -18,10 +18,8 @@
 enum { HALF_BYTES = 2 };
 static bool is_half(dtype t) { return t == DT_F16 || t == DT_BF16; }
 
-// Fewer than two tiles of rows gain nothing.
 static bool gains(const contraction *c) {
-    int64_t m = positions(c->k, &c->m);
-    return m != INT64_MAX && m > 2 * MAX_ROWS;
+    return axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
 }
 
 bool widens_pairs(const target *t, const contraction *c) {

@@ -655,8 +655,8 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
     scope_close(e, loop);
 }
 
-// ---------------------------------------------------------------- entry
-static tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
+// ---------------------------------------------------------------- all of it
+tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
     if (scratch && contraction_scratch(e->t, c)) t.partial = scratch;
     if (scratch && widened_bytes(e->t, c))
@@ -664,7 +664,7 @@ static tiling tiling_of(emitter *e, const contraction *c, ins *scratch) {
     return t;
 }
 
-static bool prepare(tiling *t) {
+bool prepare_tiling(tiling *t) {
     emitter *e = t->e;
     const contraction *c = t->c;
     emitter_stage(e, c->s, -1, 1, false);
@@ -693,7 +693,7 @@ void prepare_factors(tiling *t) {
     emitter_stage(e, c->s, c->n, t->lanes, true);
 }
 
-static void all_loops(tiling *t, ins *scratch) {
+void tiling_loops(tiling *t, ins *scratch) {
     const contraction *c = t->c;
     prepare_factors(t);
     axis_list outer = c->batch;
@@ -704,87 +704,4 @@ static void all_loops(tiling *t, ins *scratch) {
     if (t->rounded_rows) round_to_pairs(t);
     t->digits.on = !t->bytes && find_digits(t, scratch);
     outer_loops(t, &outer, 0);
-}
-
-// Pairs for which the target has no unit: with a separate emitter, since it may turn out that they do not fit.
-static bool by_widening_pairs(emitter *e, const contraction *c, ins *scratch) {
-    if (!scratch || !widens_pairs(e->t, c)) return false;
-    emitter own = emitter_apart(e);
-    tiling t = tiling_of(&own, c, scratch);
-    t.pairs = true;
-    if (!prepare(&t) || !panels_are_dense(&t)) return false;
-    choose_tile(&t);
-    choose_blocks(&t);
-    all_loops(&t, NULL);
-    *e = own;
-    return true;
-}
-
-bool find_unpacking(tiling *t) {
-    bool fits = prepare(t) && panels_are_dense(t) && (!t->words || t->k.at[t->k.n - 1] == t->group_axis);
-    t->unpacks = true, t->group_axis = -1;
-    return fits;
-}
-
-// Constants of a byte or less, unpacked for all rows. If there may be few, the version that leaves them packed has the
-// same tasks.
-static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
-    if (!scratch || !unpacks_for_rows(e->t, c)) return false;
-    emitter own = emitter_apart(e), before = emitter_apart(e);
-    dim *rows = axes_extent(e->k, c->m.at, c->m.n);
-    tiling t = tiling_of(&own, c, scratch);
-    if (!find_unpacking(&t)) return false;
-    find_pairs(&t, scratch);
-    choose_tile(&t);
-    choose_blocks(&t);
-    bool always = rows->min >= LEAST_UNPACKED_ROWS;
-    ins *least = lb_idx(&own.b, LEAST_UNPACKED_ROWS);
-    scope many = scope_if(&own, always ? NULL : lb_cmp(&own.b, L_SLE, least, emit_dim(&own, rows)));
-    all_loops(&t, NULL);
-    if (!always) {
-        many = scope_else(&own, many);
-        before.b = own.b, before.task_axis = own.task_axis;
-        before.task_outer = own.task_outer, before.task_pieces = own.task_pieces;
-        schedule_contraction_in_tasks(&before, c, &t, scratch);
-        own.b = before.b;
-    }
-    scope_close(&own, many);
-    *e = own;
-    return true;
-}
-
-static bool by_bytes(emitter *e, const contraction *c, ins *scratch) {
-    if (!scratch || !byte_rows_scratch(e->t, c)) return false;
-    emitter own = emitter_apart(e);
-    tiling t = {.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS};
-    if (!prepare(&t) || !find_byte_rows(&t, scratch)) return false;
-    choose_tile(&t);
-    all_loops(&t, NULL);
-    *e = own;
-    return true;
-}
-
-bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
-    tiling t = tiling_of(e, c, scratch);
-    if (!keeps_order(e->t, c)) return false;
-    if (c->n >= 0 && schedule_across(e, c)) return true;
-    if (by_widening_pairs(e, c, scratch) || by_bytes(e, c, scratch) || by_unpacking(e, c, scratch))
-        return true;
-    if (group_elements(c) || can_unpack(c)) t.wide = NULL;
-    if (!prepare(&t)) return false;
-    flatten_rows(&t);
-    choose_tile(&t);
-    choose_blocks(&t);
-    t.copies = t.block.splits && t.wide && copies_columns(e->t, c);
-    all_loops(&t, scratch);
-    return true;
-}
-
-void schedule_contraction_in_tasks(emitter *e, const contraction *c, const tiling *like, ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1};
-    t.row_piece = like->row_piece, t.column_piece = like->column_piece;
-    if (!prepare(&t)) diag_defect(e->b.diag, e->k->loc, "kernel %s is not a contraction", e->k->name);
-    find_byte_rows(&t, scratch);
-    t.vectors = like->vectors;
-    all_loops(&t, scratch);
 }
