@@ -53,6 +53,19 @@ void kernel_swap_reads(kernel *k, const buffer *from, buffer *to) {
     kernel_rewrite_reads(k, swap_read, &(swap){from, to});
 }
 
+typedef struct replacement {
+    int id;
+    expr *by;
+} replacement;
+static expr *replace_read(void *user, kernel *k, const expr *read) {
+    const replacement *r = user;
+    (void)k;
+    return read->id == r->id ? r->by : NULL;
+}
+void kernel_replace_read(kernel *k, const expr *read, expr *by) {
+    kernel_rewrite_reads(k, replace_read, &(replacement){read->id, by});
+}
+
 typedef struct substitution {
     expr *const *axis; // NULL: only the axis `only`
     int only;

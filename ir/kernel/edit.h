@@ -16,6 +16,8 @@ void kernel_rewrite_reads(kernel *k, read_map *map, void *user);
 // Reads of `from` become reads of `to` at the same indices.
 expr *expr_swap_reads(kernel *k, expr *e, const buffer *from, buffer *to);
 void kernel_swap_reads(kernel *k, const buffer *from, buffer *to);
+// This read of the kernel, wherever its value is used, becomes another expression.
+void kernel_replace_read(kernel *k, const expr *read, expr *by);
 // e with `by` in place of the axis.
 expr *expr_substitute_axis(kernel *k, expr *e, int axis, expr *by);
 // e, perhaps of another kernel, with axis[number] for every axis and `state` for the only state; NULL:

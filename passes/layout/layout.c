@@ -10,6 +10,7 @@
 #include "passes/layout/channels_last.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/layout/panels.h"
+#include "passes/layout/straight.h"
 #include "passes/layout/weight_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
@@ -31,6 +32,7 @@ typedef struct assign {
     bool unpacks;     // constants of less than 8 bits may take memory as bytes
     buffer *small;    // such a constant of the kernel whose operands are packed, or NULL
     buffer *unpacked; // its bytes
+    straight_operand straight; // of the kernel whose operands are packed
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -47,9 +49,20 @@ static int64_t entry_scale(const layout *l, int j) {
     return scale;
 }
 
-// A kernel to[i...] = from[i...] over logical indices. Tiled axes of `to` are traversed tile by tile in
-// physical order, so that it is written sequentially, with 0 in the padding of tiles.
-static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
+// What is copied: a buffer at the same indices, or a straight operand.
+typedef struct copy_source {
+    buffer *from;
+    const straight_operand *of;
+} copy_source;
+
+static expr *read_source(kernel *k, const copy_source *source, expr *const *index, expr *guard) {
+    return source->of ? read_straight(k, source->of, index, guard)
+                      : x_read_guarded(k, source->from, index, guard, NULL);
+}
+
+// A kernel that copies to all of `to`. Tiled axes of `to` are traversed tile by tile in physical order, so that it is written
+// sequentially, with 0 in the padding of tiles.
+static kernel *kernel_of_copy(program *p, const char *name, const loc *at, copy_source source, buffer *to) {
     kernel *k = kernel_new(p, name, at);
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK], *guard = NULL;
@@ -67,8 +80,12 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
         expr *inside = x_lt(k, index[axis], x_dim(k, to->dims[axis]));
         guard = guard ? x_and(k, guard, inside) : inside;
     }
-    stage_write(k, s, to, index, x_read_guarded(k, from, index, guard, NULL));
+    stage_write(k, s, to, index, read_source(k, &source, index, guard));
     return k;
+}
+
+static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
+    return kernel_of_copy(p, name, at, (copy_source){.from = from}, to);
 }
 
 // A buffer like b, allocated before step s of r if it is on the heap.
@@ -472,12 +489,14 @@ static bool worth_packing(const contraction *c, int group) {
 }
 
 // A branch for a single row, whose kernel knows that.
-static void branch_for_one_row(program *p, region *r, const contraction *c, dim *rows) {
+static void branch_for_one_row(assign *a, region *r, const contraction *c, dim *rows) {
+    program *p = a->p;
     dim *one = dim_const(p->dims, 1);
     kernel *others = kernel_copy(c->k);
+    restore_operand(&a->straight, others);
     step *s = step_kernel(p, r, others);
     if (dim_equal(rows, one) == TRI_NO) return;
-    kernel *single = kernel_copy(c->k);
+    kernel *single = kernel_copy(others);
     for (int j = 0; j < c->m.n; j++) single->axes.at[c->m.at[j]].extent = one;
     step_branch(p, s, dim_eq(rows, one));
     step_kernel(p, s->body[0], single);
@@ -493,7 +512,7 @@ static step *open_packing(assign *a, region **r, step *s, const contraction *c, 
     if (a->t->freestanding || dim_less(most, rows) == TRI_YES) return s;
     kernel *k = s->kernel;
     step_branch(p, s, dim_lt(most, rows));
-    branch_for_one_row(p, s->body[1], c, rows);
+    branch_for_one_row(a, s->body[1], c, rows);
     *r = s->body[0];
     return step_kernel(p, *r, k);
 }
@@ -547,8 +566,9 @@ static buffer *pack_at_run(assign *a, region *r, step *s, const contraction *c, 
     s = open_packing(a, &r, s, c, group);
     buffer *to = clone_buffer(a->p, r, s, b, "panels", l);
     if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
-    buffer *from = b == a->unpacked ? a->small : (buffer *)b;
-    kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), c->k->loc, from, to);
+    copy_source source = {.from = b == a->unpacked ? a->small : (buffer *)b};
+    if (a->straight.read && b == a->straight.by_axes) source.of = &a->straight;
+    kernel *pack = kernel_of_copy(a->p, arena_printf(a->p->arena, "pack_%s", b->name), c->k->loc, source, to);
     insert_kernel(a->p, r, step_index(r, s), pack);
     if (r == whole) map_put_number(&a->packed, key_of_packed(b, l), to);
     return to;
@@ -583,7 +603,9 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     if (!to) to = pack_at_run(a, r, s, c, group, l);
     if (b->role == BUF_CONST && dtype_bits(b->dtype) <= 8 && c->s->states.at[0].dtype == DT_F32)
         pack_sides(a, c);
-    kernel_swap_reads(k, b, to);
+    // Queries may be rows of the same buffer as keys: they stay rows.
+    if (b->role == BUF_CONST) kernel_swap_reads(k, b, to);
+    else kernel_replace_read(k, c->b, x_read(k, to, c->b->index));
 }
 
 // Depthwise weights get the layout of their image: the vectorised axis last.
@@ -644,7 +666,9 @@ static void pack_operands(assign *a, region *r, step *s) {
         split_groups(a->p, &a->packed, &c);
         unpack_small(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
+        straighten_operand(a->p, a->t, &c, &a->straight);
         pack_operand(a, r, s, &c, true);
+        restore_operand(&a->straight, (kernel *)c.k);
         write_unpacked(a, r, s);
         return;
     }
