@@ -386,18 +386,13 @@ static bool element_beside(const expr *at, const expr *read, int64_t j, int64_t 
 // The zero point of that element: a number, an element of a constant, or a difference of such, as after flipped signs.
 static bool zero_of_element(const expr *at, const expr *zero, int64_t j, int64_t *value) {
     int64_t x, y;
-    switch (zero->op) {
-    case X_CAST: return dtype_is_int(zero->dtype) && zero_of_element(at, zero->arg[0], j, value);
-    case X_CONST: *value = zero->i; return true;
-    case X_READ: return element_beside(at, zero, j, value);
-    case X_ADD:
-    case X_SUB:
-        if (!zero_of_element(at, zero->arg[0], j, &x) || !zero_of_element(at, zero->arg[1], j, &y))
-            return false;
-        *value = zero->op == X_ADD ? x + y : x - y;
-        return true;
-    default: return false;
-    }
+    if (zero->op == X_CAST) return dtype_is_int(zero->dtype) && zero_of_element(at, zero->arg[0], j, value);
+    if (zero->op == X_READ) return element_beside(at, zero, j, value);
+    if (zero->op == X_CONST) *value = zero->i;
+    if (zero->op != X_ADD && zero->op != X_SUB) return zero->op == X_CONST;
+    if (!zero_of_element(at, zero->arg[0], j, &x) || !zero_of_element(at, zero->arg[1], j, &y)) return false;
+    *value = zero->op == X_ADD ? x + y : x - y;
+    return true;
 }
 
 // A constant of bytes less their zero points. NULL: these are not constants.
