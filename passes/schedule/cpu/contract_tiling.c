@@ -413,6 +413,7 @@ int64_t positions(const kernel *k, const axis_list *l) {
 typedef struct block_limits {
     int64_t depth, rows, columns; // at most
     bool splits;                  // K is blocked too
+    int64_t whole;                // rows that need no blocks, if their number is open
 } block_limits;
 
 static int64_t const_bytes(const buffer *b) {
@@ -423,13 +424,13 @@ static int64_t const_bytes(const buffer *b) {
 // Rows of A in a block. If all of B stays in the L2 cache, as many as fit L1, so that the result and the
 // operands of the epilogue are accessed sequentially. Otherwise as many as fit L2, or half of it beside
 // panels of whole columns, also if each block would widen all of B. Rows of a convolution overlap.
-static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
-                         int64_t m) {
+static int64_t near_rows(const target *t, const contraction *c, block_limits *l, int64_t size, int64_t m) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
     bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row && !widens(t, c);
     if (!small && all <= most && m != INT64_MAX) return m;
     if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
+    if (!l->splits && !small) l->whole = most / row;
     if (!l->splits) most = small ? L1_BYTES / 2 : most / 2;
     int64_t rows = most / row;
     if (small && rows < 2 * MAX_ROWS) rows = 2 * MAX_ROWS;
@@ -515,7 +516,7 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
         int64_t blocks = (n + fits - 1) / fits;
         int64_t even = (n + blocks - 1) / blocks, up = round_up(even, unit);
         fits = up <= fits ? up : even;
-    }
+    } else if (fits > unit) fits -= fits % unit; // the tiles of each block but the last are whole
     *step = fits;
     return at;
 }
@@ -533,6 +534,7 @@ void choose_blocks(tiling *t) {
     p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
                 const_extent(t, t->tile_m) == INT64_MAX;
     p->splits = l.splits;
+    p->whole = l.whole;
     p->columns = l.columns > width ? l.columns / width * width : width;
     p->on = p->m_step > 0 && p->k_step > 0;
     if (t->unpacks && p->splits && p->k_at == t->k.n - 1 && p->k_step % unit) *p = (block_plan){0};

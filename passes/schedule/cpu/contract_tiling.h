@@ -30,6 +30,7 @@ typedef struct block_plan {
     int m_at, k_at;         // indices into m and k of the blocked axes
     int64_t m_step, k_step; // positions of those axes in a block
     int64_t m_inner;        // positions of the axes of M inside of m_at
+    int64_t whole;          // positions that are one block if only a run knows how many there are
 } block_plan;
 
 // Rows as sums of bytes (contract_digits.c), in memory at `at`.

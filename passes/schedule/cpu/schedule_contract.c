@@ -502,6 +502,19 @@ static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles 
     scope_close(t->e, loop);
 }
 
+// Rows of an open number: one block if they are few enough.
+static void open_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
+    lbuild *b = &t->e->b;
+    ins *rows = lb_bin(b, L_SMAX, lb_sub(b, end, begin), lb_idx(b, 1)),
+        *one = lb_cmp(b, L_SLE, rows, lb_idx(b, t->block.whole)),
+        *step = lb_select(b, one, rows, lb_idx(b, t->block.m_step)),
+        *loop = lb_for(b, "block", begin, end, step, LOOP_PARALLEL);
+    scope mark = scope_open(t->e);
+    in_block(t, r, loop, least(b, lb_add(b, loop, step), end));
+    scope_close(t->e, mark);
+    lb_end(b, loop);
+}
+
 static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     int64_t step = t->block.m_step, n = begin->op == L_CONST && end->op == L_CONST ? end->i - begin->i : -1;
@@ -512,6 +525,10 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
     known_tiles k = tiles_of(t, n);
     if (n >= 0 && t->m.at[t->block.m_at] == t->tile_m && k.rows <= step && !has_one_height(t)) {
         blocks_of_tiles(t, r, &k);
+        return;
+    }
+    if (n < 0 && t->m.at[t->block.m_at] == t->tile_m && t->block.whole > step) {
+        open_blocks(t, r, begin, end);
         return;
     }
     scope loop = open_loop(t->e, "block", begin, end, step);
