@@ -371,16 +371,17 @@ static bool has_pairs(const streaming *s, const node *n) {
     return has;
 }
 
-// Rate and lead of the queries.
+// Rate and lead of the queries. Scores come when the keys ahead of them do, also those of positions, so that scores can be added.
 static signal queries_of(streaming *s, const plan *p) {
     signal out = {0};
-    bool any = false;
+    bool any = false, pairs = false;
+    for (int i = 0; i < p->node->nin; i++) pairs |= signal_of(s, p->in[i]) && signal_of(s, p->in[i])->pair;
     for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
         if (!in) continue;
         if (in->still)
             refuse(s, p->node, "combines two axes of time with a value that is the same for all samples");
-        int64_t lead = in->lead - (!in->pair && p->roles[i] == ROLE_KEY ? s->ahead : 0);
+        int64_t lead = in->lead - (!pairs || (!in->pair && p->roles[i] == ROLE_KEY) ? s->ahead : 0);
         if (out.rate && in->rate != out.rate) refuse(s, p->node, "reads signals of different rates");
         out.rate = in->rate;
         if (in->constant || (any && lead >= out.lead)) continue;
@@ -456,16 +457,18 @@ static int64_t rate_of_positions(streaming *s, const value *v, int axis) {
     return samples - (double)rate > 1e-6 || (double)rate - samples > 1e-6 ? 0 : rate;
 }
 
-// Masks and biases that depend on distances alone are constants of all steps.
+// Masks and biases that depend on distances alone, or repeat in every step, are constants of all steps.
 static bool plan_constant_pairs(streaming *s, plan *p) {
     const node *n = p->node;
     for (int j = 0; j < n->nout; j++)
-        if (!n->out[j] || !of_distance(s, n->out[j])) return false;
+        if (!n->out[j] || !of_positions(s, n->out[j])) return false;
     for (int j = 0; j < n->nout; j++) {
         signal out = {.pair = true, .constant = true};
-        is_pair(s, &n->out[j]->type, &out.axis, &out.keys);
+        if (!is_pair(s, &n->out[j]->type, &out.axis, &out.keys)) return false;
         out.rate = rate_of_positions(s, n->out[j], out.axis);
-        if (!out.rate || !extends_to(s, n->out[j], s->before + out.rate + s->ahead)) return false;
+        out.period = period_of_pair(s, n->out[j], out.rate);
+        if (!out.period || !extends_to(s, n->out[j], s->before + out.rate + s->ahead + out.period))
+            return false;
         out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
         add_signal(s, n->out[j], &out);
     }

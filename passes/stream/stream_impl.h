@@ -41,7 +41,8 @@ typedef struct signal {
     bool
         pair; // it has a second axis, of keys: from `before` samples before the samples of the step to `ahead` after them
     int keys;
-    bool constant;      // a pair of positions that depends on their distance alone: the same in every step
+    bool constant;      // a pair of positions that is the same in every step
+    int64_t period;     // after which it repeats along both axes; 1: it depends on the distance alone
     bool outside_known; // for all keys farther away
     double outside;
     const node *late; // that reads ahead most, of all that the value depends on; NULL: none
@@ -177,11 +178,13 @@ void find_probes(streaming *s);
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
-bool of_distance(const streaming *s,
-                 const value *v); // a pair that depends on the distance of query and key alone
+// The number of samples, a divisor of `rate`, after which a pair of positions repeats along both axes; 0: there is none.
+int64_t period_of_pair(const streaming *s, const value *v, int64_t rate);
+bool of_distance(const streaming *s, const value *v); // a pair with period 1
 // Whether it is known for distances up to that one.
 bool extends_to(streaming *s, const value *v, int64_t distance);
-const constant *pair_of_step(streaming *s, const value *v, const signal *as); // its elements; NULL: too many
+// The elements of a constant pair for queries from `lead` on; NULL: too many.
+const constant *pair_of_step(streaming *s, const value *v, const signal *as, int64_t lead);
 // The value of a mask outside of its band; false: it has no band.
 bool outside_of_mask(streaming *s, const value *v, double *outside);
 bool read_pairs(streaming *s, plan *p, const char **why); // sets the roles of the inputs
