@@ -95,6 +95,11 @@ constant *numbers(streaming *s, dtype t, int64_t count, double first, double ste
     return c;
 }
 
+constant *fill_with(streaming *s, dtype t, double v) {
+    int64_t one = 1;
+    return constant_splat(s->arena, t, 0, &one, numbers(s, t, -1, v, 0)->data);
+}
+
 bool is_zero(const constant *c) {
     size_t n = (size_t)dtype_size(c->elem, c->count);
     for (size_t j = 0; j < n; j++)

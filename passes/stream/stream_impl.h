@@ -6,6 +6,7 @@
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
+//   overlap.c  frames that are added where they overlap
 //   leading.c  values of the first samples
 //   reflect.c  padding that reflects the signal, or fills up its end
 //   past.c     samples of earlier steps, kept as states of the model
@@ -125,6 +126,9 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 
 // sizes.c
 int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
+bool dim_at(const streaming *s, const dim *d, int64_t length,
+            int64_t *v); // for a signal of that length; false: not known
+bool dim_at_steps(const streaming *s, const dim *d, int64_t v[2]); // for many steps, and for one step more
 
 // loops.c
 // Turns a Loop over the samples into a Scan. NULL, or why n is no such loop; it stays in any case, without users where
@@ -154,6 +158,14 @@ void accept_delay(streaming *s, int output, int64_t lead, const node *late);
 bool plan_frames(streaming *s, plan *p);           // false: it takes none by indices of positions
 int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
 constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
+
+// Whether indices grow evenly along the axis, from each sample to the next; to->lo and to->hi are of the first one.
+bool window_of_indices(const constant *c, int axis, window *to);
+
+// overlap.c: replace n by sums of frames; false: it is no such node. `data`, `places`: of a scatter, for a signal of some
+// length; NULL: they depend on more.
+bool add_blocks(streaming *s, const node *n);
+bool add_scattered(streaming *s, const node *n, const constant *data, const constant *places);
 
 // leading.c
 bool plan_leading(streaming *s, plan *p); // false: it takes others, or more
@@ -215,6 +227,7 @@ value *before_first(streaming *s, const signal *of, const window *w, int64_t sam
 const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
 // `count` elements, first, first + step ..., of rank 1; -1: a scalar.
 constant *numbers(streaming *s, dtype t, int64_t count, double first, double step);
+constant *fill_with(streaming *s, dtype t, double v); // of one element
 bool is_zero(const constant *c);
 constant *new_constant(streaming *s, dtype elem, int rank,
                        const int64_t *dims); // NULL: beyond the limits of constant folding
