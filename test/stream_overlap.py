@@ -110,3 +110,31 @@ def baked_period(n, length):
 
 
 BAKED = [baked_fold, baked_scatter, baked_frames, baked_zeros, baked_period]
+
+
+# ---------------------------------------------------------------- scores by distance
+def relative_scores(n, table=400, pad=True):
+    """As Transformer-XL and Conformers have them: products with a table of distances, whose rows are shifted by reshaping."""
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+    q, k, v = (n.add("MatMul", x, n.weight(n.channels, n.channels)) for _ in range(3))
+    length = length_of(n, n.x)
+    first, last = n.add("Sub", n.ints(table), length), n.add("Add", n.ints(table - 1), length)
+    rows = n.add("MatMul", n.add("Slice", n.weight(1, 2 * table - 1, n.channels), first, last, n.ints(1)), n.weight(n.channels, n.channels))
+    by_distance = n.add("MatMul", q, n.add("Transpose", rows, perm=[0, 2, 1]))
+    if pad:
+        shifted = n.add("Pad", by_distance, n.ints(0, 0, 1, 0, 0, 0))
+    else:
+        shifted = n.add("Concat", n.add("Expand", n.constant(np.float32(0)), n.add("Concat", n.ints(1), length, n.ints(1), axis=0)), by_distance, axis=2)
+    shifted = n.add("Reshape", shifted, n.add("Concat", n.ints(1, -1), length, axis=0))
+    shifted = n.add("Reshape", n.add("Slice", shifted, n.ints(1), n.ints(LONG), n.ints(1)), n.add("Concat", n.ints(1), length, n.ints(-1), axis=0))
+    shifted = n.add("Slice", shifted, n.ints(0), length, n.ints(2))
+    scores = n.add("Add", n.add("MatMul", q, n.add("Transpose", k, perm=[0, 2, 1])), shifted)
+    places = n.add("Range", n.constant(np.int64(0)), n.add("Squeeze", length), n.constant(np.int64(1)))
+    distance = n.add("Sub", n.add("Unsqueeze", places, n.ints(1)), n.add("Unsqueeze", places, n.ints(0)))
+    near = n.add("And", n.add("GreaterOrEqual", distance, n.ints(0)), n.add("Less", distance, n.ints(6)))
+    weights = n.add("Softmax", n.add("Where", near, scores, n.constant(np.float32(-1e9))), axis=-1)
+    n.x = n.add("Add", n.x, n.add("Transpose", n.add("MatMul", weights, v), perm=[0, 2, 1]))
+
+
+def relative_scores_joined(n):
+    relative_scores(n, table=60, pad=False)

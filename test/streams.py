@@ -21,7 +21,7 @@ import onnxc  # noqa: E402
 import stream_edges  # noqa: E402
 from stream_edges import EDGES, average, repeat, shrink_linearly, shrink_to_middle, shrink_to_nearest, upsample, upsample_by_many  # noqa: E402
 from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
-from stream_overlap import BAKED, OVERLAPS  # noqa: E402
+from stream_overlap import BAKED, OVERLAPS, relative_scores, relative_scores_joined  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -368,6 +368,8 @@ def attentions(checks):
                                 ("biased", [lambda n: attention(n, biased_mask)], 0),
                                 ("blocks", [lambda n: attention(n, blocks_of_four)], 0),
                                 ("chunks twice", [lambda n: attention(n, chunks_of_four), lambda n: attention(n, chunks_of_four)], 6),
+                                ("by distance", [relative_scores, relative_scores_joined], 0),
+                                ("by distance, samples ahead", [look_ahead, relative_scores], 2),
                                 ("after samples ahead", [look_ahead, lambda n: attention(n, last_samples)], 2),
                                 ("many samples", [lambda n: attention(n, lambda *a: last_samples(*a, count=30))], 0),
                                 ("conformer", [average, conformer, conformer], 0)):

@@ -75,10 +75,10 @@ static bool constant_sizes(const type *t, int from, int to) {
 // ---------------------------------------------------------------- Col2Im
 enum { IMAGE_MOST = 4 }; // axes
 
-static int64_t attribute(const node *n, const char *name, int i, int64_t or) {
+static int64_t attribute(const node *n, const char *name, int i, int64_t otherwise) {
     int count;
     const int64_t *v = node_ints(n, name, &count);
-    return v && i < count ? v[i] : or ;
+    return v && i < count ? v[i] : otherwise;
 }
 
 // The axis of an image that has several blocks, of one position each on the other axes; -1: it is not the only one.
@@ -108,8 +108,9 @@ bool add_blocks(streaming *s, const node *n) {
     if (length < 1 || outer < 1 || inner < 1) return false;
     int64_t rows = dim_value(of->dims[1]) / (length * inner);
     int64_t split[] = {0, rows, length, inner, -1}, shape[2 + IMAGE_MOST] = {0, rows / outer};
-    static int64_t order[] = {0, 1, 4, 2, 3};
-    attr by = {.name = "perm", .kind = ATTR_INTS, .ints = order, .n = 5};
+    const int64_t order[] = {0, 1, 4, 2, 3};
+    attr by = {.name = "perm", .kind = ATTR_INTS, .ints = ARENA_ARRAY(s->arena, int64_t, 5), .n = 5};
+    memcpy(by.ints, order, sizeof order);
     s->at = (node *)n;
     value *x = make(s, "Reshape", 2, (value *[]){n->in[0], ints(s, split, 5)}, NULL);
     frames f = {.axis = 2, .hop = hop, .parts = (length + hop - 1) / hop};

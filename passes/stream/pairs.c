@@ -20,6 +20,9 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
+// A pair that depends on the distance of query and key alone.
+static bool of_distance(const streaming *s, const value *v) { return period_of_pair(s, v, 1) == 1; }
+
 // Whether n compares positions with one after the probe: its results change where the probe has ended. Distances are
 // compared in vain, unless --stream-capacity lets attention see that far.
 static bool changes_later(const streaming *s, const node *n) {
@@ -170,8 +173,6 @@ int64_t period_of_pair(const streaming *s, const value *v, int64_t rate) {
     }
     return 0;
 }
-
-bool of_distance(const streaming *s, const value *v) { return period_of_pair(s, v, 1) == 1; }
 
 // Whether all keys farther away than half of the probe have one value on each side of the query.
 static bool has_even_ends(const constant *c, int query, int keys) {

@@ -459,6 +459,7 @@ static bool plan_constant_pairs(streaming *s, plan *p) {
         out.period = period_of_pair(s, n->out[j], out.rate);
         if (!out.period || !extends_to(s, n->out[j], s->before + out.rate + s->ahead + out.period))
             return false;
+        if (out.period > 1 && !pair_of_step(s, n->out[j], &out, 0)) return false;
         out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
         add_signal(s, n->out[j], &out);
     }
@@ -511,6 +512,7 @@ static void plan_node(streaming *s, node *n) {
     bool ending = plan_ending(s, &p);
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
+        p.relative = n->out[0] ? map_get_number(&s->relatives, (uint64_t)n->out[0]->id) : NULL;
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
                !plan_leading(s, &p) && !plan_frames(s, &p)) {
@@ -562,9 +564,10 @@ static bool replace_nodes(streaming *s) {
     bool changed = false;
     for (int j = 0; j < s->graph->nodes.n; j++) {
         node *n = s->graph->nodes.at[j];
-        changed |= pad_signal(s, n) || add_frames(s, n);
+        changed |= pad_signal(s, n) || add_frames(s, n) || find_relative(s, n);
     }
     if (!changed) return false;
+    pass_dce(s->context);
     forget_types(s);
     for (int j = 0; j < s->graph->nodes.n; j++) infer_node(s->graph->nodes.at[j]);
     return true;

@@ -350,19 +350,20 @@ static value *counted(streaming *s, const constant *c, int axis, value *length) 
 }
 
 // After how many rows the table repeats, with at least two of them in it; its length: it does not.
-static int64_t repeats_after(const constant *c, int axis) {
-    int64_t n = c->dims[axis], inner = stride_of(c, axis), p = 1;
-    for (bool repeats = false; !repeats && 2 * p <= n; p += !repeats) {
-        repeats = true;
-        for (int64_t e = 0; repeats && e < c->count; e++)
+static int64_t repeats_after(const streaming *s, const constant *c, int axis) {
+    int64_t n = c->dims[axis], inner = stride_of(c, axis), work = s->context->fold_work;
+    for (int64_t p = 1; 2 * p <= n && work > 0; p++) {
+        bool repeats = true;
+        for (int64_t e = 0; repeats && e < c->count; e++, work--)
             repeats = e / inner % n < p || same(c, e, e - p * inner);
+        if (repeats) return p;
     }
-    return 2 * p <= n ? p : n;
+    return n;
 }
 
 // Rows of a table by position, or its one row if all are equal.
 static value *rows_of(streaming *s, const constant *c, int axis, value *length) {
-    int64_t n = c->dims[axis], period = repeats_after(c, axis), zero = 0;
+    int64_t n = c->dims[axis], period = repeats_after(s, c, axis), zero = 0;
     value *v = value_constant(s->graph, NULL, (constant *)c);
     attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
     value *count = period == 1 ? NULL : counted(s, c, axis, length);
@@ -377,10 +378,12 @@ static bool is_square(const constant *c, int axis) {
 }
 
 // ---------------------------------------------------------------- Slice
-static int64_t only_axis(const node *n) {
+// The axis of a Slice along one axis, with step 1; *start: where it begins. -1: it is none.
+static int64_t only_axis(const node *n, dim **start) {
     int count;
     dim **starts = infer_contents(n, 1, &count);
-    if (!starts || count != 1 || !dim_is(starts[0], 0)) return -1;
+    if (!starts || count != 1) return -1;
+    *start = starts[0];
     if (node_in(n, 4)) {
         dim **steps = infer_contents(n, 4, &count);
         if (!steps || !dim_is(steps[0], 1)) return -1;
@@ -391,13 +394,30 @@ static int64_t only_axis(const node *n) {
     return axis < 0 ? axis + n->in[0]->type.rank : axis;
 }
 
-// The first positions of a table, one for each sample.
+// Rows of a table of distances, as many before its middle as after it; distances that it does not have count as its longest ones.
+static value *rows_around_middle(streaming *s, const node *n, const constant *c, int axis) {
+    value *one = value_int64(s->graph, 1), *zero = value_int64(s->graph, 0);
+    value *from = make(s, "Squeeze", 1, &n->in[1], NULL), *to = make(s, "Squeeze", 1, &n->in[2], NULL);
+    value *at = make(s, "Range", 3, (value *[]){from, to, one}, NULL);
+    at = make(s, "Max", 2, (value *[]){at, zero}, NULL);
+    at = make(s, "Min", 2, (value *[]){at, value_int64(s->graph, c->dims[axis] - 1)}, NULL);
+    attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    return make(s, "Gather", 2, (value *[]){n->in[0], at}, &along);
+}
+
+// The first positions of a table, one for each sample, or the distances of samples.
 static void adjust_table_slice(streaming *s, node *n) {
     int count;
     const constant *c = known(s, n->in[0], 0);
-    int axis = (int)only_axis(n);
+    dim *start = NULL;
+    int axis = (int)only_axis(n, &start);
     dim **ends = infer_contents(n, 2, &count);
     if (!c || axis < 0 || axis >= c->rank || !ends || !over_time(s, ends[0])) return;
+    if (over_time(s, start) && over_time(s, dim_sub(ends[0], start))) {
+        value_replace(n->out[0], rows_around_middle(s, n, c, axis));
+        return;
+    }
+    if (!dim_is(start, 0)) return;
     int square = is_square(c, axis) ? axis : is_square(c, axis - 1) ? axis - 1 : -1;
     value *v = square >= 0 ? extended(s, c, square, n->in[2]) : NULL;
     value_replace(n->out[0], v ? v : rows_of(s, c, axis, n->in[2]));

@@ -278,6 +278,10 @@ static void step_node(streaming *s, plan *p) {
         count_samples(s, p);
         return;
     }
+    if (p->relative) {
+        take_relative(s, p);
+        return;
+    }
     find_heads(s, p);
     take_inputs(s, p);
     if (p->moves) {
@@ -371,7 +375,7 @@ void pass_stream(pass_context *c) {
     module *m = c->module;
     if (!m->streams.n) return;
     streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
-    s.signals.arena = s.sized.arena = s.endings.arena = m->arena;
+    s.signals.arena = s.sized.arena = s.endings.arena = s.relatives.arena = m->arena;
     const stream_input *first = &m->streams.at[0];
     s.length = first->input->type.dims[first->axis];
     step_inputs(&s);

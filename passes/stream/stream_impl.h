@@ -6,6 +6,7 @@
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
+//   relative.c scores by distance
 //   overlap.c  frames that are added where they overlap
 //   leading.c  values of the first samples
 //   reflect.c  padding that reflects the signal, or fills up its end
@@ -72,6 +73,14 @@ typedef struct ending {
 // What an axis of time stands for in a node with two of them.
 typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 
+// Products of queries and a table by distance: distance d is in column zero - d.
+typedef struct relative {
+    const constant *table;
+    int64_t length;       // of the signal that has these distances
+    int64_t zero, growth; // growth: of `zero`, by sample
+    bool ahead;           // distances of later keys are there, too
+} relative;
+
 // A node in the graph of a step.
 typedef struct plan {
     node *node;
@@ -93,6 +102,7 @@ typedef struct plan {
     bool pairs;              // its outputs have two axes of time
     pair_role *roles;        // of inputs with one
     bool sums_keys;
+    const relative *relative; // the product of queries and a table; NULL: it is none
     op_sequence sequence;
     value *
         *joined; // by output: its samples of the step, where they differ from the output of the node itself
@@ -110,6 +120,7 @@ typedef struct streaming {
     VEC(plan) plans;
     int64_t delay; // that callers accept
     map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
+    map relatives; // id of value -> relative
     map doubtful;  // id of value of positions that may change where the probe has ended
     int64_t before, ahead; // keys that masks let a query see
     value *step;           // number of the step, a state; NULL: not needed so far
@@ -162,6 +173,12 @@ constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many 
 // Whether indices grow evenly along the axis, from each sample to the next; to->lo and to->hi are of the first one.
 bool window_of_indices(const constant *c, int axis, window *to);
 
+// relative.c
+bool find_relative(
+    streaming *s,
+    node *n); // replaces the output of n, which only dead nodes then use; false: it is no such node
+void take_relative(streaming *s, const plan *p);
+
 // overlap.c: replace n by sums of frames; false: it is no such node. `data`, `places`: of a scatter, for a signal of some
 // length; NULL: they depend on more.
 bool add_blocks(streaming *s, const node *n);
@@ -192,7 +209,6 @@ bool of_positions(const streaming *s, const value *v); // it depends on position
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
 // The number of samples, a divisor of `rate`, after which a pair of positions repeats along both axes; 0: there is none.
 int64_t period_of_pair(const streaming *s, const value *v, int64_t rate);
-bool of_distance(const streaming *s, const value *v); // a pair with period 1
 // Whether it is known for distances up to that one.
 bool extends_to(streaming *s, const value *v, int64_t distance);
 // The elements of a constant pair for queries from `lead` on; NULL: too many.
