@@ -86,6 +86,18 @@ def joined(n):
     listed(n, 0)
 
 
+def smoothed(n):
+    """m = x[:, :, 0]; all = [m]; for t in range(1, T): m = 0.9 * m + 0.1 * x[:, :, t]; all += [m]; torch.stack(all, 2)"""
+    first = n.add("Gather", n.x, n.constant(np.int64(0)), axis=2)
+    nodes = [node("Add", ["t", n.constant(np.int64(1))], "at"), node("Gather", [n.x, "at"], "xt", axis=2),
+             node("Mul", ["m", n.constant(np.float32(0.9))], "old"), node("Mul", ["xt", n.constant(np.float32(0.1))], "new"),
+             node("Add", ["old", "new"], "m_next"), node("SequenceInsert", ["list", "m_next"], "list_next")]
+    list_, _ = loop(n, nodes, n.add("Sub", size(n, n.x, 2), n.constant(np.int64(1))),
+                    [("list", "list_next", n.add("SequenceConstruct", first), sequence_info("list"), ()), ("m", "m_next", first, F32, (1, n.channels))],
+                    [], n.constant(np.array(True)), keep=node("Cast", [n.constant(np.array(1))], "c_out", to=BOOL))
+    n.x = n.add("ConcatFromSequence", list_, axis=2, new_axis=1)
+
+
 def counted(n):
     """while i < T, with a counter and a limit among the states, of samples as TensorFlow's lists have them."""
     x = n.add("Transpose", n.x, perm=[2, 0, 1])
@@ -185,6 +197,6 @@ def last_of_loop(n):
     n.x, = loop(n, nodes, size(n, n.x, 2), [("h", "h_next", zeros(n), F32, (1, n.channels))], [])
 
 
-LOOPS = [layered, gathered, listed, joined, counted, counters, sliced_in_body, with_previous]
+LOOPS = [smoothed, layered, gathered, listed, joined, counted, counters, sliced_in_body, with_previous]
 REFUSED = [(backwards, "reads the signal backwards"), (before, "begins with samples from the end of the signal"),
            (every_other, "reads samples at computed positions"), (until, "ends under a condition"), (growing, "a state whose size changes")]

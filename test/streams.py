@@ -21,6 +21,7 @@ import onnxc  # noqa: E402
 import stream_edges  # noqa: E402
 from stream_edges import EDGES, average, repeat, shrink_linearly, shrink_to_middle, shrink_to_nearest, upsample, upsample_by_many  # noqa: E402
 from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
+from stream_overlap import BAKED, OVERLAPS, relative_scores, relative_scores_joined  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -216,6 +217,13 @@ def running_product(n):
     running_sum(n, "CumProd")
 
 
+def product_and_convolution(n):
+    """Before the first sample the one has ones, the other zeros."""
+    x = n.add("Tanh", n.x)
+    product = n.add("CumProd", x, n.constant(np.int64(2)))
+    n.x = n.add("Add", n.add("Conv", x, n.weight(n.channels, n.channels, 3), pads=[2, 0]), product)
+
+
 def running_mean(n):
     """Of all samples so far."""
     length = n.add("Gather", n.add("Shape", n.x), n.constant(np.int64(2)))
@@ -335,6 +343,14 @@ def blocks_of_four(n, scores, queries, keys):
     return n.add("Where", allowed, scores, n.constant(np.float32(-np.inf)))
 
 
+def chunks_of_four(n, scores, queries, keys):
+    """A query sees all of its own chunk, and the chunk before; scores of positions are added."""
+    scores = n.add("Add", scores, n.add("Mul", n.add("Cast", n.add("Sub", queries, keys), to=F32), n.constant(np.float32(0.1))))
+    chunk = [n.add("Div", p, n.ints(4)) for p in (queries, keys)]
+    allowed = n.add("And", n.add("GreaterOrEqual", n.add("Add", chunk[1], n.ints(1)), chunk[0]), n.add("LessOrEqual", chunk[1], chunk[0]))
+    return n.add("Where", allowed, scores, n.constant(np.float32(-np.inf)))
+
+
 def conformer(n):
     """Attention to the last samples, a causal depthwise convolution, layers of each sample."""
     attention(n, last_samples)
@@ -351,13 +367,17 @@ def attentions(checks):
                                 ("triangles", [lambda n: attention(n, triangles)], 0),
                                 ("biased", [lambda n: attention(n, biased_mask)], 0),
                                 ("blocks", [lambda n: attention(n, blocks_of_four)], 0),
+                                ("chunks twice", [lambda n: attention(n, chunks_of_four), lambda n: attention(n, chunks_of_four)], 6),
+                                ("by distance", [relative_scores, relative_scores_joined], 0),
+                                ("by distance, samples ahead", [look_ahead, relative_scores], 2),
                                 ("after samples ahead", [look_ahead, lambda n: attention(n, last_samples)], 2),
                                 ("many samples", [lambda n: attention(n, lambda *a: last_samples(*a, count=30))], 0),
                                 ("conformer", [average, conformer, conformer], 0)):
         n = Network(4, np.random.default_rng(4))
         for layer in layers:
             layer(n)
-        agree(checks, f"attention, {name}", n.model(), [n.rate, 4, 12], delay=delay, exact=False)
+        steps = [4, 8] if name == "chunks twice" else [n.rate, 4, 12]
+        agree(checks, f"attention, {name}", n.model(), steps, delay=delay, exact=False)
     for capacity in 48, 70:
         n = Network(4, np.random.default_rng(4))
         attention(n, causal_mask), attention(n, last_samples), attention(n, causal_mask)
@@ -447,6 +467,10 @@ def exports(checks):
                 layer(n)
             name = " ".join(layer.__name__ for layer in layers)
             agree(checks, f"{name}, {length}", n.model(length=length), [2, 4, 12], samples=LENGTH)
+    for layer in BAKED:
+        n = Network(4, np.random.default_rng(6))
+        layer(n, LENGTH)
+        agree(checks, layer.__name__, n.model(length=LENGTH), [2, 4, 12], samples=LENGTH)
     for name, mask in MASKS.items():
         for length in LENGTH, "T":
             n = Network(4, np.random.default_rng(6))
@@ -469,7 +493,7 @@ LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_o
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
            recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels, best_channels,
           reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
-          first_positions, *FRAMES, *LOOPS]
+          first_positions, *FRAMES, *LOOPS, *OVERLAPS]
 
 
 class Checks:
@@ -544,7 +568,7 @@ def networks(checks, seeds):
         n = Network(4, random)
         chosen = random.choice(LAYERS, random.integers(3, 8))
         for layer in chosen:
-            if n.rate > 4 and layer in (average, frames_apart, subsample, stack_samples, shrink_to_nearest, shrink_to_middle, shrink_linearly):
+            if n.rate > 4 and layer in (average, frames_apart, subsample, stack_samples, shrink_to_nearest, shrink_to_middle, shrink_linearly, *OVERLAPS):
                 continue
             layer(n)
         agree(checks, f"seed {seed}: " + " ".join(layer.__name__ for layer in chosen), n.model(), [n.rate, 2 * n.rate, 24 // n.rate * n.rate],
@@ -631,7 +655,7 @@ def delays(checks):
                           ([quantised, look_ahead, quantised], 2), ([look_ahead, recurrent], 2), ([look_ahead, lstm, look_ahead, lstm], 4),
                           ([look_ahead, look_ahead, shaped_recurrent], 4), ([look_ahead, scanned], 2), ([look_ahead, recurrent_over_channels], 2), ([look_ahead, scanned_twice, look_ahead, scanned], 4), ([look_ahead, running_sum], 2),
                           ([gathered_ahead], 1), ([look_ahead, listed], 2), ([look_ahead, sliced_in_body], 2), ([gathered_ahead, gathered_ahead, residual], 2),
-                          ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([concatenate_ones, recurrent], 0),
+                          ([look_ahead, exclusive_sum, look_ahead, running_product], 4), ([look_ahead, product_and_convolution], 2), ([concatenate_ones, recurrent], 0),
                           ([look_ahead, concatenate_ones], 2), ([look_ahead, differences], 2), ([look_ahead, far_differences, lstm], 2), ([look_ahead, frames_behind], 0),
                           ([differences, look_ahead, frames_apart], 1), ([emphasis, look_ahead], 2), ([from_first, residual_ahead], 1)):
         n = Network(4, np.random.default_rng(3))

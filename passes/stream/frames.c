@@ -3,8 +3,8 @@
 #include "passes/stream/stream_impl.h"
 #include <string.h>
 
-// The window of indices that grow evenly along the axis. False: they do not, or some are negative, which count from the end.
-static bool window_of_indices(const constant *c, int axis, window *w) {
+// Negative indices count from the end: they are none.
+bool window_of_indices(const constant *c, int axis, window *w) {
     int64_t stride = stride_of(c, axis), length = c->dims[axis];
     if (length < 2 || !c->count) return false;
     *w = (window){

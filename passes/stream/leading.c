@@ -22,6 +22,13 @@ static int64_t leading_of_slice(const node *n, int time) {
     return from >= 0 && to > from && to < INT32_MAX ? to : 0;
 }
 
+// How long a step must be to have so many first samples of a signal.
+static void hint_longer_step(const streaming *s, const signal *in, int64_t count) {
+    int64_t missing = (count - in->lead) * s->module->streams.at[0].samples;
+    diag_hint(s->module->diag, "a step of %lld samples has them",
+              (long long)((missing + in->rate - 1) / in->rate));
+}
+
 bool plan_leading(streaming *s, plan *p) {
     const node *n = p->node;
     signal *in = n->nin && n->in[0] ? signal_of(s, n->in[0]) : NULL;
@@ -31,7 +38,7 @@ bool plan_leading(streaming *s, plan *p) {
     int64_t count = (gather ? leading_of_gather : leading_of_slice)(n, in->axis);
     if (!count) return false;
     if (count > in->lead + in->rate) {
-        diag_hint(s->module->diag, "a step of more samples has them");
+        hint_longer_step(s, in, count);
         diag_fatal(
             s->module->diag, n->loc,
             "--stream: this node takes sample %lld of its input, which is not known after the first step",

@@ -283,9 +283,8 @@ static value *appended(const time_loop *l, int i) {
                 *first = l->n->in[i + 2];
     const node *n = out->def;
     bool appends = is(n, "SequenceInsert") && !node_in(n, 2) && renamed(n->in[0]) == in;
-    return appends && value_uses(in) == 1 && value_uses(out) == 1 && is(first->def, "SequenceEmpty")
-               ? n->in[1]
-               : NULL;
+    bool known = is(first->def, "SequenceEmpty") || is(first->def, "SequenceConstruct");
+    return appends && known && value_uses(in) == 1 && value_uses(out) == 1 ? n->in[1] : NULL;
 }
 
 static bool find_lists(time_loop *l) {
@@ -326,10 +325,28 @@ static value *concatenated(time_loop *l, const node *n, value *all) {
     return fresh ? v : make(l->s, "Reshape", 2, (value *[]){v, to}, NULL);
 }
 
+// The items with which the list begins, then those of the loop.
+static value *after_first(time_loop *l, const value *list, const node *n, value *v) {
+    const node *first = l->n->in[list->def_index + 2]->def;
+    int64_t axis = node_int(n, "axis", 0);
+    if (is(first, "SequenceEmpty")) return v;
+    value **parts = ARENA_ARRAY(l->s->arena, value *, first->nin + 1);
+    for (int j = 0; j < first->nin; j++) {
+        parts[j] = first->in[j];
+        if (node_int(n, "new_axis", 0))
+            parts[j] = make(l->s, "Unsqueeze", 2, (value *[]){parts[j], ints(l->s, &axis, 1)}, NULL);
+        if (parts[j]->type.rank != v->type.rank) return NULL;
+    }
+    parts[first->nin] = v;
+    attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    return make(l->s, "Concat", first->nin + 1, parts, &along);
+}
+
 static bool replace_list(time_loop *l, const value *list, value *all) {
     for (int j = 0; j < list->uses.n; j++) {
         const node *n = list->uses.at[j].node;
         value *v = all->type.rank < 0 ? NULL : concatenated(l, n, all);
+        if (v) v = after_first(l, list, n, v);
         if (!v) return refuse(l, "concatenates results of a size that is not known");
         value_replace(n->out[0], v);
     }

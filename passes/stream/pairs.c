@@ -20,6 +20,9 @@ static constant *probe_of(streaming *s, value *v) {
     return c;
 }
 
+// A pair that depends on the distance of query and key alone.
+static bool of_distance(const streaming *s, const value *v) { return period_of_pair(s, v, 1) == 1; }
+
 // Whether n compares positions with one after the probe: its results change where the probe has ended. Distances are
 // compared in vain, unless --stream-capacity lets attention see that far.
 static bool changes_later(const streaming *s, const node *n) {
@@ -156,14 +159,19 @@ static bool same_element(const constant *c, int64_t a, int64_t b) {
     return x == y || (isnan(x) && isnan(y));
 }
 
-bool of_distance(const streaming *s, const value *v) {
+int64_t period_of_pair(const streaming *s, const value *v, int64_t rate) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
     int query, keys;
-    if (!c || !is_pair(s, &v->type, &query, &keys) || c->dims[query] != c->dims[keys]) return false;
+    if (!c || !is_pair(s, &v->type, &query, &keys) || c->dims[query] != c->dims[keys]) return 0;
     int64_t q = stride_of(c, query), k = stride_of(c, keys), length = c->dims[query];
-    for (int64_t e = 0; e < c->count; e++)
-        if (e / q % length && e / k % length && !same_element(c, e, e - q - k)) return false;
-    return true;
+    for (int64_t period = 1; period <= rate && period < length; period++) {
+        bool repeats = rate % period == 0;
+        for (int64_t e = 0; repeats && e < c->count; e++)
+            repeats = e / q % length < period || e / k % length < period ||
+                      same_element(c, e, e - period * (q + k));
+        if (repeats) return period;
+    }
+    return 0;
 }
 
 // Whether all keys farther away than half of the probe have one value on each side of the query.
@@ -184,9 +192,9 @@ bool extends_to(streaming *s, const value *v, int64_t distance) {
     return distance < c->dims[query] || has_even_ends(c, query, keys);
 }
 
-const constant *pair_of_step(streaming *s, const value *v, const signal *as) {
+const constant *pair_of_step(streaming *s, const value *v, const signal *as, int64_t lead) {
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
-    int64_t dims[MAX_RANK], length = c->dims[as->axis];
+    int64_t dims[MAX_RANK], length = c->dims[as->axis], farthest = length - as->period;
     memcpy(dims, c->dims, (size_t)c->rank * sizeof *dims);
     dims[as->axis] = as->rate, dims[as->keys] = s->before + as->rate + s->ahead;
     constant *step = new_constant(s, c->elem, c->rank, dims);
@@ -195,10 +203,13 @@ const constant *pair_of_step(streaming *s, const value *v, const signal *as) {
             step_k = stride_of(step, as->keys);
     int64_t outer = q * length, step_outer = step_q * as->rate, between = q / (k * length);
     for (int64_t e = 0; e < step->count; e++) {
-        int64_t distance = e / step_q % as->rate - e / step_k % dims[as->keys] + s->before;
-        if (distance >= length) distance = length - 1;
-        if (distance <= -length) distance = 1 - length;
+        int64_t own = e / step_q % as->rate;
+        int64_t distance = own - e / step_k % dims[as->keys] + s->before;
+        if (distance > farthest) distance = farthest;
+        if (distance < -farthest) distance = -farthest;
+        // The first row of the probe that has the distance, at the same place in the period.
         int64_t row = distance > 0 ? distance : 0, middle = e % step_q / (step_k * dims[as->keys]) % between;
+        row += own + lead - row - div_down(own + lead - row, as->period) * as->period;
         int64_t at =
             e / step_outer * outer + row * q + middle * k * length + (row - distance) * k + e % step_k;
         constant_copy(c, at, c->elem, (void *)step->data, e);

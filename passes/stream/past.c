@@ -95,6 +95,11 @@ constant *numbers(streaming *s, dtype t, int64_t count, double first, double ste
     return c;
 }
 
+constant *fill_with(streaming *s, dtype t, double v) {
+    int64_t one = 1;
+    return constant_splat(s->arena, t, 0, &one, numbers(s, t, -1, v, 0)->data);
+}
+
 bool is_zero(const constant *c) {
     size_t n = (size_t)dtype_size(c->elem, c->count);
     for (size_t j = 0; j < n; j++)
@@ -411,9 +416,10 @@ value *before_first(streaming *s, const signal *of, const window *w, int64_t sam
 static value *begin(streaming *s, const signal *of, const past *p, value *all) {
     int64_t behind = of->lead < 0 ? -of->lead : 0, until = behind / of->rate, at = behind % of->rate;
     int64_t early = p->length + at - (of->lead > 0 ? of->lead : 0);
-    if ((!p->first && !p->edge) || early <= 0) return all;
+    if (!p->first && !p->edge) return all;
     if (until && !p->edge && is_one_sample(p->first, of->axis))
         return hide_early(s, all, of->axis, of->rate, of->lead - p->length, first_now(s, of, p->first, at));
+    if (early <= 0) return all;
     value *fill = ending_with(s, first_now(s, of, p->first, at), of->axis, early, NULL);
     value *replaced = state_or_first(s, slice_of(s, all, of->axis, 0, early), fill, until);
     int64_t samples = length_of(all, of->axis);

@@ -22,23 +22,12 @@ sizes *sizes_of(const streaming *s, const value *v) {
     return z;
 }
 
-typedef struct assumed {
-    const dim *symbol;
-    int64_t value;
-} assumed;
-
-static bool assume(void *user, const dim *atom, int64_t *value) {
-    const assumed *a = user;
-    *value = a->value;
-    return atom == a->symbol;
-}
-
 constant *sizes_at(const streaming *s, const sizes *z, int64_t length) {
     if (!z->contents || z->type.rank < 0 || z->type.rank > 1) return NULL;
     int64_t count = z->count, at;
     constant *c = constant_new(s->arena, z->type.elem, z->type.rank, &count);
     for (int j = 0; j < z->count; j++) {
-        if (!dim_eval(z->contents[j], assume, &(assumed){s->length, length}, &at)) return NULL;
+        if (!dim_at(s, z->contents[j], length, &at)) return NULL;
         dtype_store_int(z->type.elem, (void *)c->data, j, at);
     }
     return c;
@@ -334,8 +323,7 @@ static bool plan_sequence(streaming *s, plan *p) {
     add_last_states(s, p, n->in[latest]);
     if (q->is_running && in->lead < 0) {
         // Samples before the first one are neutral.
-        const constant *neutral = numbers(s, in->elem, -1, q->neutral, 0);
-        VEC_PUSH(s->arena, &in->pasts, ((past){.fill = neutral}));
+        VEC_PUSH(s->arena, &in->pasts, ((past){.fill = fill_with(s, in->elem, q->neutral)}));
         p->inputs[0].past = in->pasts.n - 1;
     }
     return true;
@@ -371,16 +359,17 @@ static bool has_pairs(const streaming *s, const node *n) {
     return has;
 }
 
-// Rate and lead of the queries.
+// Rate and lead of the queries. Scores come when the keys ahead of them do, also those of positions, so that scores can be added.
 static signal queries_of(streaming *s, const plan *p) {
     signal out = {0};
-    bool any = false;
+    bool any = false, pairs = false;
+    for (int i = 0; i < p->node->nin; i++) pairs |= signal_of(s, p->in[i]) && signal_of(s, p->in[i])->pair;
     for (int i = 0; i < p->node->nin; i++) {
         const signal *in = signal_of(s, p->in[i]);
         if (!in) continue;
         if (in->still)
             refuse(s, p->node, "combines two axes of time with a value that is the same for all samples");
-        int64_t lead = in->lead - (!in->pair && p->roles[i] == ROLE_KEY ? s->ahead : 0);
+        int64_t lead = in->lead - (!pairs || (!in->pair && p->roles[i] == ROLE_KEY) ? s->ahead : 0);
         if (out.rate && in->rate != out.rate) refuse(s, p->node, "reads signals of different rates");
         out.rate = in->rate;
         if (in->constant || (any && lead >= out.lead)) continue;
@@ -421,11 +410,13 @@ static void plan_pairs(streaming *s, plan *p) {
         signal *in = signal_of(s, p->in[i]);
         if (!in || in->pair) continue;
         bool keys = p->roles[i] == ROLE_KEY;
+        window w = {.padded = in->lead < 0, .fill = in->lead < 0 ? fill_with(s, in->elem, 0) : NULL};
         p->inputs[i] = (span){.used = true,
                               .from = out.lead - (keys ? s->before : 0),
                               .to = out.lead + out.rate + (keys ? s->ahead : 0),
                               .past = -1};
-        add_past(s, in, &p->inputs[i], &(window){0});
+        // What precedes the signal has weights of 0, but must be finite.
+        add_past(s, in, &p->inputs[i], &w);
     }
     for (int j = 0; j < n->nout; j++) {
         if (!n->out[j]) continue;
@@ -456,16 +447,19 @@ static int64_t rate_of_positions(streaming *s, const value *v, int axis) {
     return samples - (double)rate > 1e-6 || (double)rate - samples > 1e-6 ? 0 : rate;
 }
 
-// Masks and biases that depend on distances alone are constants of all steps.
+// Masks and biases that depend on distances alone, or repeat in every step, are constants of all steps.
 static bool plan_constant_pairs(streaming *s, plan *p) {
     const node *n = p->node;
     for (int j = 0; j < n->nout; j++)
-        if (!n->out[j] || !of_distance(s, n->out[j])) return false;
+        if (!n->out[j] || !of_positions(s, n->out[j])) return false;
     for (int j = 0; j < n->nout; j++) {
         signal out = {.pair = true, .constant = true};
-        is_pair(s, &n->out[j]->type, &out.axis, &out.keys);
+        if (!is_pair(s, &n->out[j]->type, &out.axis, &out.keys)) return false;
         out.rate = rate_of_positions(s, n->out[j], out.axis);
-        if (!out.rate || !extends_to(s, n->out[j], s->before + out.rate + s->ahead)) return false;
+        out.period = period_of_pair(s, n->out[j], out.rate);
+        if (!out.period || !extends_to(s, n->out[j], s->before + out.rate + s->ahead + out.period))
+            return false;
+        if (out.period > 1 && !pair_of_step(s, n->out[j], &out, 0)) return false;
         out.outside_known = outside_of_mask(s, n->out[j], &out.outside);
         add_signal(s, n->out[j], &out);
     }
@@ -518,6 +512,7 @@ static void plan_node(streaming *s, node *n) {
     bool ending = plan_ending(s, &p);
     if (ending || !p.reads || computes_sizes(n)) mark_sized(s, n);
     else if (has_pairs(s, n)) {
+        p.relative = n->out[0] ? map_get_number(&s->relatives, (uint64_t)n->out[0]->id) : NULL;
         if (!plan_constant_pairs(s, &p)) plan_pairs(s, &p);
     } else if (!plan_positions(s, &p) && !plan_sequence(s, &p) && !plan_batch(s, &p) && !plan_last(s, &p) &&
                !plan_leading(s, &p) && !plan_frames(s, &p)) {
@@ -552,11 +547,27 @@ static void plan_output(streaming *s, int i) {
     if (out->lead > 0) VEC_PUSH(s->arena, &out->pasts, ((past){.length = out->lead}));
 }
 
+static const constant *elements_of(const streaming *s, const value *v) {
+    return v->constant ? v->constant : map_get_number(&s->probes, (uint64_t)v->id);
+}
+
+// A scatter to places that depend on positions alone.
+static bool add_frames(streaming *s, node *n) {
+    if (!node_is(n, "ScatterND") || !add_scattered(s, n, elements_of(s, n->in[0]), elements_of(s, n->in[1])))
+        return false;
+    node_delete(n);
+    return true;
+}
+
 // False: nothing changed. Sizes after padding that depends on the length of the signal are known once that is replaced.
-static bool pad_signals(streaming *s) {
+static bool replace_nodes(streaming *s) {
     bool changed = false;
-    for (int j = 0; j < s->graph->nodes.n; j++) changed |= pad_signal(s, s->graph->nodes.at[j]);
+    for (int j = 0; j < s->graph->nodes.n; j++) {
+        node *n = s->graph->nodes.at[j];
+        changed |= pad_signal(s, n) || add_frames(s, n) || find_relative(s, n);
+    }
     if (!changed) return false;
+    pass_dce(s->context);
     forget_types(s);
     for (int j = 0; j < s->graph->nodes.n; j++) infer_node(s->graph->nodes.at[j]);
     return true;
@@ -564,7 +575,7 @@ static bool pad_signals(streaming *s) {
 
 void plan_graph(streaming *s) {
     do find_probes(s);
-    while (pad_signals(s));
+    while (replace_nodes(s));
     find_bands(s);
     for (int j = 0; j < s->graph->nodes.n; j++) plan_node(s, s->graph->nodes.at[j]);
     for (int j = 0; j < s->graph->outputs.n; j++) plan_output(s, j);

@@ -4,6 +4,7 @@
 //   Slice(x, 0, 98)                up to 2 samples before the end
 //   Expand(x, [1, 100, 8]), Resize(x, sizes = [1, 8, 200])
 //   Add(x, table[100, 8])          Gather(table, Range(0, length)); so too Slice(table[500, 8], 0, length)
+//   Gather(x, indices[9, 20])      of nine frames that follow one another up to the end: as many as the signal has
 //   Add(scores, mask[100, 100])    Gather(the mask by distance, Range - Range), if the mask depends on distance alone, or repeats
 #include "passes/stream/stream_impl.h"
 #include <string.h>
@@ -22,6 +23,27 @@ static bool at_export(void *user, const dim *atom, int64_t *value) {
 int64_t exported_size(const streaming *s, const dim *d) {
     int64_t v;
     return dim_eval(d, at_export, (void *)s, &v) ? v : -1;
+}
+
+typedef struct assumed {
+    const dim *symbol;
+    int64_t value;
+} assumed;
+
+static bool assume(void *user, const dim *atom, int64_t *value) {
+    const assumed *a = user;
+    *value = a->value;
+    return atom == a->symbol;
+}
+
+bool dim_at(const streaming *s, const dim *d, int64_t length, int64_t *v) {
+    return dim_eval(d, assume, &(assumed){s->length, length}, v);
+}
+
+bool dim_at_steps(const streaming *s, const dim *d, int64_t v[2]) {
+    enum { STEPS = 1024 };
+    int64_t samples = s->module->streams.at[0].samples;
+    return dim_at(s, d, samples * STEPS, &v[0]) && dim_at(s, d, samples * (STEPS + 1), &v[1]);
 }
 
 // ---------------------------------------------------------------- values
@@ -129,7 +151,8 @@ static bool is_time(streaming *s, const type *x, int axis, const shape_list *t, 
         *times = dim_value(inner), *by = dim_value(behind);
         if (*times % *by && *by % *times) return false;
     }
-    return was < 0 ? dim_value(t->at[i]) > 1 : was * *times == dim_value(t->at[i]) * *by;
+    bool several = dim_value(t->at[i]) > 1; // samples
+    return was < 0 ? several : (several || was == 1) && was * *times == dim_value(t->at[i]) * *by;
 }
 
 static int64_t factor(int64_t times, int64_t by) { return times > by ? times / by : by / times; }
@@ -200,7 +223,10 @@ static double ratio(streaming *s, dim *was, dim *now) {
         if (now == dim_mulk(was, k)) return (double)k;
         if (was == dim_mulk(now, k)) return 1 / (double)k;
     }
-    int64_t from = exported_size(s, was), to = exported_size(s, now);
+    int64_t from = exported_size(s, was), to = exported_size(s, now), many[2][2];
+    if (from <= 0 && dim_at_steps(s, was, many[0]) && dim_at_steps(s, now, many[1]) &&
+        many[0][0] * many[1][1] == many[0][1] * many[1][0])
+        from = many[0][0], to = many[1][0];
     if (from <= 0 || to <= 0 || (to % from && from % to)) return 0;
     return (double)to / (double)from;
 }
@@ -323,17 +349,27 @@ static value *counted(streaming *s, const constant *c, int axis, value *length) 
     return make(s, "Reshape", 2, (value *[]){at, ints(s, dims, c->rank)}, NULL);
 }
 
+// After how many rows the table repeats, with at least two of them in it; its length: it does not.
+static int64_t repeats_after(const streaming *s, const constant *c, int axis) {
+    int64_t n = c->dims[axis], inner = stride_of(c, axis), work = s->context->fold_work;
+    for (int64_t p = 1; 2 * p <= n && work > 0; p++) {
+        bool repeats = true;
+        for (int64_t e = 0; repeats && e < c->count; e++, work--)
+            repeats = e / inner % n < p || same(c, e, e - p * inner);
+        if (repeats) return p;
+    }
+    return n;
+}
+
 // Rows of a table by position, or its one row if all are equal.
 static value *rows_of(streaming *s, const constant *c, int axis, value *length) {
-    int64_t inner = 1, n = c->dims[axis], zero = 0;
-    bool equal = true;
-    for (int j = axis + 1; j < c->rank; j++) inner *= c->dims[j];
-    for (int64_t e = 0; equal && e < c->count; e++) equal = e / inner % n == 0 || same(c, e, e - inner);
+    int64_t n = c->dims[axis], period = repeats_after(s, c, axis), zero = 0;
     value *v = value_constant(s->graph, NULL, (constant *)c);
     attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
-    value *count = equal ? NULL : counted(s, c, axis, length);
+    value *count = period == 1 ? NULL : counted(s, c, axis, length);
     if (count) return count;
-    value *at = equal ? ints(s, &zero, 1) : places(s, length);
+    value *at = period == 1 ? ints(s, &zero, 1) : places(s, length);
+    if (period > 1 && period < n) at = make(s, "Mod", 2, (value *[]){at, ints(s, &period, 1)}, NULL);
     return make(s, "Gather", 2, (value *[]){v, at}, &along);
 }
 
@@ -342,10 +378,12 @@ static bool is_square(const constant *c, int axis) {
 }
 
 // ---------------------------------------------------------------- Slice
-static int64_t only_axis(const node *n) {
+// The axis of a Slice along one axis, with step 1; *start: where it begins. -1: it is none.
+static int64_t only_axis(const node *n, dim **start) {
     int count;
     dim **starts = infer_contents(n, 1, &count);
-    if (!starts || count != 1 || !dim_is(starts[0], 0)) return -1;
+    if (!starts || count != 1) return -1;
+    *start = starts[0];
     if (node_in(n, 4)) {
         dim **steps = infer_contents(n, 4, &count);
         if (!steps || !dim_is(steps[0], 1)) return -1;
@@ -356,13 +394,30 @@ static int64_t only_axis(const node *n) {
     return axis < 0 ? axis + n->in[0]->type.rank : axis;
 }
 
-// The first positions of a table, one for each sample.
+// Rows of a table of distances, as many before its middle as after it; distances that it does not have count as its longest ones.
+static value *rows_around_middle(streaming *s, const node *n, const constant *c, int axis) {
+    value *one = value_int64(s->graph, 1), *zero = value_int64(s->graph, 0);
+    value *from = make(s, "Squeeze", 1, &n->in[1], NULL), *to = make(s, "Squeeze", 1, &n->in[2], NULL);
+    value *at = make(s, "Range", 3, (value *[]){from, to, one}, NULL);
+    at = make(s, "Max", 2, (value *[]){at, zero}, NULL);
+    at = make(s, "Min", 2, (value *[]){at, value_int64(s->graph, c->dims[axis] - 1)}, NULL);
+    attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
+    return make(s, "Gather", 2, (value *[]){n->in[0], at}, &along);
+}
+
+// The first positions of a table, one for each sample, or the distances of samples.
 static void adjust_table_slice(streaming *s, node *n) {
     int count;
     const constant *c = known(s, n->in[0], 0);
-    int axis = (int)only_axis(n);
+    dim *start = NULL;
+    int axis = (int)only_axis(n, &start);
     dim **ends = infer_contents(n, 2, &count);
     if (!c || axis < 0 || axis >= c->rank || !ends || !over_time(s, ends[0])) return;
+    if (over_time(s, start) && over_time(s, dim_sub(ends[0], start))) {
+        value_replace(n->out[0], rows_around_middle(s, n, c, axis));
+        return;
+    }
+    if (!dim_is(start, 0)) return;
     int square = is_square(c, axis) ? axis : is_square(c, axis - 1) ? axis - 1 : -1;
     value *v = square >= 0 ? extended(s, c, square, n->in[2]) : NULL;
     value_replace(n->out[0], v ? v : rows_of(s, c, axis, n->in[2]));
@@ -411,12 +466,21 @@ static value *time_of_other_input(streaming *s, const node *n, int i, int from_e
     return NULL;
 }
 
-static void adjust_table(streaming *s, node *n, int i) {
+// v, of one sample, for each sample.
+static value *repeated(streaming *s, value *v, int axis, value *length) {
+    int64_t ones[MAX_RANK];
+    for (int j = 0; j < v->type.rank; j++) ones[j] = 1;
+    value *shape = with_element(s, ints(s, ones, v->type.rank), v->type.rank, axis, length);
+    return make(s, "Expand", 2, (value *[]){v, shape}, NULL);
+}
+
+// Input i of a node that broadcasts its inputs, or joins them along the axis `joined`; -1: it broadcasts.
+static void adjust_table(streaming *s, node *n, int i, int joined) {
     const type *t = &n->in[i]->type;
     value *length = NULL;
     int axis = -1, count = 0;
     for (int j = 0; t->kind == TYPE_TENSOR && j < t->rank; j++) {
-        if (!dim_is_const(t->dims[j]) || dim_is(t->dims[j], 1)) continue;
+        if (j == joined || !dim_is_const(t->dims[j]) || dim_is(t->dims[j], 1)) continue;
         value *beside = time_of_other_input(s, n, i, t->rank - 1 - j);
         if (!beside) continue;
         if (!count++) length = beside, axis = j;
@@ -431,7 +495,60 @@ static void adjust_table(streaming *s, node *n, int i) {
                    "--stream: input %d of this node is a constant of %lld by %lld samples, and its elements "
                    "depend on more than the distance of two samples",
                    i, (long long)c->dims[axis], (long long)c->dims[axis]);
+    if (joined >= 0 && dim_is(v->type.dims[axis], 1)) v = repeated(s, v, axis, length);
     node_set_in(n, i, v);
+}
+
+static void adjust_concat(streaming *s, node *n) {
+    int rank = n->in[0]->type.rank, axis = (int)node_int(n, "axis", 0);
+    if (axis < 0) axis += rank;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i]->type.rank == rank && axis >= 0) adjust_table(s, n, i, axis);
+}
+
+// ---------------------------------------------------------------- Gather
+// The axis of frames among those of indices: their places follow one another up to the end of a signal of that length. -1: none.
+static int axis_of_frames(const constant *c, int64_t length, window *w) {
+    int best = -1;
+    for (int j = 0; j < c->rank; j++) {
+        window is;
+        if (!window_of_indices(c, j, &is) || is.hi >= length) continue;
+        if ((length - 1 - is.hi) / is.up + 1 != c->dims[j]) continue;
+        if (best >= 0 && (is.up < w->up || (is.up == w->up && c->dims[j] <= c->dims[best]))) continue;
+        best = j, *w = is;
+    }
+    return best;
+}
+
+// The indices of the first frame.
+static constant *first_indices(streaming *s, const constant *c, int axis) {
+    int64_t dims[MAX_RANK], stride = stride_of(c, axis), n = c->dims[axis];
+    memcpy(dims, c->dims, (size_t)c->rank * sizeof *dims);
+    dims[axis] = 1;
+    constant *first = constant_new(s->arena, DT_I64, c->rank, dims);
+    for (int64_t e = 0; e < first->count; e++)
+        ((int64_t *)first->data)[e] = constant_int(c, e / stride * stride * n + e % stride);
+    return first;
+}
+
+// Frames of a signal by indices become as many as the signal has: first + up * position.
+static void adjust_gather(streaming *s, node *n) {
+    const type *x = &n->in[0]->type;
+    int64_t axis = node_int(n, "axis", 0), dims[MAX_RANK];
+    if (axis < 0) axis += x->rank;
+    const constant *c =
+        axis >= 0 && axis < x->rank && over_time(s, x->dims[axis]) ? known(s, n->in[1], 0) : NULL;
+    int64_t was = c ? exported_size(s, x->dims[axis]) : -1;
+    window w;
+    int along = was > 0 ? axis_of_frames(c, was, &w) : -1;
+    if (along < 0) return;
+    for (int j = 0; j < c->rank; j++) dims[j] = j == along ? -1 : 1;
+    int64_t rest = w.up - w.hi - 1;
+    value *size = make(s, "Add", 2, (value *[]){size_of(s, n->in[0], (int)axis), ints(s, &rest, 1)}, NULL);
+    value *at = scaled(s, places(s, scaled(s, size, 1, w.up)), w.up, 1);
+    at = make(s, "Reshape", 2, (value *[]){at, ints(s, dims, c->rank)}, NULL);
+    value *first = value_constant(s->graph, NULL, first_indices(s, c, along));
+    node_set_in(n, 1, make(s, "Add", 2, (value *[]){at, first}, NULL));
 }
 
 // ---------------------------------------------------------------- nodes
@@ -443,9 +560,18 @@ static void adjust_node(streaming *s, node *n) {
     else if (node_is(n, "Expand")) adjust_expand(s, n);
     else if (node_is(n, "Resize")) adjust_resize(s, n), adjust_positions(s, n);
     else if (node_is(n, "Slice")) adjust_slice(s, n);
+    else if (node_is(n, "Gather")) adjust_gather(s, n);
+    else if (node_is(n, "Concat")) adjust_concat(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)
-            if (n->in[i]) adjust_table(s, n, i);
+            if (n->in[i]) adjust_table(s, n, i, -1);
+}
+
+// Frames that are added where they overlap. False: n does not add any.
+static bool adjust_overlap(streaming *s, const node *n) {
+    if (*n->op->domain) return false;
+    if (node_is(n, "ScatterND")) return add_scattered(s, n, known(s, n->in[0], 0), known(s, n->in[1], 0));
+    return add_blocks(s, n);
 }
 
 void pass_stream_sizes(pass_context *c) {
@@ -457,6 +583,11 @@ void pass_stream_sizes(pass_context *c) {
     s.length = first->input->type.dims[first->axis];
     for (int j = 0; j < m->main->nodes.n;) {
         node *n = m->main->nodes.at[j], *next = node_next(n);
+        if (adjust_overlap(&s, n)) {
+            node_delete(n);
+            j = next ? node_place(next) : m->main->nodes.n;
+            continue;
+        }
         adjust_node(&s, n);
         infer_until(m->main, node_place(n), next);
         bool loop = node_is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);

@@ -18,10 +18,21 @@ void forget_types(streaming *s) {
 }
 
 // ---------------------------------------------------------------- nodes
+// A pair that is the same in every step, for queries from `lead` on.
+static value *constant_pair(streaming *s, const value *v, int64_t lead) {
+    const constant *c = pair_of_step(s, v, signal_of(s, v), lead);
+    if (!c)
+        diag_fatal(s->module->diag, v->def->loc,
+                   "--stream: this node makes a mask that is too large for a constant: take fewer samples");
+    return value_constant(s->graph, NULL, (constant *)c);
+}
+
 // A mask for queries from `lead` on; keys before the first sample are hidden, as are keys that are too far away.
-static value *mask_now(streaming *s, const signal *in, int64_t lead) {
-    if (!in->outside_known) return in->now;
-    return hide_early(s, in->now, in->keys, in->rate, lead - s->before,
+static value *mask_now(streaming *s, const value *v, int64_t lead) {
+    const signal *in = signal_of(s, v);
+    value *now = in->period > 1 ? constant_pair(s, v, lead) : in->now;
+    if (!in->outside_known) return now;
+    return hide_early(s, now, in->keys, in->rate, lead - s->before,
                       value_constant(s->graph, NULL, numbers(s, in->elem, -1, in->outside, 0)));
 }
 
@@ -39,7 +50,7 @@ static value *input_now(streaming *s, const plan *p, int i) {
     if (!in) return p->in[i];
     if (p->indices && i == 1) return frame_indices(s, p);
     bool meets_data = in->pair && out && of_positions(s, p->in[i]) && !of_positions(s, p->node->out[0]);
-    if (in->pair) return meets_data ? mask_now(s, in, out->lead) : in->now;
+    if (in->pair) return meets_data ? mask_now(s, p->in[i], out->lead) : in->now;
     return p->inputs[i].used && !p->moves ? samples_of(s, p->in[i], &p->inputs[i]) : in->now;
 }
 
@@ -241,15 +252,6 @@ static void carry_running(streaming *s, plan *p) {
     set_joined(s, p, 0, slice_of(s, n->out[0], axis, from, from + x->rate));
 }
 
-static void make_constant_pair(streaming *s, value *v) {
-    signal *out = signal_of(s, v);
-    const constant *c = pair_of_step(s, v, out);
-    if (!c)
-        diag_fatal(s->module->diag, v->def->loc,
-                   "--stream: this node makes a mask that is too large for a constant: take fewer samples");
-    out->now = value_constant(s->graph, NULL, (constant *)c);
-}
-
 // Numbers of the samples of a step.
 static void count_samples(streaming *s, const plan *p) {
     signal *out = signal_of(s, p->node->out[0]);
@@ -268,11 +270,16 @@ static void step_node(streaming *s, plan *p) {
         return;
     }
     if (p->constant) {
-        for (int j = 0; j < p->node->nout; j++) make_constant_pair(s, p->node->out[j]);
+        for (int j = 0; j < p->node->nout; j++)
+            signal_of(s, p->node->out[j])->now = constant_pair(s, p->node->out[j], 0);
         return;
     }
     if (p->positions) {
         count_samples(s, p);
+        return;
+    }
+    if (p->relative) {
+        take_relative(s, p);
         return;
     }
     find_heads(s, p);
@@ -368,7 +375,7 @@ void pass_stream(pass_context *c) {
     module *m = c->module;
     if (!m->streams.n) return;
     streaming s = {.context = c, .module = m, .arena = m->arena, .graph = m->main, .delay = m->stream_delay};
-    s.signals.arena = s.sized.arena = s.endings.arena = m->arena;
+    s.signals.arena = s.sized.arena = s.endings.arena = s.relatives.arena = m->arena;
     const stream_input *first = &m->streams.at[0];
     s.length = first->input->type.dims[first->axis];
     step_inputs(&s);

@@ -6,6 +6,8 @@
 //   pairs.c    values with two axes of time: attention to a number of earlier samples
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
+//   relative.c scores by distance
+//   overlap.c  frames that are added where they overlap
 //   leading.c  values of the first samples
 //   reflect.c  padding that reflects the signal, or fills up its end
 //   past.c     samples of earlier steps, kept as states of the model
@@ -41,7 +43,8 @@ typedef struct signal {
     bool
         pair; // it has a second axis, of keys: from `before` samples before the samples of the step to `ahead` after them
     int keys;
-    bool constant;      // a pair of positions that depends on their distance alone: the same in every step
+    bool constant;      // a pair of positions that is the same in every step
+    int64_t period;     // after which it repeats along both axes; 1: it depends on the distance alone
     bool outside_known; // for all keys farther away
     double outside;
     const node *late; // that reads ahead most, of all that the value depends on; NULL: none
@@ -70,6 +73,14 @@ typedef struct ending {
 // What an axis of time stands for in a node with two of them.
 typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 
+// Products of queries and a table by distance: distance d is in column zero - d.
+typedef struct relative {
+    const constant *table;
+    int64_t length;       // of the signal that has these distances
+    int64_t zero, growth; // growth: of `zero`, by sample
+    bool ahead;           // distances of later keys are there, too
+} relative;
+
 // A node in the graph of a step.
 typedef struct plan {
     node *node;
@@ -91,6 +102,7 @@ typedef struct plan {
     bool pairs;              // its outputs have two axes of time
     pair_role *roles;        // of inputs with one
     bool sums_keys;
+    const relative *relative; // the product of queries and a table; NULL: it is none
     op_sequence sequence;
     value *
         *joined; // by output: its samples of the step, where they differ from the output of the node itself
@@ -108,6 +120,7 @@ typedef struct streaming {
     VEC(plan) plans;
     int64_t delay; // that callers accept
     map probes;    // id of value that depends on positions alone -> its elements for a signal of some length
+    map relatives; // id of value -> relative
     map doubtful;  // id of value of positions that may change where the probe has ended
     int64_t before, ahead; // keys that masks let a query see
     value *step;           // number of the step, a state; NULL: not needed so far
@@ -124,6 +137,9 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 
 // sizes.c
 int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
+bool dim_at(const streaming *s, const dim *d, int64_t length,
+            int64_t *v); // for a signal of that length; false: not known
+bool dim_at_steps(const streaming *s, const dim *d, int64_t v[2]); // for many steps, and for one step more
 
 // loops.c
 // Turns a Loop over the samples into a Scan. NULL, or why n is no such loop; it stays in any case, without users where
@@ -154,6 +170,20 @@ bool plan_frames(streaming *s, plan *p);           // false: it takes none by in
 int64_t frames_in(const plan *p, int64_t samples); // whose samples are all among the first ones
 constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many frames; NULL: too many
 
+// Whether indices grow evenly along the axis, from each sample to the next; to->lo and to->hi are of the first one.
+bool window_of_indices(const constant *c, int axis, window *to);
+
+// relative.c
+bool find_relative(
+    streaming *s,
+    node *n); // replaces the output of n, which only dead nodes then use; false: it is no such node
+void take_relative(streaming *s, const plan *p);
+
+// overlap.c: replace n by sums of frames; false: it is no such node. `data`, `places`: of a scatter, for a signal of some
+// length; NULL: they depend on more.
+bool add_blocks(streaming *s, const node *n);
+bool add_scattered(streaming *s, const node *n, const constant *data, const constant *places);
+
 // leading.c
 bool plan_leading(streaming *s, plan *p); // false: it takes others, or more
 void take_leading(streaming *s, plan *p); // once the node has its samples
@@ -177,11 +207,12 @@ void find_probes(streaming *s);
 void find_bands(streaming *s);
 bool of_positions(const streaming *s, const value *v); // it depends on positions alone
 bool is_pair(const streaming *s, const type *t, int *query, int *keys);
-bool of_distance(const streaming *s,
-                 const value *v); // a pair that depends on the distance of query and key alone
+// The number of samples, a divisor of `rate`, after which a pair of positions repeats along both axes; 0: there is none.
+int64_t period_of_pair(const streaming *s, const value *v, int64_t rate);
 // Whether it is known for distances up to that one.
 bool extends_to(streaming *s, const value *v, int64_t distance);
-const constant *pair_of_step(streaming *s, const value *v, const signal *as); // its elements; NULL: too many
+// The elements of a constant pair for queries from `lead` on; NULL: too many.
+const constant *pair_of_step(streaming *s, const value *v, const signal *as, int64_t lead);
 // The value of a mask outside of its band; false: it has no band.
 bool outside_of_mask(streaming *s, const value *v, double *outside);
 bool read_pairs(streaming *s, plan *p, const char **why); // sets the roles of the inputs
@@ -212,6 +243,7 @@ value *before_first(streaming *s, const signal *of, const window *w, int64_t sam
 const constant *head_of(streaming *s, const plan *p, int out, int64_t lead);
 // `count` elements, first, first + step ..., of rank 1; -1: a scalar.
 constant *numbers(streaming *s, dtype t, int64_t count, double first, double step);
+constant *fill_with(streaming *s, dtype t, double v); // of one element
 bool is_zero(const constant *c);
 constant *new_constant(streaming *s, dtype elem, int rank,
                        const int64_t *dims); // NULL: beyond the limits of constant folding
