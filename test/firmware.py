@@ -168,6 +168,10 @@ THIRDS = {"pointwise": ((1, 17, 12, 12), (19, 17, 1, 1), {}),
           "seventeen channels alone": ((1, 17, 21, 21), (17, 1, 5, 5), {"group": 17, "strides": [2, 2], "pads": [2, 2, 2, 2]}),
           "one channel for two": ((1, 8, 20, 20), (16, 1, 3, 3), {"group": 8, **SIDES}),
           "one channel for four": ((1, 8, 12, 12), (32, 1, 3, 3), {"group": 8, **SIDES}),
+          "one channel for one": ((1, 1, 16, 16), (1, 1, 5, 5), {"pads": [2] * 4}),
+          "one channel, pointwise": ((1, 1, 15, 15), (8, 1, 1, 1), {}),
+          "one result": ((1, 16, 12, 11), (1, 16, 3, 3), SIDES),
+          "four channels, pointwise": ((1, 4, 15, 15), (33, 4, 1, 1), {}),
           "groups of two": ((1, 16, 12, 12), (16, 2, 3, 3), {"group": 8, **SIDES}),
           "groups of four": ((1, 16, 12, 12), (16, 4, 3, 3), {"group": 4, **SIDES})}
 
@@ -409,6 +413,26 @@ def check_third(results, onnxc, name, path):
     results.check(good, f"{name} on a Cortex-M55", f"{m55} thousand instructions, {m4} on an M4; bytes: {flash}; off by up to {most}")
 
 
+def moved_bytes(path):
+    """What chooses among bytes is computed without floats: windows that overlap, padding, repetition."""
+    n, side = Network((1, 8, 9, 10), (1, 1)), np.array([0, 0, 1, 2, 0, 0, 1, 0], np.int64)
+    x = n.dequantised("x", 0.05, 3)
+    n.output(n.quantised(n.node("MaxPool", [x], kernel_shape=[3, 3], **SIDES), 0.05, 3), TensorProto.INT8)
+    n.output(n.quantised(n.node("Pad", [x, n.constant(side)]), 0.05, 3), TensorProto.INT8)
+    n.output(n.quantised(n.node("Resize", [x, "", n.constant(np.array([1, 1, 2, 2], np.float32))], mode="nearest"), 0.05, 3), TensorProto.INT8)
+    n.save(path)
+
+
+def check_moved_bytes(results, onnxc, path):
+    moved_bytes(path)
+    for cpu, limit in (("cortex-m3", 300), ("cortex-m55", 50)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 2000 and most <= 1 and differ <= 4
+        results.check(good, f"bytes that are moved on a {cpu}",
+                      f"{count} thousand instructions for 4,720 bytes, {memory} bytes of memory, {differ} elements differ, by up to {most}")
+
+
 def check_table(results, onnxc, path):
     """A depthwise convolution whose results are looked up in a table: positions share what they read, and channels are lanes."""
     single(path, (1, 36, 12, 12), (36, 1, 5, 5), {"group": 36, "pads": [2] * 4, "swish": True})
@@ -623,6 +647,7 @@ def main():
         jobs += [(m, models[m], "-O2", cpu) for m in ("products", "layers") for cpu in ("cortex-m33", "cortex-m52", "cortex-m85")]
         parallel(lambda job: check(results, onnxc, *job, counts), jobs)
         parallel(lambda name: check_third(results, onnxc, name, os.path.join(folder, name + ".onnx")), THIRDS)
+        check_moved_bytes(results, onnxc, os.path.join(folder, "moved.onnx"))
         check_table(results, onnxc, os.path.join(folder, "table.onnx"))
         check_phases(results, onnxc, os.path.join(folder, "phases.onnx"))
         check_zero_points(results, onnxc, os.path.join(folder, "zero_points.onnx"))

@@ -192,6 +192,39 @@ bool is_contraction(const kernel *k) {
     return false;
 }
 
+// As contractions do whose images have one channel.
+bool sums_one_product(const kernel *k) {
+    const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    if (!s || s->states.n != 1 || s->states.at[0].op != RED_SUM || s->states.at[0].step->op != X_MUL)
+        return false;
+    for (int j = 0; j < s->axes.n; j++)
+        if (is_reduce(k, s, s->axes.at[j]) && !dim_is(k->axes.at[s->axes.at[j]].extent, 1)) return false;
+    return true;
+}
+
+// An element of the buffer, or another value outside of it.
+static bool is_element(const expr *x, const buffer *root) {
+    if (x->op == X_SELECT && x->arg[2]->op == X_CONST) x = x->arg[1];
+    return x->op == X_READ && buffer_root(x->buffer) == root;
+}
+
+bool makes_bytes(const kernel *k, const buffer *root) {
+    const stage *s = k->stages.n == 1 && !k->locals.n ? k->stages.at[0] : NULL;
+    if (!s || s->states.n > 1 || s->writes.n != 1) return false;
+    const write *w = &s->writes.at[0];
+    const state *st = s->states.n ? &s->states.at[0] : NULL;
+    bool plain = write_is_plain(w) && dtype_is_byte(w->to->dtype) && w->value->dtype == w->to->dtype;
+    if (!plain || (st && st->op != RED_MAX && st->op != RED_MIN)) return false;
+    int elements = 0, others = 0;
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const buffer *b = reads.at[j]->buffer;
+        if (buffer_root(b) == root) elements++;
+        else others += b->role != BUF_CONST || b->rank;
+    }
+    return elements == 1 && !others && (!st || is_element(st->step, root));
+}
+
 static expr_list term_reads(const kernel *k) { return reads_only(kernel_nodes(k->arena, k, PART_STEP)); }
 
 // The axes (by bit) along which one factor of a kernel's only sum of products may advance by data, from one matrix to

@@ -182,11 +182,12 @@ static bool index_uses_digit(const kernel *k, const expr *read, const expr *inde
     return index_uses_axis(read, index_digit(k, index, &groups));
 }
 
-// The channel dim of an image with a single channel, which no kernel axis indexes: the output's channel dim, or the
-// last one after a Transpose to channels-last. -1: none.
+// The channel dim of an image with a single channel, which no kernel axis indexes: the output's channel dim (-1: it has one channel,
+// too), or the last one after a Transpose to channels-last. -1: none.
 static int only_channel(const expr *image, int out_channel) {
-    int last = image->buffer->rank - 1;
-    if (out_channel <= last && image->index[out_channel]->op == X_CONST) return out_channel;
+    enum { CHANNEL = 1 };
+    int last = image->buffer->rank - 1, same = out_channel < 0 ? CHANNEL : out_channel;
+    if (same <= last && image->index[same]->op == X_CONST) return same;
     return image->index[last]->op == X_CONST && dim_is(image->buffer->dims[last], 1) ? last : -1;
 }
 
@@ -237,14 +238,15 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     if (!known)
         return f->channel >= 0 && f->out_channel >= 0 && shares_groups_only(&c, image->index[f->channel]);
     if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);
-    if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
+    if (f->channel < 0) f->channel = only_channel(image, f->out_channel);
     if (f->out_channel < 0 && t->freestanding && is_window(k, image, f->channel)) {
         f->out = NULL; // it has one channel
         return f->channel >= 0;
     }
-    // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
-    bool last = f->channel == image->buffer->rank - 1;
-    return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image, f->channel));
+    // The image of a window may be channels-last already, after a Transpose: it still gets a halo. And results of groups follow it.
+    bool last = f->channel == image->buffer->rank - 1,
+         grouped = known && c.batch.n && f->out_channel < c.w->to->rank - 1;
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || grouped || is_window(k, image, f->channel));
 }
 
 static bool is_axis_or_0(const kernel *k, const expr *index, axis_kind kind) {

@@ -592,13 +592,14 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group) || copies_columns(a->t, c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
-    bool columns = across_axis(a->t, c) >= 0 ||
-                   (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(a->t, c, n_axis));
+    bool across = across_axis(a->t, c) >= 0;
+    bool columns = across || (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(a->t, c, n_axis));
     bool rows = !columns && a->t->freestanding && !a->t->vector_bits && !a->t->arch.is_text &&
                 sum == DT_F32 && dtype_bits(b->dtype) == 32;
-    const layout *l = columns ? column_layout(a->p->arena, c, n_axis)
-                      : rows  ? row_layout(a->p->arena, c, n_axis)
-                              : panel_layout(a->p->arena, a->t, c, n_axis, group);
+    const layout *l = across    ? vector_rows_layout(a->p->arena, a->t, c, n_axis)
+                      : columns ? column_layout(a->p->arena, c, n_axis)
+                      : rows    ? row_layout(a->p->arena, c, n_axis)
+                                : panel_layout(a->p->arena, a->t, c, n_axis, group);
     buffer *to = b->role == BUF_CONST ? packed_constant(a, b, l) : packed_before(a, r, s, b, l);
     if (!to) to = pack_at_run(a, r, s, c, group, l);
     if (b->role == BUF_CONST && dtype_bits(b->dtype) <= 8 && c->s->states.at[0].dtype == DT_F32)
@@ -606,6 +607,20 @@ static void pack_operand(assign *a, region *r, step *s, const contraction *c, bo
     // Queries may be rows of the same buffer as keys: they stay rows.
     if (b->role == BUF_CONST) kernel_swap_reads(k, b, to);
     else kernel_replace_read(k, c->b, x_read(k, to, c->b->index));
+}
+
+// Weights of one result get the order of their image, along which sums then run.
+static void order_single_weights(assign *a, const contraction *c) {
+    const buffer *b = c->a->buffer, *image = c->b->buffer;
+    if (!a->t->freestanding || b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8 ||
+        c->m.n || c->batch.n)
+        return;
+    const layout *l = image->layout;
+    const expr *channel = c->b->index[l ? l->order[l->n - 1].axis : image->rank - 1];
+    for (int j = 0; j < b->rank - 1; j++)
+        if (channel->op == X_AXIS && c->a->index[j] == channel)
+            kernel_swap_reads((kernel *)c->k, b,
+                              packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, j)));
 }
 
 // Depthwise weights get the layout of their image: the vectorised axis last.
@@ -666,6 +681,7 @@ static void pack_operands(assign *a, region *r, step *s) {
         split_groups(a->p, &a->packed, &c);
         unpack_small(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
+        if (c.n >= 0) order_single_weights(a, &c);
         straighten_operand(a->p, a->t, &c, &a->straight);
         pack_operand(a, r, s, &c, true);
         restore_operand(&a->straight, (kernel *)c.k);

@@ -74,6 +74,17 @@ layout *column_layout(arena *a, const contraction *c, int n_axis) {
     return l;
 }
 
+layout *vector_rows_layout(arena *a, const target *t, const contraction *c, int n_axis) {
+    enum { MOST_VECTORS = 3 }; // longer rows take less for the masks of their last vectors than their padding
+    layout *l = column_layout(a, c, n_axis);
+    const dim *row = axes_extent(c->k, c->k_axes.at, c->k_axes.n);
+    int64_t width = t->vector_bits / 8, k = dim_is_const(row) ? dim_value(row) : 0;
+    bool few = k > 0 && k <= MOST_VECTORS * width && k % width && !c->batch.n && !c->other_n.n;
+    if (few && c->b->buffer->role == BUF_CONST && dtype_bits(c->b->buffer->dtype) == 8)
+        l->pad_hi[n_axis] = (width - 1 + k - 1) / k;
+    return l;
+}
+
 // Rows of the last panel omit the missing columns if padding them would take much memory. Only tiles
 // of f32 or f64 whose factors are read in place support this.
 static void narrow_last_panel(const target *t, const contraction *c, layout *l) {

@@ -22,11 +22,11 @@ typedef struct step_order {
 
 typedef struct lines {
     const chain *c;
-    const byte_steps *all; // of the channels
-    step_order *orders;    // of the channels
-    int64_t count, least;  // least: of the byte's type
-    cell *factor, *added;  // A and B
-    bool one_factor, one_sum;
+    const byte_steps *all;    // of the channels
+    step_order *orders;       // of the channels
+    int64_t count, least;     // least: of the byte's type
+    cell *factor, *added;     // A and B
+    bool one_factor, one_sum; // several channels have the same
 } lines;
 
 static float moved(double v, int steps) {
@@ -118,12 +118,12 @@ static int find_factor(const lines *l, int64_t from, int64_t to) {
     return least;
 }
 
-// All channels. Each step that is off takes AGREE_MOST others, or with `exact` none may be.
+// All channels. Each byte that begins one off takes AGREE_MOST others, or with `exact` none may.
 static bool find_lines(const lines *l, bool exact) {
-    int64_t off = 0, steps = 0, group = l->one_factor ? l->count : 1;
+    int64_t off = 0, bytes = 0, group = l->one_factor ? l->count : 1;
     for (int64_t m = 0; m < l->count; m += group) off += find_factor(l, m, m + group);
-    for (int64_t m = 0; m < l->count; m++) steps += l->all[m].out.hi - l->all[m].out.lo;
-    return off <= (exact ? 0 : steps / AGREE_MOST);
+    for (int64_t m = 0; m < l->count; m++) bytes += l->all[m].out.hi - l->all[m].out.lo + 1;
+    return off <= (exact ? 0 : bytes / AGREE_MOST);
 }
 
 // A line has two operations with constants.
@@ -142,7 +142,7 @@ expr *byte_of_line(arena *scratch, chain *c, expr *x, bool exact) {
                .count = n,
                .least = dtype_int_min(x->dtype),
                .one_factor = true,
-               .one_sum = true};
+               .one_sum = n > 1};
     if (!takes_more(c)) return NULL;
     l.orders = ARENA_ARRAY(scratch, step_order, n);
     for (int64_t m = 0; m < n; m++)

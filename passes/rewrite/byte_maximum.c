@@ -10,7 +10,7 @@
 //   out = byte(rint(max(f(q), g(r)) / d) + z)      out = max(byte(rint(f(q) / d) + z), byte(rint(g(r) / d) + z))
 //
 // This holds if quantisation never decreases, which is tried for all values of f and g. Where it undoes f, its result is q itself;
-// otherwise, without floating point, it is computed in integers or becomes a table.
+// otherwise, without floating point, it is computed in integers or becomes a table. Elements outside of an image are bytes as well.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/eval.h"
 #include "ir/target.h"
@@ -76,6 +76,12 @@ static bool is_inverse(expr *f, const expr *byte, expr *written, const expr *s) 
     return true;
 }
 
+// The byte inside of an image, and another one outside of it.
+static expr *padded(kernel *k, expr *inside, expr *byte, expr *outside) {
+    if (byte->guard == inside) return x_read_guarded(k, byte->buffer, byte->index, inside, outside);
+    return x_select(k, inside, byte, outside);
+}
+
 // ---------------------------------------------------------------- rewriting
 static void rewrite_stage(kernel *k, stage *s) {
     if (s->states.n != 1 || s->writes.n != 1 || !stage_writes_at_end(s)) return;
@@ -89,7 +95,7 @@ static void rewrite_stage(kernel *k, stage *s) {
     const expr *whole = state_of(k->arena, w->value);
     if (!byte || !whole || byte->dtype != w->value->dtype || !is_inverse(f, byte, w->value, whole)) return;
     expr *least = x_int(k, byte->dtype, least_of(byte));
-    st->step = guarded ? x_select(k, st->step->arg[0], byte, least) : byte;
+    st->step = guarded ? padded(k, st->step->arg[0], byte, least) : byte;
     st->init = least, st->dtype = byte->dtype;
     w->value = x_state(k, 0, byte->dtype);
 }
@@ -196,11 +202,36 @@ static expr *rewrite_selection(void *user, expr *e) {
     return select_bytes(c, c->top);
 }
 
+// ---------------------------------------------------------------- padding
+//   byte(rint((in ? f(q) : c) / d) + z)      becomes      in ? byte(rint(f(q) / d) + z) : byte(rint(c / d) + z)
+static expr *rewrite_padding(void *user, expr *e) {
+    selection *c = user;
+    cell fill, cut;
+    if (!dtype_is_byte(e->dtype) || !expr_arity(e->op) || tree_size(e, MOST_NODES) >= MOST_NODES) return NULL;
+    expr_list all = expr_nodes(c->scratch, e);
+    int at = all.n - 1;
+    while (at >= 0 && !(all.at[at]->op == X_SELECT && all.at[at]->dtype == DT_F32)) at--;
+    if (at < 0 || all.at[at]->arg[2]->op != X_CONST) return NULL;
+    expr *top = all.at[at], *inside = top->arg[0];
+    c->written = e, c->top = top, c->n = 0;
+    c->values = ARENA_ARRAY(c->scratch, double, BYTES);
+    cut.f = top->arg[2]->f;
+    if (!note_function(c, top->arg[1]) || !value_of(e, top, cut, &fill)) return NULL;
+    expr *byte = byte_of(c->scratch, top->arg[1]), *outside = x_int(c->k, e->dtype, fill.i);
+    if (!cancels(c, 0)) {
+        expr *value = expr_rewrite(c->k, e, replaced, &(replacement){top, top->arg[1]});
+        return c->tables ? x_select(c->k, inside, value, outside) : NULL;
+    }
+    return padded(c->k, inside, byte, outside);
+}
+
 static void rewrite_selections(kernel *k, bool tables) {
     selection c = {.k = k, .scratch = arena_new(), .tables = tables};
     write_list writes = kernel_write_list(k);
-    for (int j = 0; j < writes.n; j++)
-        writes.at[j]->value = expr_rewrite(k, writes.at[j]->value, rewrite_selection, &c);
+    for (int j = 0; j < writes.n; j++) {
+        expr *value = expr_rewrite(k, writes.at[j]->value, rewrite_padding, &c);
+        writes.at[j]->value = expr_rewrite(k, value, rewrite_selection, &c);
+    }
     arena_destroy(c.scratch);
 }
 

@@ -53,18 +53,32 @@ static expr *as_integer_sum(void *user, expr *x) {
     return sum->scale ? x_mul(k, v, sum->scale) : v;
 }
 
+// i where an element counts, else 0: outside of an image, a byte is its zero point.
+static expr *counted(kernel *k, expr *counts, expr *i) {
+    if (!counts) return i;
+    expr *zero = i->op == X_SUB ? i->arg[1] : x_int(k, i->dtype, 0), *byte = i->op == X_SUB ? i->arg[0] : i;
+    const expr *read = byte->op == X_CAST ? byte->arg[0] : byte;
+    bool padded = read->op == X_READ && read->guard == counts && is_small(read->dtype) && zero->op == X_CONST;
+    if (!padded || zero->i < dtype_int_min(read->dtype) || zero->i > dtype_int_max(read->dtype))
+        return x_select(k, counts, i, x_int(k, i->dtype, 0));
+    byte = x_read_guarded(k, read->buffer, read->index, counts, x_int(k, read->dtype, zero->i));
+    return x_sub(k, x_cast(k, byte, i->dtype, false), zero);
+}
+
 static void count_in_integers(kernel *k, stage *s, bool strict) {
     enum { EXACT = 1 << 24 };
     if (s->states.n != 1 || !stage_writes_at_end(s)) return;
     state *st = &s->states.at[0];
     integer_sum sum = {.k = k};
-    expr *x = st->step;
+    expr *x = st->step, *counts = NULL;
     span all;
+    if (x->op == X_SELECT && x->arg[2]->op == X_CONST && x->arg[2]->f == 0) counts = x->arg[0], x = x->arg[1];
     if (st->dtype == DT_F32 && x->op == X_MUL && x->arg[1]->op == X_CONST && !strict)
         sum.scale = x->arg[1], x = x->arg[0];
     if (st->dtype != DT_F32 || x->op != X_CAST || x->arg[0]->dtype != DT_I32) return;
     if (!sum_span(k, s, st, x->arg[0], &all) || all.lo < -EXACT || all.hi > EXACT) return;
-    *st = (state){.dtype = DT_I32, .op = RED_SUM, .init = x_int(k, DT_I32, 0), .step = x->arg[0]};
+    *st = (state){
+        .dtype = DT_I32, .op = RED_SUM, .init = x_int(k, DT_I32, 0), .step = counted(k, counts, x->arg[0])};
     for (int j = 0; j < s->writes.n; j++)
         s->writes.at[j].value = expr_rewrite(k, s->writes.at[j].value, as_integer_sum, &sum);
 }

@@ -31,6 +31,7 @@ typedef struct match {
     expr *scale[MOST_SCALES];
     int nscales;
     bool is_float;
+    bool single;       // a sum has one product, whose factors depend on no axis of it
     bool takes_halves; // one factor may have 16 bits
 } match;
 
@@ -44,7 +45,11 @@ typedef struct quantise {
 } quantise;
 
 // ---------------------------------------------------------------- recognising
-static bool is_reduced(const match *m, expr *e) { return stage_reduces(m->k, m->s, e); }
+static bool reads_byte(const expr *e) { return e->op == X_READ && dtype_is_byte(e->buffer->dtype); }
+
+static bool is_reduced(const match *m, expr *e) {
+    return stage_reduces(m->k, m->s, e) || (m->single && expr_any(e, reads_byte));
+}
 
 static bool is_half(dtype t) { return t == DT_I16 || t == DT_U16; }
 static bool is_int_const(const expr *e, int64_t v) { return dtype_is_int(e->dtype) && expr_is_int(e, v); }
@@ -85,7 +90,8 @@ static bool take_integer(match *m, expr *e, expr *guard) {
     int added;
     if (m->nf == 2) return false;
     if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) e = e->arg[0];
-    if (e->op == X_SUB && e->dtype == DT_I32 && !is_reduced(m, e->arg[1])) zero = e->arg[1], e = e->arg[0];
+    if (e->op == X_SUB && e->dtype == DT_I32 && (m->single || !is_reduced(m, e->arg[1])))
+        zero = e->arg[1], e = e->arg[0];
     if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
     if (!dtype_is_byte(e->dtype) && !(m->takes_halves && is_half(e->dtype))) return false;
     m->takes_halves &= dtype_is_byte(e->dtype);
@@ -289,6 +295,7 @@ static bool has_half(const match *m) {
 static bool find_match(const quantise *q, kernel *k, match *m) {
     if (!has_form(k)) return false;
     *m = (match){.k = k, .s = k->stages.at[0], .is_float = k->stages.at[0]->states.at[0].dtype == DT_F32};
+    m->single = dim_is(sum_length(m), 1);
     m->takes_halves = m->is_float && sums_halves(q->t);
     if (!match_integers(m)) return false;
     if (!m->is_float) return true;

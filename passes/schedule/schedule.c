@@ -202,6 +202,12 @@ static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
     return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
 }
 
+// Whether Helium would add up the lanes of hardly more than a vector and round each result alone.
+static bool is_short_sum(const nest *n, int axis, int lanes) {
+    const dim *extent = n->e->extent[axis];
+    return n->e->t->dot_across && n->nparallel && dim_is_const(extent) && dim_value(extent) < 2 * lanes;
+}
+
 // Whether rows are so short that merging what the lanes found, in log2(lanes) steps, costs more than to gather the elements of
 // several rows: of states that have an expression that merges them, such as a maximum with its position.
 static bool merge_is_expensive(const nest *n, int lanes) {
@@ -225,11 +231,12 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     bool scatters = false;
     if (reduce ? !reduces_allow(n, axis) : !writes_allow(n, axis, &scatters)) return 0;
     vector_cost v = vector_cost_of(n, axis, reduce);
-    v.gather += scatters;
+    enum { MUCH_REDUCED = 8 }; // Helium scatters by one instruction, after all steps of a reduction
+    v.gather += scatters && !(e->t->dot_across && reduced_positions(n) >= MUCH_REDUCED);
     *lanes = lanes_for(n, &v, e->extent[axis]);
     if (*lanes == 1) return 0;
     bool across = merge_is_expensive(n, *lanes);
-    if (across && reduce) return 1;
+    if (reduce && (across || is_short_sum(n, axis, *lanes))) return 1;
     int score = 2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather);
     return *lanes * (score <= 0 && outweighs_gathers(&v) ? 1 : score);
 }
@@ -280,7 +287,7 @@ static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x
 bool nest_masks(const nest *n) {
     const dim *extent = n->vaxis < 0 ? NULL : n->e->extent[n->vaxis];
     bool one = extent && dim_is_const(extent) && dim_value(extent) % n->lanes == 1;
-    if (n->e->t->dot_across) return !one; // a scalar costs less
+    if (n->e->t->dot_across) return !one || n->s->states.n; // a scalar costs less, if there is no loop for it
     if (n->e->t->avx512 || !n->e->t->masked) return n->e->t->avx512;
     for (int j = 0; j < n->s->writes.n; j++)
         if (dtype_bits(n->s->writes.at[j].to->dtype) < 32) return false;
@@ -556,7 +563,8 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
-    if (!alone) return n; // collapsing changes the axes of the whole kernel
+    // What stages share may be in rows of these axes. Vectors have code for each kind of row.
+    if (!alone && (e->k->nouter || e->k->locals.n || e->t->vector_bits)) return n;
     n->nparallel = collapse_axes(e, n->writes, n->parallel, n->nparallel);
     n->ninner = collapse_axes(e, n->writes, n->inner, n->ninner);
     return n;
@@ -646,7 +654,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     bool attends = attention_find(k, t, &a);
     contraction c;
     bool contracts = contraction_find(k, &c);
-    int lanes = contracts ? short_rows_axis(t, &c) : -1;
+    int lanes = contracts ? lanes_axis(t, &c) : -1;
     contracts &= lanes < 0;
     int64_t partial = contracts ? contraction_scratch(t, &c) + widened_bytes(t, &c) + digit_bytes(t, &c) : 0;
     tile_parts *parts = contracts ? tile_parts_find(e->scratch, t, &c) : NULL;

@@ -101,9 +101,18 @@ static ins *load_row(across *x, const expr *read, ins *at, ins *left) {
     return widened(x, read, load_bytes(x, pointer_of(x->t.e, read->buffer), at, left));
 }
 
-// Of a row of A with the elements of B at an index.
+// Whether memory of B goes on past the last of its columns: elements there are multiplied by none of A.
+static bool reads_past(const across *x) {
+    const expr *read = x->t.c->b;
+    int column = dim_of_axis(read->buffer, read->index, x->t.c->n, true);
+    return read->buffer->role == BUF_CONST && read->buffer->layout && column >= 0 &&
+           read->buffer->layout->pad_hi[column];
+}
+
+// Of a row of A, which is 0 past the end, with the elements of B at an index.
 static void add_row_products(across *x, int columns, ins *row, ins *at, ins *left) {
     lbuild *b = &x->t.e->b;
+    if (reads_past(x)) left = NULL;
     for (int j = 0; j < columns; j++) {
         ins *column = load_row(x, x->t.c->b, lb_add(b, at, idx_mulk(b, x->stride, j)), left);
         ins *products = lb_hreduce(b, L_HADD, lb_bin(b, L_MUL, row, column));

@@ -202,6 +202,22 @@ int short_rows_axis(const target *t, const contraction *c) {
     return positions(c, axis) >= lanes ? axis : -1;
 }
 
+// Whether the columns are places of a window that slides along them.
+static bool slides_along(const contraction *c, int axis) {
+    const expr *image = c->b;
+    for (int j = 0; j < image->buffer->rank; j++)
+        for (int i = 0; i < c->k_axes.n && expr_uses_axis(image->index[j], axis); i++)
+            if (positions(c, c->k_axes.at[i]) > 1 && expr_uses_axis(image->index[j], c->k_axes.at[i]))
+                return true;
+    return false;
+}
+
+int lanes_axis(const target *t, const contraction *c) {
+    bool single = t->dot_across && are_short(c) && c->a->buffer->role == BUF_CONST && !c->m.n && !c->batch.n;
+    bool window = single && c->n >= 0 && c->other_n.n && slides_along(c, c->n);
+    return window && across_axis(t, c) < 0 ? c->n : short_rows_axis(t, c);
+}
+
 group_unit unit_of(const target *t, const contraction *c, int packed) {
     int elements = group_elements(c);
     if (packed > elements && (elements == 4 ? t->i8mm : t->bf16mm)) return UNIT_BLOCKS;

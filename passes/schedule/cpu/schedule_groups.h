@@ -40,6 +40,8 @@ int across_axis(const target *t, const contraction *c);
 // Where such rows would be too short: the axis whose positions are lanes instead, which counts the columns of a group, or the
 // groups; -1: they are not.
 int short_rows_axis(const target *t, const contraction *c);
+// The same, or that of the positions in rows of an image with one result for each, where sums do not run along neighbours.
+int lanes_axis(const target *t, const contraction *c);
 // Emits the contraction so (contract_across.c); false, and nothing emitted: it has no such axis.
 bool schedule_across(emitter *e, const contraction *c);
 group_unit unit_of(const target *t, const contraction *c, int packed);

@@ -243,6 +243,24 @@ static bool pairs_tiles(const transpose *t) {
     return t->rows > 1 && e->extent[t->u]->max > t->rows && !(crowded && t->lanes * bytes < LINE_BYTES);
 }
 
+// One row after the other, the last tile of a long row apart, so that it is not computed for each tile where it begins.
+static void row_tiles(transpose *t, ins *begin, ins *end, ins *first, ins *last) {
+    enum { LONG_ROW = 4 };
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *u0, *v0;
+    scope u = open_tiles(t, t->u, t->rows, begin, end, &u0);
+    bool known = first->op == L_CONST && last->op == L_CONST;
+    int64_t size = known ? last->i - first->i : 0, rest = size >= LONG_ROW * t->lanes ? size % t->lanes : 0;
+    ins *whole = rest ? idx_subk(b, last, rest) : last;
+    scope v = rest ? scope_axis(e, t->v, first, whole, t->lanes, LOOP_PARALLEL)
+                   : open_tiles(t, t->v, t->lanes, first, last, &v0);
+    one_tile(t, u0, rest ? v.head : v0);
+    scope_close(e, v);
+    if (rest) one_tile(t, u0, idx_subk(b, last, t->lanes));
+    scope_close(e, u);
+}
+
 static void tile_loops(transpose *t) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
@@ -250,6 +268,10 @@ static void tile_loops(transpose *t) {
     bool pairs = pairs_tiles(t);
     piece_range(e, t->u, t->rows, &begin, &end);
     piece_range(e, t->v, t->lanes, &first, &last);
+    if (t->rows == 1) {
+        row_tiles(t, begin, end, first, last);
+        return;
+    }
     scope outer = pairs ? scope_for(e, "pair", begin, end, 2 * t->rows, LOOP_PARALLEL)
                         : open_tiles(t, t->u, t->rows, begin, end, &u0);
     scope v = open_tiles(t, t->v, t->lanes, first, last, &v0), u = {.axis = -1};
