@@ -115,7 +115,8 @@ static void cost_of_value(vector_cost *v, expr *value) {
 static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
     vector_cost v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
     nest_parts parts;
-    v.parts = !reduce && nest_parts_find(n, axis, &parts);
+    nest_run run;
+    v.parts = !reduce && (nest_parts_find(n, axis, &parts) || nest_run_find(n, axis, &run));
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
         cost_of_value(&v, n->s->states.at[j].step);

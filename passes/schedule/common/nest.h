@@ -93,7 +93,18 @@ typedef struct nest_parts {
 bool nest_parts_find(const nest *n, int axis, nest_parts *p);
 // Reads move as they do in the part, until the nest enters another one or leaves them.
 void nest_part_enter(nest *n, const nest_parts *p, int part);
-void nest_parts_leave(nest *n, const nest_parts *p);
+void nest_parts_leave(nest *n, const expr_list *reads, access *const *whole);
+// The longest part of a vector axis of open size, if reads move one by one there; where it begins and ends.
+typedef struct nest_run {
+    int nfrom, nto;
+    expr *from[NEST_PARTS],
+        *to[NEST_PARTS]; // from all of the former to any of the latter, which do not depend on the position
+    expr_list reads;
+    access **whole;
+    expr **offset; // in the part
+} nest_run;
+bool nest_run_find(const nest *n, int axis, nest_run *r);
+void nest_run_enter(nest *n, const nest_run *r); // left as parts are
 // Makes the current states visible to expressions.
 void nest_use_states(nest *n);
 #endif

@@ -5,7 +5,13 @@
 //     y[v] = x[max(min(v - 3, 27), 0)]     for 4 <= v < 31: y[v] = x[v - 3]
 //                                          for 31 <= v < 34: y[v] = x[27]
 //
-// Numbers that depend on the position alone are evaluated for all positions: parts are found for any operations.
+// Numbers that depend on the position alone are evaluated for all positions: parts are found for any operations. Where only a run
+// knows the size of the axis, the longest part is found instead, from the operations: minima, maxima, choices and remainders of
+// linear numbers. The run computes where it begins and ends.
+//
+//   for v < P + 6:                           for v < 3: y[v] = x[max(min(v - 3, P - 1), 0)]
+//     y[v] = x[max(min(v - 3, P - 1), 0)]    for 3 <= v < P + 3: y[v] = x[v - 3]
+//                                            for P + 3 <= v < P + 6: as the first one
 #include "ir/kernel/eval.h"
 #include "passes/schedule/common/nest.h"
 
@@ -91,10 +97,11 @@ static expr_list piecewise_reads(const nest *n, int axis) {
     return reads;
 }
 
-static bool may_have_parts(const nest *n, int axis) {
-    const dim *extent = n->e->extent[axis];
-    return !n->s->states.n && !n->ninner && !n->by_row && n->waxis < 0 && !n->e->t->size_level &&
-           dim_is_const(extent) && dim_value(extent) <= MOST_POSITIONS;
+static bool may_have_parts(const nest *n) {
+    return !n->s->states.n && !n->ninner && !n->by_row && n->waxis < 0 && !n->e->t->size_level;
+}
+static bool is_short(const dim *extent) {
+    return dim_is_const(extent) && dim_value(extent) <= MOST_POSITIONS;
 }
 
 // ---------------------------------------------------------------- reads in a part
@@ -125,8 +132,8 @@ void nest_part_enter(nest *n, const nest_parts *p, int part) {
     }
 }
 
-void nest_parts_leave(nest *n, const nest_parts *p) {
-    for (int j = 0; j < p->reads.n; j++) entry_of(n->e, p->reads.at[j])->read = p->whole[j];
+void nest_parts_leave(nest *n, const expr_list *reads, access *const *whole) {
+    for (int j = 0; j < reads->n; j++) entry_of(n->e, reads->at[j])->read = whole[j];
 }
 
 // ---------------------------------------------------------------- applicability
@@ -143,7 +150,8 @@ static bool gather_parts(const piecewise *v, const bool *begins, nest_parts *p) 
 
 bool nest_parts_find(const nest *n, int axis, nest_parts *p) {
     emitter *e = n->e;
-    *p = (nest_parts){.reads = may_have_parts(n, axis) ? piecewise_reads(n, axis) : (expr_list){0}};
+    *p = (nest_parts){0};
+    if (may_have_parts(n) && is_short(e->extent[axis])) p->reads = piecewise_reads(n, axis);
     if (!p->reads.n) return false;
     piecewise v = piecewise_over(n, axis);
     bool *begins = ARENA_ARRAY(e->scratch, bool, v.span.count);
@@ -156,4 +164,103 @@ bool nest_parts_find(const nest *n, int axis, nest_parts *p) {
     for (int j = 0; j < p->reads.n; j++) // data may bend them as well
         if (!expr_slope(e->k, straight_offset(&v, p, 0, p->whole[j]->offset), axis)) return false;
     return true;
+}
+
+// ---------------------------------------------------------------- the longest part of an open axis
+typedef struct straightening {
+    kernel *k;
+    int axis;
+    nest_run *run;
+    bool failed;
+} straightening;
+
+static expr *axis_is_0(void *user, expr *x) {
+    const straightening *v = user;
+    return x->op == X_AXIS && x->axis == v->axis ? x_i64(v->k, 0) : NULL;
+}
+
+// The part has only positions at which x, which is linear along the axis, is not negative.
+static void require(straightening *v, expr *x) {
+    kernel *k = v->k;
+    nest_run *r = v->run;
+    const expr *slope = expr_slope(k, x, v->axis);
+    v->failed |= !slope || slope->op != X_CONST || !slope->i || slope->i == INT64_MIN ||
+                 expr_any(x, expr_reads_or_checks) || r->nfrom == NEST_PARTS || r->nto == NEST_PARTS;
+    if (v->failed) return;
+    bool rises = slope->i > 0;
+    expr *first = expr_rewrite(k, x, axis_is_0, v),
+         *steps = x_bin(k, X_FLOORDIV, first, x_i64(k, rises ? slope->i : -slope->i));
+    if (rises) r->from[r->nfrom++] = x_sub(k, x_i64(k, 0), steps);
+    else r->to[r->nto++] = x_add(k, steps, x_i64(k, 1));
+}
+
+static bool is_steeper(straightening *v, expr *x, expr *y) {
+    const expr *a = expr_slope(v->k, x, v->axis), *b = expr_slope(v->k, y, v->axis);
+    v->failed |= !a || !b || a->op != X_CONST || b->op != X_CONST;
+    return !v->failed && a->i > b->i;
+}
+
+static expr *straight(straightening *v, expr *x);
+
+// The greater operand of a maximum, or the lesser of a minimum, is the one that rises: the other one is a bound.
+static expr *straight_bound(straightening *v, expr *x) {
+    expr *a = straight(v, x->arg[0]), *b = straight(v, x->arg[1]);
+    if (v->failed) return x;
+    expr *kept = is_steeper(v, a, b) ? a : b, *bound = kept == a ? b : a;
+    require(v, x->op == X_MAX ? x_sub(v->k, kept, bound) : x_sub(v->k, bound, kept));
+    return kept;
+}
+
+// Choices name the exceptions first.
+static expr *straight_choice(straightening *v, expr *x) {
+    const expr *when = x->arg[0];
+    v->failed |= when->op != X_LT && when->op != X_LE;
+    v->failed |= when->arg[0]->dtype != DT_I64;
+    if (v->failed) return x;
+    expr *over = x_sub(v->k, straight(v, when->arg[0]), straight(v, when->arg[1]));
+    require(v, when->op == X_LT ? over : x_sub(v->k, over, x_i64(v->k, 1)));
+    return straight(v, x->arg[2]);
+}
+
+static expr *straight_remainder(straightening *v, expr *x) {
+    expr *a = straight(v, x->arg[0]), *by = x->arg[1];
+    v->failed |= expr_uses_axis(by, v->axis);
+    if (v->failed) return x;
+    require(v, a);
+    require(v, x_sub(v->k, x_sub(v->k, by, x_i64(v->k, 1)), a));
+    return a;
+}
+
+// x as it is in the part, within which it is linear along the axis.
+static expr *straight(straightening *v, expr *x) {
+    if (v->failed || !expr_uses_axis(x, v->axis) || x->op == X_AXIS) return x;
+    v->failed |= x->dtype != DT_I64;
+    if (x->op == X_MIN || x->op == X_MAX) return straight_bound(v, x);
+    if (x->op == X_SELECT) return straight_choice(v, x);
+    if (x->op == X_MOD) return straight_remainder(v, x);
+    v->failed |= x->op != X_ADD && x->op != X_SUB && x->op != X_MUL;
+    return v->failed ? x : x_bin(v->k, x->op, straight(v, x->arg[0]), straight(v, x->arg[1]));
+}
+
+bool nest_run_find(const nest *n, int axis, nest_run *r) {
+    emitter *e = n->e;
+    *r = (nest_run){0};
+    if (may_have_parts(n) && !dim_is_const(e->extent[axis])) r->reads = piecewise_reads(n, axis);
+    r->whole = ARENA_ARRAY(e->scratch, access *, r->reads.n + 1);
+    r->offset = ARENA_ARRAY(e->scratch, expr *, r->reads.n + 1);
+    straightening v = {e->k, axis, r, !r->reads.n};
+    for (int j = 0; j < r->reads.n; j++) {
+        r->whole[j] = entry_of(e, r->reads.at[j])->read;
+        r->offset[j] = straight(&v, r->whole[j]->offset);
+        const expr *slope = v.failed ? NULL : expr_slope(e->k, r->offset[j], axis);
+        v.failed |= !slope || !expr_is_int(slope, 1);
+    }
+    return !v.failed;
+}
+
+void nest_run_enter(nest *n, const nest_run *r) {
+    for (int j = 0; j < r->reads.n; j++) {
+        access *a = access_at(n->e, r->whole[j], r->offset[j]); // may move the entries
+        entry_of(n->e, r->reads.at[j])->read = a;
+    }
 }
