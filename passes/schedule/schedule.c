@@ -473,16 +473,20 @@ void nest_init(nest *n) {
         n->vars[j] = lb_var(&n->e->b, "acc", nest_initial(n, &n->s->states.at[j], n->e->lanes));
 }
 
+void nest_reduce(nest *n) {
+    nest_init(n);
+    n->piecewise = sums_in_blocks(n);
+    if (n->s->states.n || n->ninner) inner_loops(n, 0);
+    nest_use_states(n);
+}
+
 void nest_point(nest *n) {
     emitter *e = n->e;
     bool c128 = false;
     for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
     for (e->half = 0; e->half <= c128; e->half++) {
         scope mark = scope_open(e);
-        nest_init(n);
-        n->piecewise = sums_in_blocks(n);
-        if (n->s->states.n || n->ninner) inner_loops(n, 0);
-        nest_use_states(n);
+        nest_reduce(n);
         nest_write(n, WRITE_END);
         scope_close(e, mark);
     }

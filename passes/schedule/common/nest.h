@@ -51,7 +51,8 @@ void nest_range(nest *n, int axis, ins **begin, ins **end);
 void nest_update_range(nest *n, int axis, ins **begin, ins **end);
 // The body for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
 void nest_point(nest *n);
-// Its parts: initialised variables of the states; one step; writes of a kind.
+// Its parts: the reduction, to the end; initialised variables of the states; one step; writes of a kind.
+void nest_reduce(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
