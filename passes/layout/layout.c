@@ -121,20 +121,28 @@ static bool varies_along(const kernel *k, expr *index, int axis) {
     return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, reads_local));
 }
 
-// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
-static bool reads_many(const kernel *k, const buffer *b) {
-    const expr *read = NULL;
+// The part of the elements of its buffer that a read touches, at most.
+static double part_read(const kernel *k, const expr *read) {
+    const buffer *b = read->buffer;
     double part = 1;
-    for (int j = 0; j < k->exprs.n && !read; j++)
-        if (k->exprs.at[j]->op == X_READ && k->exprs.at[j]->buffer == b) read = k->exprs.at[j];
-    for (int d = 0; read && d < b->rank; d++) {
+    for (int d = 0; d < b->rank; d++) {
         double places = 1;
         for (int a = 0; a < k->axes.n; a++)
             if (varies_along(k, read->index[d], a)) places *= (double)k->axes.at[a].extent->max;
         if (dim_is_const(b->dims[d]) && places < (double)dim_value(b->dims[d]))
             part *= places / (double)dim_value(b->dims[d]);
     }
-    return part >= 1.0 / 8;
+    return part;
+}
+
+// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
+// Transforms of tiles have a read for each place of a tile.
+static bool reads_many(const kernel *k, const buffer *b) {
+    double parts = 0;
+    for (int j = 0; j < k->exprs.n; j++)
+        if (k->exprs.at[j]->op == X_READ && k->exprs.at[j]->buffer == b)
+            parts += part_read(k, k->exprs.at[j]);
+    return parts >= 1.0 / 8;
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
