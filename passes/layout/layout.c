@@ -11,6 +11,7 @@
 #include "passes/layout/layout_propagate.h"
 #include "passes/layout/panels.h"
 #include "passes/layout/weight_groups.h"
+#include "passes/layout/window_columns.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
@@ -254,9 +255,17 @@ static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f
     return c * m <= FEW_CHANNELS * (c + m);
 }
 
+static bool is_pinned(const assign *a, const buffer *b) { return b->id < a->nbuffers && a->pinned[b->id]; }
+
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
-    if (s->kind != STEP_KERNEL || !find_conv(s->kernel, a->t, &f)) return;
+    contraction c;
+    if (s->kind != STEP_KERNEL) return;
+    if (columns_pay(s->kernel, a->t, &c) && is_pinned(a, c.b->buffer) && is_pinned(a, c.w->to)) {
+        read_columns(a->p, r, s, &c);
+        return;
+    }
+    if (!find_conv(s->kernel, a->t, &f)) return;
     bool known = f.image && f.out && f.image->id < a->nbuffers && f.out->id < a->nbuffers;
     if (known && stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
