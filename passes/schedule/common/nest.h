@@ -87,7 +87,7 @@ enum { NEST_PARTS = 8 };
 typedef struct nest_parts {
     int n;
     int64_t begin[NEST_PARTS + 1]; // of the part, and the end of the last one
-    expr_list reads;               // reads that are not linear along the whole axis
+    expr_list reads;               // reads that are not linear along the whole axis, or not of all of it
     access **whole;                // their accesses
 } nest_parts;
 // False: the axis is better left whole.
@@ -102,7 +102,7 @@ typedef struct nest_run {
         *to[NEST_PARTS]; // from all of the former to any of the latter, which do not depend on the position
     expr_list reads;
     access **whole;
-    expr **offset; // in the part
+    expr **offset, **guard; // in the part
 } nest_run;
 bool nest_run_find(const nest *n, int axis, nest_run *r);
 void nest_run_enter(nest *n, const nest_run *r); // left as parts are
