@@ -137,13 +137,17 @@ static double part_read(const kernel *k, const expr *read) {
 }
 
 // Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
-// Transforms of tiles have a read for each place of a tile.
+// Transforms of tiles have a read for each place of a tile; reads at positions that data select are of the same neighbourhood.
 static bool reads_many(const kernel *k, const buffer *b) {
-    double parts = 0;
-    for (int j = 0; j < k->exprs.n; j++)
-        if (k->exprs.at[j]->op == X_READ && k->exprs.at[j]->buffer == b)
-            parts += part_read(k, k->exprs.at[j]);
-    return parts >= 1.0 / 8;
+    double places = 0, samples = 0;
+    for (int j = 0; j < k->exprs.n; j++) {
+        const expr *read = k->exprs.at[j];
+        if (read->op != X_READ || read->buffer != b) continue;
+        double part = part_read(k, read);
+        if (!is_chosen_by_data(read)) places += part;
+        else if (part > samples) samples = part;
+    }
+    return places + samples >= 1.0 / 8;
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer

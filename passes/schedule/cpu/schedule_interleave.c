@@ -28,7 +28,7 @@ static bool find_axes(interleave *i, const access *to) {
     return i->x >= 0;
 }
 
-// Reads are contiguous along x, at least one of them and not along the planes, or invariant.
+// Elements vary along x, and reads are contiguous along it, not along the planes, or invariant.
 static bool reads_planes(const interleave *i) {
     emitter *e = i->n->e;
     expr_list all = stage_nodes(e->scratch, i->n->s, PART_ALL);
@@ -36,11 +36,11 @@ static bool reads_planes(const interleave *i) {
     for (int j = 0; j < all.n; j++) {
         expr *x = all.at[j];
         if (x->op == X_CHECK) return false;
+        any |= x->op == X_AXIS && x->axis == i->x;
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
         if (!a || !a->coef[i->x] || steps_by_one(a, i->channel)) return false;
         if (!steps_by_one(a, i->x) && !expr_is_int(a->coef[i->x], 0)) return false;
-        any |= steps_by_one(a, i->x);
     }
     return any;
 }
