@@ -28,19 +28,32 @@ static bool find_axes(interleave *i, const access *to) {
     return i->x >= 0;
 }
 
-// Elements vary along x, and reads are contiguous along it, not along the planes, or invariant.
+// Positions that floats make are converted lane by lane on many CPUs.
+static bool makes_position(const expr *x) {
+    return x->op == X_CAST && x->dtype == DT_I64 && dtype_is_float(x->arg[0]->dtype);
+}
+
+// Whether values vary along x without reads that do.
+static bool varies_by_position(const interleave *i) {
+    const stage *s = i->n->s;
+    bool varies = expr_uses_axis(s->writes.at[0].value, i->x);
+    for (int j = 0; j < s->states.n; j++) varies |= expr_uses_axis(s->states.at[j].step, i->x);
+    return varies && !stage_any(s, makes_position);
+}
+
+// Reads are contiguous along x, and not along the planes, or invariant.
 static bool reads_planes(const interleave *i) {
     emitter *e = i->n->e;
     expr_list all = stage_nodes(e->scratch, i->n->s, PART_ALL);
-    bool any = false;
+    bool any = varies_by_position(i);
     for (int j = 0; j < all.n; j++) {
         expr *x = all.at[j];
         if (x->op == X_CHECK) return false;
-        any |= x->op == X_AXIS && x->axis == i->x;
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
         if (!a || !a->coef[i->x] || steps_by_one(a, i->channel)) return false;
         if (!steps_by_one(a, i->x) && !expr_is_int(a->coef[i->x], 0)) return false;
+        any |= steps_by_one(a, i->x);
     }
     return any;
 }
