@@ -12,6 +12,7 @@
 #include "passes/layout/panels.h"
 #include "passes/layout/straight.h"
 #include "passes/layout/weight_groups.h"
+#include "passes/layout/window_columns.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_groups.h"
@@ -138,20 +139,32 @@ static bool varies_along(const kernel *k, expr *index, int axis) {
     return expr_uses_axis(index, axis) || (axis < k->nouter && expr_any(index, reads_local));
 }
 
-// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
-static bool reads_many(const kernel *k, const buffer *b) {
-    const expr *read = NULL;
+// The part of the elements of its buffer that a read touches, at most.
+static double part_read(const kernel *k, const expr *read) {
+    const buffer *b = read->buffer;
     double part = 1;
-    for (int j = 0; j < k->exprs.n && !read; j++)
-        if (k->exprs.at[j]->op == X_READ && k->exprs.at[j]->buffer == b) read = k->exprs.at[j];
-    for (int d = 0; read && d < b->rank; d++) {
+    for (int d = 0; d < b->rank; d++) {
         double places = 1;
         for (int a = 0; a < k->axes.n; a++)
             if (varies_along(k, read->index[d], a)) places *= (double)k->axes.at[a].extent->max;
         if (dim_is_const(b->dims[d]) && places < (double)dim_value(b->dims[d]))
             part *= places / (double)dim_value(b->dims[d]);
     }
-    return part >= 1.0 / 8;
+    return part;
+}
+
+// Whether the kernel reads enough elements of b for a copy of all of them to pay: the window of a ring has few of its samples.
+// Transforms of tiles have a read for each place of a tile; reads at positions that data select are of the same neighbourhood.
+static bool reads_many(const kernel *k, const buffer *b) {
+    double places = 0, samples = 0;
+    for (int j = 0; j < k->exprs.n; j++) {
+        const expr *read = k->exprs.at[j];
+        if (read->op != X_READ || read->buffer != b) continue;
+        double part = part_read(k, read);
+        if (!is_chosen_by_data(read)) places += part;
+        else if (part > samples) samples = part;
+    }
+    return places + samples >= 1.0 / 8;
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
@@ -263,9 +276,17 @@ static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f
     return c * m <= FEW_CHANNELS * (c + m);
 }
 
+static bool is_pinned(const assign *a, const buffer *b) { return b->id < a->nbuffers && a->pinned[b->id]; }
+
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
-    if (s->kind != STEP_KERNEL || !find_conv(s->kernel, a->t, &f)) return;
+    contraction c;
+    if (s->kind != STEP_KERNEL) return;
+    if (columns_pay(s->kernel, a->t, &c) && is_pinned(a, c.b->buffer) && is_pinned(a, c.w->to)) {
+        read_columns(a->p, r, s, &c);
+        return;
+    }
+    if (!find_conv(s->kernel, a->t, &f)) return;
     bool known = f.image && f.out && f.image->id < a->nbuffers && f.out->id < a->nbuffers;
     if (known && stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);

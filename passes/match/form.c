@@ -81,7 +81,7 @@ dim_list kernel_dims(arena *a, const kernel *k) {
     return l;
 }
 
-static bool is_chosen_by_data(const expr *read) {
+bool is_chosen_by_data(const expr *read) {
     for (int j = 0; j < read->buffer->rank; j++)
         if (expr_any(read->index[j], expr_is_read)) return true;
     return false;

@@ -20,6 +20,7 @@ int dim_of_axis(const buffer *b, expr *const *index, int axis, bool plain);
 typedef VEC(dim *) dim_list;
 dim_list kernel_dims(arena *a, const kernel *k);
 dim *axes_extent(const kernel *k, const int *axes, int n); // product of the extents
+bool is_chosen_by_data(const expr *read);                  // whether an index of it reads
 // Whether the kernel reads of b only rows that data choose, as those of a table of embeddings. A table of so many bytes
 // that is also the weights of a product is held once.
 enum { LEAST_TABLE_BYTES = 1 << 20 };

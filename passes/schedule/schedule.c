@@ -115,7 +115,8 @@ static void cost_of_value(vector_cost *v, expr *value) {
 static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
     vector_cost v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
     nest_parts parts;
-    v.parts = !reduce && nest_parts_find(n, axis, &parts);
+    nest_run run;
+    v.parts = !reduce && (nest_parts_find(n, axis, &parts) || nest_run_find(n, axis, &run));
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
         cost_of_value(&v, n->s->states.at[j].step);
@@ -479,16 +480,20 @@ void nest_init(nest *n) {
         n->vars[j] = lb_var(&n->e->b, "acc", nest_initial(n, &n->s->states.at[j], n->e->lanes));
 }
 
+void nest_reduce(nest *n) {
+    nest_init(n);
+    n->piecewise = sums_in_blocks(n);
+    if (n->s->states.n || n->ninner) inner_loops(n, 0);
+    nest_use_states(n);
+}
+
 void nest_point(nest *n) {
     emitter *e = n->e;
     bool c128 = false;
     for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
     for (e->half = 0; e->half <= c128; e->half++) {
         scope mark = scope_open(e);
-        nest_init(n);
-        n->piecewise = sums_in_blocks(n);
-        if (n->s->states.n || n->ninner) inner_loops(n, 0);
-        nest_use_states(n);
+        nest_reduce(n);
         nest_write(n, WRITE_END);
         scope_close(e, mark);
     }

@@ -114,6 +114,16 @@ CASES = {
         g (float[N, C, L] x, int64[K] s, int64[K] b, int64[M] d) => (float[] y, float[D, E, F, G] z)
         { u = Col2Im (x, s, b) y = Neg (u) z = Col2Im <strides = [1, 1]> (x, s, d) }""",
         [("float32", (1, 12, 9), X), ("int64", (2,), (4, 5)), ("int64", (2,), (2, 3)), ("int64", (2,), (2, 3))]),
+    # Phases of the strides: of blocks that are multiples of a stride and others, with and without dilation.
+    "columns_to_image_by_phases": (18, """
+        g (float[2, 30, 60] x, int32[1, 12, 9] v) => (float[2, 5, 21, 31] y, int32[1, 3, 19] z, int32[1, 2, 28] w)
+        { s = Constant <value = int64[2] {21, 31}> () b = Constant <value = int64[2] {2, 3}> ()
+          y = Col2Im <strides = [4, 3], dilations = [1, 1], pads = [0, 1, 1, 0]> (x, s, b)
+          t = Constant <value = int64[1] {19}> () c = Constant <value = int64[1] {4}> ()
+          z = Col2Im <strides = [2], pads = [1, 0]> (v, t, c)
+          u = Constant <value = int64[1] {28}> () d = Constant <value = int64[1] {6}> ()
+          w = Col2Im <strides = [2], dilations = [3], pads = [2, 2]> (v, u, d) }""",
+        [("float32", (2, 30, 60), X), ("int32", (1, 12, 9), (1, -2, 3, 5, 7))]),
     "expansion_by_a_list_of_open_length_to_a_declared_rank": (20, """
         g (float[A, B] x, int64[K] s, int64[1] first, float[N, P, Q] theta, int64[L] size) =>
           (float[] y, float[C, D] z, float[E, F] w, float[] grid)

@@ -127,8 +127,91 @@ static void col2im_infer(node *n) {
     infer_set(n, 0, x->elem, b.n + 2, dims);
 }
 
+// The blocks over a position of an axis: `which` of them has it as its `tap`, where that is inside.
+typedef struct cover {
+    expr *tap, *which, *inside;
+} cover;
+
+// Those with which * stride + tap * dilation = at + pad.
+static cover cover_of(kernel *k, stage *s, const blocks *b, int j, expr *at) {
+    cover c = {.tap = stage_own_axis(k, s, AXIS_REDUCE, "p", b->block[j])};
+    expr *stride = x_i64(k, b->stride[j]);
+    expr *from = x_sub(k, x_add(k, at, x_i64(k, b->lo[j])), x_mul(k, c.tap, x_i64(k, b->dilation[j])));
+    c.which = x_bin(k, X_FLOORDIV, from, stride);
+    c.inside = x_inside(k, c.which, b->count[j]);
+    if (b->stride[j] > 1)
+        c.inside = x_and(k, c.inside, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
+    return c;
+}
+
+// Without dilation, blocks have at = q * stride + r as every stride-th tap: tap = t * stride + (r + pad) % stride, and
+// which = q + (r + pad) / stride - t.
+static bool has_phases(const blocks *b, int j) { return b->stride[j] > 1 && b->dilation[j] == 1; }
+
+static cover cover_of_phase(kernel *k, stage *s, const blocks *b, int j, expr *q, expr *r) {
+    expr *stride = x_i64(k, b->stride[j]), *over = x_add(k, r, x_i64(k, b->lo[j] % b->stride[j]));
+    expr *first = over, *ahead = x_add(k, q, x_i64(k, b->lo[j] / b->stride[j]));
+    if (over != r) {
+        first = x_bin(k, X_MOD, over, stride);
+        ahead = x_add(k, ahead, x_bin(k, X_FLOORDIV, over, stride));
+    }
+    dim *taps = dim_ceildiv(b->block[j], dim_const(b->block[j]->table, b->stride[j]));
+    expr *t = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
+    cover c = {.tap = x_add(k, x_mul(k, t, stride), first), .which = x_sub(k, ahead, t)};
+    c.inside = x_inside(k, c.which, b->count[j]);
+    if (!dim_divisible(b->block[j], b->stride[j]))
+        c.inside = x_and(k, c.inside, x_lt(k, c.tap, x_dim(k, b->block[j])));
+    return c;
+}
+
+// The image with whole strides along axes that have phases: out, or a temporary.
+static buffer *rounded_image(lowering *l, const node *n, const blocks *b, buffer *out) {
+    bool rounds = false;
+    dim *dims[MAX_RANK];
+    memcpy(dims, out->dims, (size_t)out->rank * sizeof *dims);
+    for (int j = 0; j < b->n; j++) {
+        if (!has_phases(b, j) || dim_divisible(b->image[j], b->stride[j])) continue;
+        dim *stride = dim_const(b->image[j]->table, b->stride[j]);
+        dims[2 + j] = dim_mul(dim_ceildiv(b->image[j], stride), stride);
+        rounds = true;
+    }
+    return rounds ? lower_temp(l, n, "rounded", out->dtype, out->rank, dims) : out;
+}
+
+static void crop_image(lowering *l, const node *n, buffer *from, buffer *out) {
+    kernel *k;
+    expr *at[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, at);
+    stage_write(k, s, out, at, x_read(k, from, at));
+}
+
 // out[n, c, i...] = sum over positions p... of x[n, c and p..., j...]
 //   where j * stride + p * dilation = i + pad
+static void add_blocks(lowering *l, const node *n, const blocks *b, buffer *x, buffer *out) {
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    expr *at[MAX_RANK], *q[MAX_RANK], *r[MAX_RANK], *inside = NULL;
+    for (int j = 0; j < 2; j++) at[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", out->dims[j]);
+    for (int j = 0; j < b->n; j++) {
+        dim *size = out->dims[2 + j], *stride = dim_const(size->table, has_phases(b, j) ? b->stride[j] : 1);
+        q[j] = stage_own_axis(k, s, AXIS_PARALLEL, "q", dim_floordiv(size, stride));
+        r[j] = has_phases(b, j) ? stage_own_axis(k, s, AXIS_PARALLEL, "r", stride) : NULL;
+        at[2 + j] = r[j] ? x_add(k, x_mul(k, q[j], x_dim(k, stride)), r[j]) : q[j];
+    }
+    bool parts = out->rank > b->n + 2; // of complex numbers
+    if (parts) at[b->n + 2] = stage_own_axis(k, s, AXIS_PARALLEL, "part", out->dims[b->n + 2]);
+    expr *row = at[1], *column = x_i64(k, 0);
+    for (int j = 0; j < b->n; j++) {
+        cover c = r[j] ? cover_of_phase(k, s, b, j, q[j], r[j]) : cover_of(k, s, b, j, q[j]);
+        inside = x_both(k, inside, c.inside);
+        row = x_add(k, x_mul(k, row, x_dim(k, b->block[j])), c.tap);
+        column = x_add(k, x_mul(k, column, x_dim(k, b->count[j])), c.which);
+    }
+    expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column, parts ? at[b->n + 2] : NULL}, inside, NULL);
+    // The sum of booleans is whether one is true.
+    stage_write(k, s, out, at, stage_reduce(k, s, out->dtype == DT_BOOL ? RED_MAX : RED_SUM, v));
+}
+
 static void col2im_lower(lowering *l, node *n) {
     int axes, sizes, length = n->out[0]->type.rank - 2;
     dim **image = lower_argument(l, n, 1, length, &axes), **block = lower_argument(l, n, 2, length, &sizes);
@@ -141,26 +224,9 @@ static void col2im_lower(lowering *l, node *n) {
         lower_check_size(l, n, dims[2 + j] = image[j], "a size is negative");
     }
     lower_sizes(l, n, dims);
-    buffer *out = lower_parts(l, lower_out(l, n, 0));
-    x = lower_parts(l, x);
-    kernel *k;
-    expr *at[MAX_RANK], *inside = NULL;
-    stage *s = pointwise_stage(l, n, out, &k, at);
-    expr *row = at[1], *column = x_i64(k, 0), *part = at[out->rank - 1];
-    for (int j = 0; j < b.n; j++) {
-        expr *a = stage_own_axis(k, s, AXIS_REDUCE, "p", b.block[j]);
-        expr *stride = x_i64(k, b.stride[j]);
-        expr *from = x_sub(k, x_add(k, at[2 + j], x_i64(k, b.lo[j])), x_mul(k, a, x_i64(k, b.dilation[j])));
-        expr *which = x_bin(k, X_FLOORDIV, from, stride);
-        expr *in = x_inside(k, which, b.count[j]);
-        if (b.stride[j] > 1) in = x_and(k, in, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
-        inside = x_both(k, inside, in);
-        row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), a);
-        column = x_add(k, x_mul(k, column, x_dim(k, b.count[j])), which);
-    }
-    expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column, part}, inside, NULL);
-    // The sum of booleans is whether one is true.
-    stage_write(k, s, out, at, stage_reduce(k, s, out->dtype == DT_BOOL ? RED_MAX : RED_SUM, v));
+    buffer *out = lower_parts(l, lower_out(l, n, 0)), *whole = rounded_image(l, n, &b, out);
+    add_blocks(l, n, &b, lower_parts(l, x), whole);
+    if (whole != out) crop_image(l, n, whole, out);
 }
 
 OPERATOR(Col2Im, .canonicalise = col2im_canonicalise, .infer = col2im_infer, .lower = col2im_lower);

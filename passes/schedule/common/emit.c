@@ -263,6 +263,11 @@ emitter emitter_apart(const emitter *e) {
     return own;
 }
 
+expr *guard_of(emitter *e, const expr *x) {
+    expr *own = entry_of(e, x)->guard, *guard = own ? own : x->guard;
+    return guard && expr_is_int(guard, 1) ? NULL : guard;
+}
+
 bool emit_varies(emitter *e, const expr *x) {
     if (e->lanes == 1) return false;
     int known = entry_of(e, x)->varies;
@@ -274,7 +279,8 @@ bool emit_varies(emitter *e, const expr *x) {
     if (x->op == X_READ) {
         v |= emit_varies(e, access_of(e, x)->offset);
         v |= e->variables_vary && emit_is_variable(e, x->buffer);
-        if (x->guard) v |= emit_varies(e, x->guard) || emit_varies(e, x->fill);
+        expr *guard = guard_of(e, x);
+        if (guard) v |= emit_varies(e, guard) || emit_varies(e, x->fill);
     }
     entry_of(e, x)->varies = v ? 2 : 1;
     return v;
@@ -459,7 +465,7 @@ ins *load_access(emitter *e, access *a, bool vector) {
 static ins *emit_read(emitter *e, expr *x) {
     access *a = access_of(e, x);
     bool vector = emit_varies(e, x);
-    return x->guard ? load_guarded(e, x, a, vector) : load_access(e, a, vector);
+    return guard_of(e, x) ? load_guarded(e, x, a, vector) : load_access(e, a, vector);
 }
 
 // ---------------------------------------------------------------- values
@@ -680,7 +686,8 @@ static bool hoist_node(emitter *e, expr *x) {
         if (!hoistable || emit_varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
         if (entry_of(e, x)->read) hoist_node(e, entry_of(e, x)->read->offset);
-        if (x->guard) hoist_scalar(e, x->guard, hoist_node(e, x->guard)), hoist_node(e, x->fill);
+        expr *guard = guard_of(e, x);
+        if (guard) hoist_scalar(e, guard, hoist_node(e, guard)), hoist_node(e, x->fill);
         hoistable = is_safe_read(e, x);
         if (hoistable && !emit_varies(e, x)) emit_value(e, x);
     } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !emit_varies(e, x)) {

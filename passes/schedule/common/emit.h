@@ -66,8 +66,9 @@ typedef struct emitter {
         ins *value, *index, *vindex; // cached while their scope is open
         ins *narrow;                 // the same: an index per lane as i32, modulo 2^32
         access *read;                // X_READ: set by emitter_stage
-        uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
-        bool hoistable;              // as of visit `seen`
+        expr *guard;    // X_READ: in a part of the vector axis, in place of its own one; NULL: that
+        uint8_t varies; // along the vector axis: 0 not known yet, 1 no, 2 yes
+        bool hoistable; // as of visit `seen`
         int seen;
     } *entries; // by expression id
     int nentries, visit;
@@ -90,6 +91,7 @@ typedef struct emitter {
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
+expr *guard_of(emitter *e, const expr *x); // the condition under which an element is read, NULL: always
 saved_values values_save(emitter *e, expr *what, int axis);
 void values_restore(saved_values *a);
 emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code);

@@ -73,7 +73,8 @@ static void load_partly(emitter *e, expr *x, access *a, ins *guard, ins *fill, i
 
 ins *load_guarded(emitter *e, expr *x, access *a, bool vector) {
     lbuild *b = &e->b;
-    ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
+    if (expr_is_int(guard_of(e, x), 0)) return splat_to(e, emit_value(e, x->fill), vector);
+    ins *guard = emit_value(e, guard_of(e, x)), *fill = splat_to(e, emit_value(e, x->fill), vector);
     if (emit_is_variable(e, x->buffer))
         return lb_select(b, splat_to(e, guard, vector),
                          splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);

@@ -51,7 +51,8 @@ void nest_range(nest *n, int axis, ins **begin, ins **end);
 void nest_update_range(nest *n, int axis, ins **begin, ins **end);
 // The body for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
 void nest_point(nest *n);
-// Its parts: initialised variables of the states; one step; writes of a kind.
+// Its parts: the reduction, to the end; initialised variables of the states; one step; writes of a kind.
+void nest_reduce(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
@@ -86,14 +87,25 @@ enum { NEST_PARTS = 8 };
 typedef struct nest_parts {
     int n;
     int64_t begin[NEST_PARTS + 1]; // of the part, and the end of the last one
-    expr_list reads;               // reads that are not linear along the whole axis
+    expr_list reads;               // reads that are not linear along the whole axis, or not of all of it
     access **whole;                // their accesses
 } nest_parts;
 // False: the axis is better left whole.
 bool nest_parts_find(const nest *n, int axis, nest_parts *p);
 // Reads move as they do in the part, until the nest enters another one or leaves them.
 void nest_part_enter(nest *n, const nest_parts *p, int part);
-void nest_parts_leave(nest *n, const nest_parts *p);
+void nest_parts_leave(nest *n, const expr_list *reads, access *const *whole);
+// The longest part of a vector axis of open size, if reads move one by one there; where it begins and ends.
+typedef struct nest_run {
+    int nfrom, nto;
+    expr *from[NEST_PARTS],
+        *to[NEST_PARTS]; // from all of the former to any of the latter, which do not depend on the position
+    expr_list reads;
+    access **whole;
+    expr **offset, **guard; // in the part
+} nest_run;
+bool nest_run_find(const nest *n, int axis, nest_run *r);
+void nest_run_enter(nest *n, const nest_run *r); // left as parts are
 // Makes the current states visible to expressions.
 void nest_use_states(nest *n);
 #endif

@@ -28,39 +28,60 @@ static bool find_axes(interleave *i, const access *to) {
     return i->x >= 0;
 }
 
-// Reads are contiguous along x, at least one of them and not along the planes, or invariant.
-static bool reads_planes(const interleave *i, expr *value) {
+// Positions that floats make are converted lane by lane on many CPUs.
+static bool makes_position(const expr *x) {
+    return x->op == X_CAST && x->dtype == DT_I64 && dtype_is_float(x->arg[0]->dtype);
+}
+
+// Whether values vary along x without reads that do.
+static bool varies_by_position(const interleave *i) {
+    const stage *s = i->n->s;
+    bool varies = expr_uses_axis(s->writes.at[0].value, i->x);
+    for (int j = 0; j < s->states.n; j++) varies |= expr_uses_axis(s->states.at[j].step, i->x);
+    return varies && !stage_any(s, makes_position);
+}
+
+// Reads are contiguous along x, and not along the planes, or invariant.
+static bool reads_planes(const interleave *i) {
     emitter *e = i->n->e;
-    expr_list all = expr_nodes(e->scratch, value);
-    bool any = false;
+    expr_list all = stage_nodes(e->scratch, i->n->s, PART_ALL);
+    bool any = varies_by_position(i);
     for (int j = 0; j < all.n; j++) {
         expr *x = all.at[j];
         if (x->op == X_CHECK) return false;
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
-        if (!a || !a->affine || steps_by_one(a, i->channel)) return false;
+        if (!a || !a->coef[i->x] || steps_by_one(a, i->channel)) return false;
         if (!steps_by_one(a, i->x) && !expr_is_int(a->coef[i->x], 0)) return false;
         any |= steps_by_one(a, i->x);
     }
     return any;
 }
 
+// Of sums, each plane has a few terms: its loops are built once for every plane.
+static bool sums_simply(const nest *n) {
+    for (int j = 0; j < n->s->states.n; j++)
+        if (n->s->states.at[j].op == RED_CUSTOM) return false;
+    for (int j = 0; j < n->ninner; j++)
+        if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
+    return !n->ninner == !n->s->states.n && stage_writes_at_end(n->s);
+}
+
 bool interleave_find(nest *n, interleave *i) {
     *i = (interleave){.n = n};
     emitter *e = n->e;
-    if (n->s->states.n || n->ninner || n->s->writes.n != 1 || n->nparallel < 2 || !e->t->vector_bits)
-        return false;
+    if (!sums_simply(n) || n->s->writes.n != 1 || n->nparallel < 2 || !e->t->vector_bits) return false;
     const write *w = &n->s->writes.at[0];
     int bits = dtype_bits(w->to->dtype);
     if (!write_is_plain(w) || w->to->role == BUF_LOCAL || !n->writes[0]->affine) return false;
     if (bits < 8 || bits > 64 || w->to->dtype == DT_BOOL || w->to->dtype == DT_C64 ||
         dtype_class_of(w->to->dtype) == DC_STRING)
         return false;
-    if (!find_axes(i, n->writes[0]) || !reads_planes(i, w->value)) return false;
+    if (!find_axes(i, n->writes[0]) || !reads_planes(i)) return false;
     i->lanes = target_lanes(e->t, bits > 32 ? bits : 32);
     i->whole = bits <= 16 && is_power_of_two(i->planes);
     if (e->t->dot_across && i->planes > 2) return false; // a scatter for each plane
-    bool tiles = bits > 16 && is_power_of_two(i->planes) && i->planes > 2;
+    bool tiles = bits > 16 && is_power_of_two(i->planes) && i->planes > 2 && !n->ninner;
     if (!i->whole && e->t->arch.strided_loads) return false; // one instruction for each plane
     return i->lanes * i->planes <= MOST_LANES && !tiles;
 }
@@ -126,6 +147,7 @@ static void one_vector(interleave *i, ins *x0, ins *left) {
         scope mark = scope_open(e);
         e->counter[i->channel] = lb_idx(b, c);
         if (c == 0) at = emit_index(e, i->n->writes[0]->offset);
+        nest_reduce(i->n);
         plane[c] = element_code(b, w->to->dtype, emit_vector(e, w->value));
         scope_close(e, mark);
     }

@@ -29,6 +29,13 @@ static void whole_vectors(nest *n, ins *begin, ins *end) {
     scope_close(n->e, loop);
 }
 
+static void one_by_one(nest *n, ins *begin, ins *end) {
+    emitter_stage(n->e, n->s, n->vaxis, 1, false);
+    scope loop = nest_open_loop(n, n->vaxis, begin, end, 1, LOOP_PARALLEL);
+    nest_any_point(n);
+    scope_close(n->e, loop);
+}
+
 static void vector_range(nest *n, ins *begin, ins *extent) {
     emitter *e = n->e;
     lbuild *b = &e->b;
@@ -48,11 +55,7 @@ static void vector_range(nest *n, ins *begin, ins *extent) {
         scope_close(e, last);
         e->counter[n->vaxis] = NULL;
     }
-    if (!tail || n->masked || n->overlaps) return;
-    emitter_stage(e, n->s, n->vaxis, 1, false);
-    scope loop = nest_open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
-    nest_any_point(n);
-    scope_close(e, loop);
+    if (tail && !n->masked && !n->overlaps) one_by_one(n, full, extent);
 }
 
 // The positions of a part within a task; short parts have narrow vectors, or none. A last vector overlaps the one before.
@@ -71,13 +74,52 @@ static void vector_part(const nest *n, const nest_parts *p, int part, ins *begin
     vector_range(&own, begin, end);
 }
 
+// Vectors of a part whose size only a run knows; the last one overlaps the one before if it has no mask.
+static void vectors_of_run(const nest *n, ins *begin, ins *end) {
+    nest own = *n;
+    lbuild *b = &n->e->b;
+    own.overlaps = !n->masked && nest_writes_twice(n);
+    if (!own.overlaps) {
+        vector_range(&own, begin, end);
+        return;
+    }
+    ins *fits = lb_if(b, lb_cmp(b, L_SLE, lb_idx(b, n->lanes), lb_sub(b, end, begin)));
+    scope mark = scope_open(n->e);
+    vector_range(&own, begin, end);
+    scope_close(n->e, mark);
+    lb_else(b, fits);
+    mark = scope_open(n->e);
+    one_by_one(&own, begin, end);
+    scope_close(n->e, mark);
+    lb_end(b, fits);
+}
+
+static void vector_run(nest *n, const nest_run *r, ins *begin, ins *end) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *from = begin, *to = end;
+    for (int j = 0; j < r->nfrom; j++) from = lb_bin(b, L_SMAX, from, emit_index(e, r->from[j]));
+    for (int j = 0; j < r->nto; j++) to = lb_bin(b, L_SMIN, to, emit_index(e, r->to[j]));
+    from = lb_bin(b, L_SMIN, from, end), to = lb_bin(b, L_SMAX, to, from);
+    one_by_one(n, begin, from);
+    nest_run_enter(n, r);
+    vectors_of_run(n, from, to);
+    nest_parts_leave(n, &r->reads, r->whole);
+    one_by_one(n, to, end);
+}
+
 void nest_vector_axis(nest *n) {
     ins *begin, *extent;
     nest_parts parts;
     piece_range(n->e, n->vaxis, NEST_GRAIN, &begin, &extent);
     if (nest_parts_find(n, n->vaxis, &parts)) {
         for (int j = 0; j < parts.n; j++) vector_part(n, &parts, j, begin, extent);
-        nest_parts_leave(n, &parts);
+        nest_parts_leave(n, &parts.reads, parts.whole);
+        return;
+    }
+    nest_run run;
+    if (nest_run_find(n, n->vaxis, &run)) {
+        vector_run(n, &run, begin, extent);
         return;
     }
     n->e->whole_steps = NEST_GRAIN % n->lanes == 0;
