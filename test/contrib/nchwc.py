@@ -65,7 +65,7 @@ def conv(g, x, channels, filters, group=1, kernel=None, residual=None, is_plain=
     bias = floats(dice, filters)
     stored_bias = np.pad(bias, (0, whole(filters, block) - filters))
     attributes = {"pads": [kernel // 2] * 4, "group": group, **pick(dice, {}, {"kernel_shape": [kernel] * 2})}
-    active = pick(dice, {}, {"activation": "Relu"}, {"activation": "LeakyRelu", "activation_params": [0.25]},
+    active = pick(dice, {}, {"activation": "Relu"}, {"activation": "HardSwish"}, {"activation": "LeakyRelu", "activation_params": [0.25]},
                   {"activation": "Clip", "activation_params": [-0.5, 0.5]})
     weights, b = g.name(), g.name()
     g.held += [(weights, stored, w), (b, stored_bias, bias)]

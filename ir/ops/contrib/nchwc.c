@@ -127,8 +127,9 @@ static void see_read(void *user, value *v) {
 
 // Operators that ONNX Runtime leaves between those of the domain: they treat all elements, or all channels, alike.
 static bool keeps_blocks(const node *n) {
-    static const char *const names[] = {"Add",     "Sum",  "Mul",  "Concat", "Relu",        "LeakyRelu",
-                                        "Sigmoid", "Tanh", "Clip", "Gelu",   "HardSigmoid", "QuickGelu"};
+    static const char *const names[] = {"Add",         "Sum",       "Mul",      "Concat", "Relu",
+                                        "LeakyRelu",   "Sigmoid",   "Tanh",     "Clip",   "Gelu",
+                                        "HardSigmoid", "HardSwish", "QuickGelu"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (node_is(n, names[i])) return !node_is(n, "Concat") || node_int(n, "axis", 0) == 1;
     return false;
@@ -181,7 +182,7 @@ static void see_node(block_search *s, const node *n) {
 static bool takes_blocks(const block_search *s, const node *n, int i) {
     if (!is_nchwc(n)) return is_blocked(s, node_out(n, 0)) && (i == 0 || !node_is(n, "Clip"));
     if (node_is(n, "ReorderInput") || (i != 0 && i != 3)) return false;
-    return i != 0 || !node_is(n, "Conv") || s->channels[n->in[0]->id] != PLAIN;
+    return i != 0 || !node_is(n, "Conv") || stored_channels(s, n->in[0]) != PLAIN;
 }
 
 // v in blocks, (N, C, H, W) here, as the memory of its blocks; or the other way around.
