@@ -631,6 +631,11 @@ CASES = {
         { s = SequenceConstruct (x, x) i = SequenceAt (s, zero) y = Conv (i, w) z = Conv (x, k)
           c = ConcatFromSequence <axis = 0> (s) m = Conv (c, w) r = Reshape (a, shape) v = Add (m, r) }""",
         [("float32", (1, 3, 2), (1, 2.5, -4, 3, 0.5, 2)), ("float32", (1, 3, 1), X), ("float32", (2,), (1, 2))]),
+    # Exporters declare the number of labels of one text; normalising texts without stop words keeps their number.
+    "labels_of_several_texts": (
+        17, """g (int64[N] x) => (int64[1] y) <int64[1] all = {-1}, int64[4] labels = {7, 8, 9, 10}> {
+            s = Cast <to = 8> (x) n = StringNormalizer <case_change_action = "LOWER"> (s) r = Reshape (n, all)
+            i = Cast <to = 7> (r) y = Gather (labels, i) }""", [("int64", (3,), (2, 0, 3))], [("int64", (3,), (9, 7, 10))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

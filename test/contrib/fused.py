@@ -67,7 +67,7 @@ def fused_gemm(dice):
 # ---- Convolutions
 def activation(dice):
     return pick(dice, {}, {"activation": "Relu"}, {"activation": "Tanh"}, {"activation": "Sigmoid"},
-                {"activation": "LeakyRelu", "activation_params": [0.125]},
+                {"activation": "HardSwish"}, {"activation": "LeakyRelu", "activation_params": [0.125]},
                 {"activation": "Clip", "activation_params": [-0.5, 0.75]},
                 {"activation": "HardSigmoid", "activation_params": [0.25, 0.4]})
 

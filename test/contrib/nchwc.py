@@ -65,7 +65,7 @@ def conv(g, x, channels, filters, group=1, kernel=None, residual=None, is_plain=
     bias = floats(dice, filters)
     stored_bias = np.pad(bias, (0, whole(filters, block) - filters))
     attributes = {"pads": [kernel // 2] * 4, "group": group, **pick(dice, {}, {"kernel_shape": [kernel] * 2})}
-    active = pick(dice, {}, {"activation": "Relu"}, {"activation": "LeakyRelu", "activation_params": [0.25]},
+    active = pick(dice, {}, {"activation": "Relu"}, {"activation": "HardSwish"}, {"activation": "LeakyRelu", "activation_params": [0.25]},
                   {"activation": "Clip", "activation_params": [-0.5, 0.5]})
     weights, b = g.name(), g.name()
     g.held += [(weights, stored, w), (b, stored_bias, bias)]
@@ -109,15 +109,28 @@ def upsample(g, x):
     return name
 
 
+def scaled(g, x, channels):
+    """x by a factor of each channel: ONNX Runtime writes such products on the memory of blocks, as tensors of rank 5."""
+    factor = conv(g, g.add("GlobalAveragePool", [x], [x]), channels, channels, kernel=1)
+    stored = whole(channels, g.block)
+    parts, sizes = (g.hold(np.array(a)) for a in ([0, stored // g.block, 0, 0, g.block], [0, stored, 0, 0]))
+    views = [g.add("Reshape", [v, parts], domain="") for v in (x, factor)]
+    y = g.add("Reshape", [g.add("Mul", views, domain=""), sizes], domain="")
+    g.plain.append(helper.make_node("Mul", [x, factor], [y]))
+    return y
+
+
 def step(g, x, channels, op_type):
     """One of the domain's operators on a tensor in blocks; gives its result and the result's channels."""
     dice = g.dice
     if op_type == "Conv":
-        kind = pick(dice, "full", "depthwise", "residual")
+        kind = pick(dice, "full", "depthwise", "residual", "scaled")
         if kind == "depthwise":
             return conv(g, x, channels, channels, group=channels, kernel=3), channels
         filters = pick(dice, 8, 24, 40, 10)
         y = conv(g, x, channels, filters)
+        if kind == "scaled":
+            return scaled(g, y, filters), filters
         return (conv(g, x, channels, filters, residual=y) if kind == "residual" else y), filters
     if op_type == "Upsample":
         return upsample(g, x), channels

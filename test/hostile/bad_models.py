@@ -127,6 +127,7 @@ def shapes():
     yield "slice_many", model(F, ints("s", 0, 0, 0) + ints("e", 2, 2, 2) + "y = Slice (x, s, e)"), ("Slice", "3", "2")
     yield "compress", model(F + ", bool[2, 2] c", "y = Compress (x, c)"), ("Compress",)
     yield "cum_flag", model(F, "a = Constant <value_int = 0> () y = CumSum <exclusive = -2> (x, a)"), ("CumSum", "exclusive", "-2")
+    yield "mod_flag", model(F, "y = Mod <fmod = 2> (x, x)"), ("Mod", "fmod", "2")
     yield "tf_idf_scalar", model("int64 x", 'y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0], ngram_indexes = [0], pool_int64s = [1]> (x)'), ("TfIdfVectorizer", "0")
     yield "cum_sum", model(F, "a = Constant <value_int = 2> () y = CumSum (x, a)"), ("CumSum", "2")
     yield "trilu", model("float[3] x", "y = Trilu (x)"), ("Trilu",)

@@ -67,6 +67,17 @@ def address(array: NDArray[Any]) -> int:
 
 
 # ---------------------------------------------------------------- from numpy
+def is_text(value: Any) -> bool:
+    """Whether it is a string that UTF-8 has, or bytes; surrogates stand for bytes that are no UTF-8."""
+    if not isinstance(value, str) or value.isascii():
+        return isinstance(value, (str, bytes))
+    try:
+        value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
     """The value as a dense array of that type; the value itself if it already is one. Numbers and lists become arrays; an array
     of another type is an error."""
@@ -76,7 +87,7 @@ def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
             raise InvalidArgument(f"{what} takes strings, not {array.dtype}")
         array = array.astype(object)
         for text in array.reshape(-1):
-            if not isinstance(text, (str, bytes)):
+            if not is_text(text):
                 raise InvalidArgument(f"{what} takes strings, not {text!r:.60}")
         return array
     if not isinstance(value, (np.ndarray, np.generic)):
@@ -118,7 +129,7 @@ def as_list(values: Iterable[Any], element: ElementType, what: str) -> NDArray[A
     values = list(values)
     kinds = "OUS" if element.is_string else "biuf" if element.stored.kind == "f" else "biu"
     made = np.array(values, object) if element.is_string else np.asarray(values)
-    wrong = [v for v in values if isinstance(v, (str, bytes)) != element.is_string]
+    wrong = [v for v in values if is_text(v) != element.is_string]
     if values and (wrong or made.ndim != 1 or made.dtype.kind not in kinds):
         raise InvalidArgument(f"{what} takes {element.name} in a map, not {repr([*wrong, *values][0]):.40}")
     return made.astype(element.dtype)

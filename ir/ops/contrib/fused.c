@@ -133,10 +133,11 @@ static const float *activation_params(const node *n, int count) {
 }
 
 value *conv_activated(node *n, value *v) {
+    static const char *const plain[] = {"Relu", "Tanh", "Sigmoid", "HardSwish"};
     const char *name = node_string(n, "activation", "");
     if (!*name) return v;
-    if (strcmp(name, "Relu") == 0 || strcmp(name, "Tanh") == 0 || strcmp(name, "Sigmoid") == 0)
-        return NODE(n, name, v);
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(name, plain[i]) == 0) return NODE(n, name, v);
     if (strcmp(name, "Silu") == 0) return with_float(NODE(n, "Swish", v), "alpha", 1);
     if (strcmp(name, "LeakyRelu") == 0)
         return with_float(NODE(n, "LeakyRelu", v), "alpha", activation_params(n, 1)[0]);

@@ -1,21 +1,31 @@
 // com.microsoft.nchwc: convolutions and poolings on tensors whose channels are stored in blocks of 8 or 16, which ONNX
 // Runtime's optimizer saves for the CPU it runs on. A tensor in blocks stays (N, C, H, W) here, with its channels
 // padded to whole blocks: onnxc chooses layouts itself. Weights are taken out of their blocks when the model is read.
+// Operators outside the domain read its memory, (N, C / block, H, W, block), as if it were (N, C, H, W), and the domain's
+// operators read what these compute as blocks: so are products with a factor of each channel written, between Reshapes.
 #include "compiler/base/integers.h"
 #include "ir/ops/contrib/fused.h"
 #include <string.h>
 
-// Channels of each value of a graph that is stored in blocks, by its id: 0 is a plain tensor. UNPADDED - c: the blocks
-// hold c channels, and the channels that fill the last one.
-enum { PLAIN = 0, BLOCKS_OF_UNKNOWN_COUNT = -1, UNPADDED = -1 };
+// Channels of each value of a graph that is stored in blocks, by its id: 0 is a plain tensor, MEMORY one that was computed
+// from the memory of blocks. UNPADDED - c: the blocks hold c channels, and the channels that fill the last one.
+enum { PLAIN = 0, BLOCKS_OF_UNKNOWN_COUNT = -1, MEMORY = -2, UNPADDED = -3 };
 typedef struct block_search {
     graph *g;
-    int64_t *channels;
+    int64_t *channels; // of the first `values` values of the module: later ones are plain
+    int values;
     bool can_be_8, can_be_16;
     bool matters;             // weights are stored in another order for each
     bool padded_8, padded_16; // weights end with zeros, if blocks have that size
-    const node *reader;       // whose reads are looked at
+    bool reads_memory;        // of the node that is looked at
 } block_search;
+
+static int64_t stored_channels(const block_search *s, const value *v) {
+    return v && v->graph == s->g && v->id < s->values ? s->channels[v->id] : PLAIN;
+}
+static bool is_blocked(const block_search *s, const value *v) {
+    return stored_channels(s, v) != PLAIN && stored_channels(s, v) != MEMORY;
+}
 
 static bool is_nchwc(const node *n) { return strcmp(n->op->domain, "com.microsoft.nchwc") == 0; }
 static dim *whole_blocks(dim *channels, int block) {
@@ -110,40 +120,46 @@ static int64_t channels_of_input(const node *n) {
     return dim_is_const(channels) ? UNPADDED - dim_value(channels) : BLOCKS_OF_UNKNOWN_COUNT;
 }
 
-static void refuse_reader(const node *n) {
-    diag *d = n->graph->module->diag;
-    diag_hint(d, "files saved with graph_optimization_level ORT_ENABLE_EXTENDED have no such tensors");
-    diag_fatal_missing(d, n->loc,
-                       "%s cannot read a tensor that is stored in blocks of channels (com.microsoft.nchwc)",
-                       n->op->name);
-}
-
 static void see_read(void *user, value *v) {
     block_search *s = user;
-    if (v->graph == s->g && s->channels[v->id] != PLAIN) refuse_reader(s->reader);
+    s->reads_memory |= stored_channels(s, v) != PLAIN;
 }
 
 // Operators that ONNX Runtime leaves between those of the domain: they treat all elements, or all channels, alike.
 static bool keeps_blocks(const node *n) {
-    static const char *const names[] = {"Add",     "Sum",  "Mul",  "Concat", "Relu",        "LeakyRelu",
-                                        "Sigmoid", "Tanh", "Clip", "Gelu",   "HardSigmoid", "QuickGelu"};
+    static const char *const names[] = {"Add",         "Sum",       "Mul",      "Concat", "Relu",
+                                        "LeakyRelu",   "Sigmoid",   "Tanh",     "Clip",   "Gelu",
+                                        "HardSigmoid", "HardSwish", "QuickGelu"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (node_is(n, names[i])) return !node_is(n, "Concat") || node_int(n, "axis", 0) == 1;
     return false;
 }
 
-// A node outside the domain: all that it reads is in blocks, or nothing is.
+// A node outside the domain that reads the memory of blocks, perhaps as (N, C / block, H, W, block).
+static void see_reader(block_search *s, const node *n) {
+    const constant *sizes = node_is(n, "Reshape") ? infer_constant(n, 1) : NULL;
+    s->reads_memory = false;
+    node_reads(n, see_read, s);
+    s->matters |= s->reads_memory;
+    for (int i = 0; i < n->nout && s->reads_memory; i++)
+        if (n->out[i]) s->channels[n->out[i]->id] = MEMORY;
+    if (!sizes || sizes->count != 5 || !is_blocked(s, n->in[0])) return;
+    s->can_be_8 &= constant_int(sizes, 4) == 8;
+    s->can_be_16 &= constant_int(sizes, 4) == 16;
+}
+
+// A node outside the domain: if all that it reads is in blocks, its result may be, too.
 static void see_other(block_search *s, const node *n) {
     int64_t sum = 0;
     int operands = node_is(n, "Clip") ? 1 : n->nin;
-    if (!keeps_blocks(n) || s->channels[n->in[0]->id] == PLAIN) {
-        s->reader = n;
-        node_reads(n, see_read, s);
+    bool keeps = keeps_blocks(n);
+    for (int i = 0; i < operands && keeps; i++) keeps = is_blocked(s, n->in[i]);
+    if (!keeps) {
+        see_reader(s, n);
         return;
     }
     for (int i = 0; i < operands; i++) {
-        int64_t channels = n->in[i] ? s->channels[n->in[i]->id] : PLAIN;
-        if (channels == PLAIN) refuse_reader(n);
+        int64_t channels = s->channels[n->in[i]->id];
         if (i == 0 || channels < 0 || sum < 0) sum = i == 0 || channels < 0 ? channels : sum;
         else if (node_is(n, "Concat")) sum += channels;
     }
@@ -157,7 +173,54 @@ static void see_node(block_search *s, const node *n) {
     else if (s->channels[n->in[0]->id] == PLAIN)
         infer_error(n, "the input must be stored in blocks of channels (by ReorderInput)");
     else if (node_is(n, "ReorderOutput")) see_output(s, n);
-    else s->channels[n->out[0]->id] = s->channels[n->in[0]->id];
+    else
+        s->channels[n->out[0]->id] =
+            is_blocked(s, n->in[0]) ? s->channels[n->in[0]->id] : BLOCKS_OF_UNKNOWN_COUNT;
+}
+
+// Whether n's input i is a tensor in blocks.
+static bool takes_blocks(const block_search *s, const node *n, int i) {
+    if (!is_nchwc(n)) return is_blocked(s, node_out(n, 0)) && (i == 0 || !node_is(n, "Clip"));
+    if (node_is(n, "ReorderInput") || (i != 0 && i != 3)) return false;
+    return i != 0 || !node_is(n, "Conv") || stored_channels(s, n->in[0]) != PLAIN;
+}
+
+// v in blocks, (N, C, H, W) here, as the memory of its blocks; or the other way around.
+static value *through_memory(node *at, value *v, int block, bool into) {
+    value *size = one_int(at, block), *rows = shape_part(at, v, 0, 1), *image = shape_part(at, v, 2, 4);
+    value *count = NODE(at, "Div", shape_part(at, v, 1, 2), size);
+    value *sizes = into ? JOINED(at, rows, count, size, image) : JOINED(at, rows, count, image, size);
+    const int64_t *order = into ? (const int64_t[]){0, 1, 3, 4, 2} : (const int64_t[]){0, 1, 4, 2, 3};
+    return as_shape_of(at, transposed(at, reshaped_to(at, v, sizes), 5, order), v);
+}
+
+static bool reads_memory(const block_search *s, const use *u, int before) {
+    return u->node && u->node->id < before && (u->node->graph != s->g || !takes_blocks(s, u->node, u->index));
+}
+
+// Gives the readers of v's memory that memory; nodes from `before` on are new.
+static void give_memory(const block_search *s, value *v, int block) {
+    int before = s->g->module->nodes.n;
+    value *memory = NULL;
+    for (int i = v->uses.n - 1; i >= 0; i--) {
+        use u = v->uses.at[i];
+        if (!reads_memory(s, &u, before)) continue;
+        if (!memory) memory = through_memory(node_next(v->def), v, block, true);
+        node_set_in(u.node, u.index, memory);
+    }
+}
+
+static void convert_memory(const block_search *s, int block) {
+    int count = s->g->nodes.n;
+    node **nodes = ARENA_ARRAY(s->g->module->arena, node *, count + 1);
+    memcpy(nodes, s->g->nodes.at, (size_t)count * sizeof *nodes);
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < nodes[i]->nin; j++)
+            if (stored_channels(s, nodes[i]->in[j]) == MEMORY && is_nchwc(nodes[i]) &&
+                takes_blocks(s, nodes[i], j))
+                node_set_in(nodes[i], j, through_memory(nodes[i], nodes[i]->in[j], block, false));
+        if (is_blocked(s, node_out(nodes[i], 0))) give_memory(s, nodes[i]->out[0], block);
+    }
 }
 
 // --nchwc-block, or the only size that fits the channels, or that in which weights end with the zeros of padding.
@@ -179,18 +242,20 @@ static int chosen_block(const block_search *s, const node *n) {
 // Channels in a block, from all nodes of n's graph: the file does not say it.
 static int find_block(const node *n) {
     graph *g = n->graph;
-    block_search s = {.g = g, .can_be_8 = true, .can_be_16 = true};
-    s.channels = ARENA_ARRAY(infer_arena(n), int64_t, g->module->values.n + 1);
+    block_search s = {.g = g, .values = g->module->values.n, .can_be_8 = true, .can_be_16 = true};
+    s.channels = ARENA_ARRAY(infer_arena(n), int64_t, s.values + 1);
     for (int i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->nin && g->nodes.at[i]->nout && g->nodes.at[i]->in[0])
             see_node(&s, g->nodes.at[i]);
     for (int i = 0; i < g->outputs.n; i++)
-        if (s.channels[g->outputs.at[i]->id] != PLAIN)
+        if (is_blocked(&s, g->outputs.at[i]))
             infer_error(n, "output '%s' of the graph is stored in blocks of channels",
                         g->outputs.at[i]->name);
     if (!s.can_be_8 && !s.can_be_16)
         infer_error(n, "the numbers of channels of this graph fit neither blocks of 8 nor blocks of 16");
-    return chosen_block(&s, n);
+    int block = chosen_block(&s, n);
+    convert_memory(&s, block);
+    return block;
 }
 
 // The first node of a graph looks for the others, which are decomposed later.

@@ -24,7 +24,7 @@ static dim *fold_div(const node *n, dim *const *a) {
 }
 static dim *fold_mod(const node *n, dim *const *a) {
     if (!dim_nonzero(a[1])) return NULL;
-    if (!node_int(n, "fmod", 0)) return dim_mod(a[0], a[1]);
+    if (!node_flag(n, "fmod", false)) return dim_mod(a[0], a[1]);
     return dim_sub(a[0], dim_mul(a[1], dim_truncdiv(a[0], a[1])));
 }
 static dim *fold_pow(const node *n, dim *const *a) {
@@ -85,7 +85,7 @@ static expr *floor_mod_float(kernel *k, expr *a, expr *b) {
 }
 
 static expr *mod_value(kernel *k, const node *n, expr *const *x) {
-    if (node_int(n, "fmod", 0)) return x_bin(k, X_FMOD, x[0], x[1]);
+    if (node_flag(n, "fmod", false)) return x_bin(k, X_FMOD, x[0], x[1]);
     if (dtype_is_float(x[0]->dtype)) return floor_mod_float(k, x[0], x[1]);
     return x_bin(k, X_MOD, x[0], x[1]);
 }

@@ -90,6 +90,16 @@ OPERATOR(StringSplit, .infer = split_infer, .lower = split_lower);
 // ---------------------------------------------------------------- StringNormalizer
 static int case_change(const node *n) { return node_choice(n, "case_change_action", "NONE LOWER UPPER"); }
 
+static bool has_stop_words(const node *n) {
+    const attr *stops = node_attr(n, "stopwords");
+    return stops && stops->n > 0;
+}
+
+// Without stop words only an empty input has another number of strings than the output: that has an empty one.
+static dim *normalized_count(const node *n, dim *count_in) {
+    return has_stop_words(n) ? infer_count_dim(n, NULL) : dim_max(count_in, infer_k(n, 1));
+}
+
 static void normalize_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0);
@@ -97,7 +107,7 @@ static void normalize_infer(node *n) {
     if (rank != 1 && rank != 2)
         infer_error(n, "the input must have the shape [C] or [1, C], not rank %d", rank);
     if (rank == 2) infer_same_dim(n, in->dims[0], infer_k(n, 1), "number of rows");
-    dim *count = infer_count_dim(n, NULL), *dims[2] = {infer_k(n, 1), count};
+    dim *dims[2] = {infer_k(n, 1), normalized_count(n, in->dims[rank - 1])};
     infer_set(n, 0, DT_STRING, rank, dims + 2 - rank);
 }
 
@@ -108,14 +118,14 @@ static void normalize_lower(lowering *l, node *n) {
     const attr *stops = node_attr(n, "stopwords");
     const constant *words = strings_constant(a, stops ? stops->strings : NULL, NULL, stops ? stops->n : 0);
     dim *one = infer_k(n, 1), *n_in = buffer_count(x), *room = dim_max(n_in, one),
-        *count = infer_count_dim(n, NULL);
+        *count = normalized_count(n, x->dims[x->rank - 1]);
     buffer *kept = lower_temp(l, n, "kept", DT_STRING, 1, &room),
            *total = lower_temp(l, n, "total", DT_I64, 1, &one);
     buffer *stopwords = lower_constant(l, arena_printf(a, "%s.stopwords", x->name), words);
     lower_call(l, n, "string_normalize", 2, BUFFERS(kept, total, x, stopwords),
                DIMS(n_in, infer_k(n, words->count), infer_k(n, node_int(n, "is_case_sensitive", 0) != 0),
                     infer_k(n, case_change(n))));
-    lower_set_dim(l, n, count, total, 0);
+    if (has_stop_words(n)) lower_set_dim(l, n, count, total, 0);
     buffer *out = lower_out(l, n, 0);
     lower_check(l, n, dim_eq(out->dims[out->rank - 1], count), "the output does not have its declared size");
     kernel *k;
