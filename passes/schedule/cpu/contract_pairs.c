@@ -12,7 +12,7 @@ enum { BF16_BYTES = 2, LINE = 64 };
 
 static bool rounds_pairs(const target *t, const contraction *c) {
     bool allowed = t->precision == PRECISION_BF16 || t->precision == PRECISION_INT8;
-    return t->bf16_pairs && allowed && unpacks_for_rows(t, c) && c->term_a == c->a &&
+    return t->bf16_pairs && allowed && can_unpack(c) && unpacks_for_rows(t, c) && c->term_a == c->a &&
            dtype_is_float(c->a->buffer->dtype) && dtype_bits(c->a->buffer->dtype) <= 32;
 }
 

@@ -36,11 +36,28 @@ static bool widens_columns(const contraction *c) {
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
+// Matrices of 16-bit floats that an open number of rows is multiplied by: a known one widens them without a choice at run time.
+static bool widens_for_rows(const contraction *c) {
+    return c->n >= 0 && c->s->states.at[0].dtype == DT_F32 && is_half(c->b->buffer->dtype) &&
+           c->b->buffer->role == BUF_CONST && !c->b->buffer->view_of && !c->a->guard && !c->b->guard &&
+           !group_elements(c) && is_packed_operand(c->b, c->n) && c->k_axes.n == 1 &&
+           positions(c->k, &c->m) == INT64_MAX && positions(c->k, &c->k_axes) != INT64_MAX;
+}
+
+// More than one tile unpacks every element again, in registers: the more instructions that takes, the fewer rows gain by memory.
+int64_t least_unpacked_rows(const target *t, const contraction *c) {
+    enum { CONVERTED = 2 * MAX_ROWS + 1, LOOKED_UP = MAX_ROWS - 2, CODES = 5, SHIFTED = 3 };
+    dtype type = c->b->buffer->dtype;
+    if (dtype_bits(type) < 8) return t->permutes_words ? LOOKED_UP : SHIFTED;
+    return dtype_bits(type) == 8 && dtype_is_float(type) ? CODES : CONVERTED;
+}
+
 // Rows that may be many: at run time, few of them leave B as it is. Microcontrollers unpack B for each tile instead: memory
 // is dearer there, and columns outside of all rows would keep a result from overwriting its operand.
 bool unpacks_for_rows(const target *t, const contraction *c) {
-    return t->fp != FP_STRICT && t->vector_bits >= 128 && !is_microcontroller(t) && can_unpack(c) &&
-           axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
+    return t->fp != FP_STRICT && t->vector_bits >= 128 && !is_microcontroller(t) &&
+           (can_unpack(c) || widens_for_rows(c)) &&
+           axes_extent(c->k, c->m.at, c->m.n)->max >= least_unpacked_rows(t, c);
 }
 
 // The matrix that tiles read in place, row by row; 0: not one.

@@ -685,7 +685,7 @@ void prepare_factors(tiling *t) {
     const contraction *c = t->c;
     find_sides(t);
     if (t->words) find_word_factor(e, c, word_axis(c), t->lanes, &t->word);
-    else if (t->k.n && can_unpack(c) && t->e->t->fp != FP_STRICT)
+    else if (t->k.n && (t->unpacks || can_unpack(c)) && t->e->t->fp != FP_STRICT)
         split_word_factor(e, c, t->k.at[t->k.n - 1], &t->word);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
@@ -737,9 +737,10 @@ static bool by_unpacking(emitter *e, const contraction *c, ins *scratch) {
     find_pairs(&t, scratch);
     choose_tile(&t);
     choose_blocks(&t);
-    bool always = rows->min >= LEAST_UNPACKED_ROWS;
-    ins *least = lb_idx(&own.b, LEAST_UNPACKED_ROWS);
-    scope many = scope_if(&own, always ? NULL : lb_cmp(&own.b, L_SLE, least, emit_dim(&own, rows)));
+    int64_t least = least_unpacked_rows(e->t, c);
+    bool always = rows->min >= least;
+    ins *enough = lb_cmp(&own.b, L_SLE, lb_idx(&own.b, least), emit_dim(&own, rows));
+    scope many = scope_if(&own, always ? NULL : enough);
     all_loops(&t, NULL);
     if (!always) {
         many = scope_else(&own, many);
@@ -770,7 +771,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     if (c->n >= 0 && schedule_across(e, c)) return true;
     if (by_widening_pairs(e, c, scratch) || by_bytes(e, c, scratch) || by_unpacking(e, c, scratch))
         return true;
-    if (group_elements(c) || can_unpack(c)) t.wide = NULL;
+    if (group_elements(c) || can_unpack(c) || unpacks_for_rows(e->t, c)) t.wide = NULL;
     if (!prepare(&t)) return false;
     flatten_rows(&t);
     choose_tile(&t);

@@ -17,8 +17,8 @@ int64_t widened_bytes(const target *t, const contraction *c);
 bool widens(const target *t, const contraction *c);         // columns, or pairs
 bool copies_columns(const target *t, const contraction *c); // of a large matrix that is no constant
 bool widens_pairs(const target *t, const contraction *c);   // of bf16, for which it has no unit
-// Constants of a byte or less that are unpacked for all rows of a call, if the rows are at least this number.
-enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
+// Constants of 16 bits or less that are unpacked for all rows of a call, if the rows are at least this number.
+int64_t least_unpacked_rows(const target *t, const contraction *c);
 bool unpacks_for_rows(const target *t, const contraction *c);
 // The same after both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
