@@ -128,7 +128,7 @@ static bool find_behind(const kernel *k, behind *b) {
     bool new_first = b->when->op == X_LE; // low <= i, or i < low
     const expr *axis = b->when->arg[new_first], *low = b->when->arg[!new_first];
     b->axis = axis->axis, b->low = dim_of(k, low), b->old = x->arg[new_first ? 2 : 1];
-    return axis->op == X_AXIS && b->low && k->axes.at[b->axis].kind == AXIS_PARALLEL &&
+    return axis->op == X_AXIS && b->low && b->low->min >= 0 && k->axes.at[b->axis].kind == AXIS_PARALLEL &&
            dim_less_equal(b->low, k->axes.at[b->axis].extent) == TRI_YES;
 }
 
@@ -138,7 +138,7 @@ static expr *by_row_behind(void *user, expr *x) {
     return x->op == X_AXIS && x->axis == b->axis ? b->place : NULL;
 }
 
-// Writes only the rows behind those that keep their elements.
+// Writes only the rows behind those that keep their elements, which are read where `when` chooses them or everywhere.
 static void write_behind(kernel *k, const buffer *in) {
     behind b;
     const write *w = &k->stages.at[0]->writes.at[0];
@@ -255,8 +255,12 @@ static void grow(program *p, const uses *u, int output) {
     for (int j = 0; j < all->n; j++) {
         kernel *k = all->at[j]->s->kernel;
         if (!site_writes(all->at[j], g.out)) continue;
-        if (writes_in_place(k, g.in, g.out)) k->in_place = g.in, write_behind(k, g.in);
-        else drop_copies(k, &g);
+        if (writes_in_place(k, g.in, g.out)) {
+            k->in_place = g.in;
+            write_behind(k, g.in);
+        } else {
+            drop_copies(k, &g);
+        }
     }
 }
 

@@ -46,7 +46,7 @@ static bool widens_for_rows(const contraction *c) {
 
 // More than one tile unpacks every element again, in registers: the more instructions that takes, the fewer rows gain by memory.
 int64_t least_unpacked_rows(const target *t, const contraction *c) {
-    enum { CONVERTED = 2 * MAX_ROWS + 1, LOOKED_UP = MAX_ROWS - 2, CODES = 5, SHIFTED = 3 };
+    enum { CONVERTED = 2 * MAX_ROWS + 1, LOOKED_UP = 12, CODES = 5, SHIFTED = 3 };
     dtype type = c->b->buffer->dtype;
     if (dtype_bits(type) < 8) return t->permutes_words ? LOOKED_UP : SHIFTED;
     return dtype_bits(type) == 8 && dtype_is_float(type) ? CODES : CONVERTED;
