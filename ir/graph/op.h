@@ -73,6 +73,7 @@ struct op_def {
     bool is_view;
     bool permutes;   // output 0 has the elements of input 0 in another order
     bool is_product; // of matrices: other kernels that only move its operands are inlined into it
+    bool looks_up;   // output 0 has the rows of input 0 that input 1 selects
     // Takes tensors whose rank is known only at run time, as handles (ir/kernel/lower.h); other operators
     // need inputs of known rank.
     bool takes_any_rank;

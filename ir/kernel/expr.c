@@ -265,9 +265,25 @@ static expr *requantised_alike(expr *e, dtype t) {
     return e->dtype == t && zero == taken ? e : NULL;
 }
 
+// Whether a has a value of this storage type; saturation may change an infinity of 8 bits.
+static bool is_stored_as(const expr *a, dtype storage, bool saturate) {
+    return a->op == X_READ && a->buffer->dtype == storage && a->dtype == dtype_compute(storage) && !a->fill &&
+           !(saturate && dtype_bits(storage) <= 8);
+}
+
+// The float that casts to wider ones end with, unchanged.
+static expr *before_widening(expr *a) {
+    while (a->op == X_CAST && dtype_is_float(a->dtype) && a->to == a->dtype &&
+           dtype_is_float(a->arg[0]->dtype) && dtype_bits(a->dtype) > dtype_bits(a->arg[0]->dtype))
+        a = a->arg[0];
+    return a;
+}
+
 expr *x_cast(kernel *k, expr *a, dtype to, bool saturate) {
     dtype t = dtype_compute(to);
+    expr *narrow = before_widening(a);
     if (to == a->dtype) return a;
+    if (to == narrow->dtype || is_stored_as(narrow, to, saturate)) return narrow;
     expr *same = requantised_alike(a, to);
     if (same) return same;
     if (a->op == X_DIM || (a->op == X_CONST && t == DT_I64)) saturate = true;
@@ -275,7 +291,7 @@ expr *x_cast(kernel *k, expr *a, dtype to, bool saturate) {
 }
 
 expr *x_round_to(kernel *k, expr *a, dtype storage, bool saturate) {
-    if (storage == a->dtype) return a;
+    if (storage == a->dtype || is_stored_as(a, storage, saturate)) return a;
     return fold(k,
                 (expr){.op = X_ROUND_TO, .dtype = a->dtype, .arg = {a}, .to = storage, .saturate = saturate});
 }

@@ -301,6 +301,11 @@ static ins *from_storage(lbuild *b, dtype t, ins *x) {
 }
 
 ins *element_of_bits(lbuild *b, dtype t, ins *words) {
+    if (dtype_is_int(t) && dtype_is_signed(t)) { // vectors of bytes have no shifts on x86-64
+        ins *above = lb_int(b, words->type, 32 - dtype_bits(t));
+        ins *element = lb_bin(b, L_ASHR, lb_bin(b, L_SHL, words, above), above);
+        return lb_conv(b, L_ITRUNC, LK_I8, element);
+    }
     ins *code = lb_bin(b, L_AND, words, lb_int(b, words->type, (1 << dtype_bits(t)) - 1));
     return from_storage(b, t, lb_conv(b, L_ITRUNC, LK_I8, code));
 }

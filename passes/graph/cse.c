@@ -1,5 +1,6 @@
 // Common subexpression elimination: users of a node that repeats an earlier one (operator, inputs,
-// attributes) of its graph or an outer graph use the earlier outputs instead.
+// attributes) of its graph or an outer graph use the earlier outputs instead. Outputs of the model that are another value
+// unchanged become that value, which is then computed in their memory.
 #include "ir/graph/op.h"
 #include "passes/passes.h"
 #include <string.h>
@@ -49,6 +50,24 @@ static void merge_node(node *n, const node *first) {
     node_delete(n);
 }
 
+static bool same_type(const type *a, const type *b) {
+    if (a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || a->elem != b->elem || a->rank != b->rank)
+        return false;
+    for (int j = 0; j < a->rank; j++)
+        if (a->dims[j] != b->dims[j]) return false;
+    return a->rank >= 0;
+}
+
+// Whether n passes its input on to an output of the model: a cast to its own type, a reshape to its own shape.
+static bool is_unchanged_output(const node *n) {
+    bool may_be = n->op->is_view || node_is(n, "Cast") || node_is(n, "CastLike");
+    const value *v = may_be && n->nout == 1 ? n->out[0] : NULL;
+    if (!v || n->graph->outer || !n->in[0] || !same_type(&v->type, &n->in[0]->type)) return false;
+    for (int j = 0; j < v->uses.n; j++)
+        if (!v->uses.at[j].node) return true;
+    return false;
+}
+
 static void cse_graph(graph *g, arena *scratch) {
     map seen = {.arena = scratch};
     for (int j = 0; j < g->nodes.n; j++) {
@@ -56,6 +75,12 @@ static void cse_graph(graph *g, arena *scratch) {
         for (int i = 0; i < n->nattrs; i++)
             if (n->attrs[i].kind == ATTR_GRAPH) cse_graph(n->attrs[i].graph, scratch);
         if (n->op->has_side_effect_on_random || n->nout == 0) continue;
+        if (is_unchanged_output(n)) {
+            value_replace(n->out[0], n->in[0]);
+            node_delete(n);
+            j--;
+            continue;
+        }
         uint64_t h = node_hash(n);
         node *first = map_get_number(&seen, h);
         if (!first) {

@@ -37,8 +37,16 @@ static bool widens(const node *n) {
     return true;
 }
 
+static bool multiplies(const use *u) { return u->node && u->node->op->is_product && u->index <= 1; }
+
+static bool is_multiplied(const value *v) {
+    for (int j = 0; j < v->uses.n; j++)
+        if (multiplies(&v->uses.at[j])) return true;
+    return false;
+}
+
 // Large weights that only products read in another order stay in the mapped file: a copy of each would be as much
-// memory as the model.
+// memory as the model. So do those of a product of which a tied embedding looks up columns.
 static bool is_read_through(const node *n, const pass_context *c) {
     enum { LARGE = 1 << 20 };
     const value *v = n->nout == 1 ? n->out[0] : NULL;
@@ -46,9 +54,10 @@ static bool is_read_through(const node *n, const pass_context *c) {
     if (!n->op->permutes || !v || !from || c->opt < 1 || (c->target && c->target->arch.is_gpu)) return false;
     if (dtype_size(from->elem, from->count) < LARGE || !v->uses.n) return false;
     for (int j = 0; j < v->uses.n; j++) {
-        const node *user = v->uses.at[j].node;
-        if (!user || user->graph != n->graph || !user->op->is_product || v->uses.at[j].index > 1)
-            return false;
+        const use *u = &v->uses.at[j];
+        if (!u->node || u->node->graph != n->graph) return false;
+        bool looks_up = u->node->op->looks_up && u->index == 0 && is_multiplied(n->in[0]);
+        if (!multiplies(u) && !looks_up) return false;
     }
     return true;
 }

@@ -22,15 +22,6 @@ static bool axes_of_b(const contraction *c, int *axes, int *n) {
     return true;
 }
 
-static bool is_chosen_by_data(const expr *read) {
-    arena *scratch = arena_new();
-    bool found = false;
-    for (int j = 0; j < read->buffer->rank; j++)
-        found |= reads_only(expr_nodes(scratch, read->index[j])).n > 0;
-    arena_destroy(scratch);
-    return found;
-}
-
 // Whether the buffer would be no larger than B: in windows an element has several positions.
 static bool is_as_large(const contraction *c, const int *axes, int n) {
     return dim_less_equal(axes_extent(c->k, axes, n), buffer_count(c->b->buffer)) == TRI_YES;

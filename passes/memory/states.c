@@ -32,10 +32,28 @@ static buffer *new_output(program *p, int output) {
     return b;
 }
 
-static void copy_at_end(program *p, int output) {
+// `at` is the step that requires it, if one does.
+static void remark_copy(const program *p, int output, const site *at) {
+    const buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    diag_remark(p->diag, at ? at->s->loc : NULL,
+                "state '%s' is copied in each run, since '%s' cannot be computed in its memory", in->name,
+                out->name);
+}
+
+static void copy_at_end(program *p, const uses *u, int output) {
+    const site_list *reads = &u->of[p->inputs.at[p->state[output] - 1]->id].sites;
+    remark_copy(p, output, reads->n ? reads->at[reads->n - 1] : NULL);
     buffer *old = p->outputs.at[output], *b = new_output(p, output);
     step *s = step_new(p, p->main, STEP_COPY, NULL);
     s->buffer = b, s->from = old;
+}
+
+// Whether x is the element of `in` that w writes in the output.
+static bool is_element(const expr *x, const buffer *in, const write *w) {
+    if (x->op != X_READ || x->buffer != in) return false;
+    for (int j = 0; j < in->rank; j++)
+        if (x->index[j] != w->index[j]) return false;
+    return true;
 }
 
 // ---------------------------------------------------------------- rings
@@ -93,6 +111,46 @@ static void turn_ring(kernel *k) {
     kernel_rewrite(k, by_new_row, &r);
 }
 
+// ---------------------------------------------------------------- rows behind others
+//   for i < size:                                     for i < size - low:
+//     to[i] = select(low <= i, x(i), old)               to[i + low] = x(i + low)
+typedef struct behind {
+    const expr *old;
+    expr *when, *place, *yes;
+    int axis;
+    dim *low;
+} behind;
+
+static bool find_behind(const kernel *k, behind *b) {
+    const expr *x = k->stages.at[0]->writes.at[0].value;
+    b->when = x->op == X_SELECT ? x->arg[0] : NULL;
+    if (!b->when || (b->when->op != X_LE && b->when->op != X_LT)) return false;
+    bool new_first = b->when->op == X_LE; // low <= i, or i < low
+    const expr *axis = b->when->arg[new_first], *low = b->when->arg[!new_first];
+    b->axis = axis->axis, b->low = dim_of(k, low), b->old = x->arg[new_first ? 2 : 1];
+    return axis->op == X_AXIS && b->low && b->low->min >= 0 && k->axes.at[b->axis].kind == AXIS_PARALLEL &&
+           dim_less_equal(b->low, k->axes.at[b->axis].extent) == TRI_YES;
+}
+
+static expr *by_row_behind(void *user, expr *x) {
+    const behind *b = user;
+    if (x == b->when) return b->yes;
+    return x->op == X_AXIS && x->axis == b->axis ? b->place : NULL;
+}
+
+// Writes only the rows behind those that keep their elements, which are read where `when` chooses them or everywhere.
+static void write_behind(kernel *k, const buffer *in) {
+    behind b;
+    const write *w = &k->stages.at[0]->writes.at[0];
+    if (!find_behind(k, &b) || !is_element(b.old, in, w)) return;
+    const expr *guard = b.old->guard;
+    if (guard && guard != b.when && (guard->op != X_NOT || guard->arg[0] != b.when)) return;
+    k->axes.at[b.axis].extent = dim_sub(k->axes.at[b.axis].extent, b.low);
+    b.place = x_add(k, x_axis(k, b.axis), x_dim(k, b.low));
+    b.yes = x_int(k, DT_BOOL, b.when->op == X_LE);
+    kernel_rewrite(k, by_row_behind, &b);
+}
+
 // ---------------------------------------------------------------- states that grow
 typedef struct growth {
     program *p;
@@ -126,17 +184,10 @@ static bool is_plain(const growth *g, const buffer *b) {
     return !all->viewed && !all->by_others;
 }
 
-static bool is_same_element(const write *w, const growth *g) {
-    const expr *x = w->value;
-    if (w->guard || x->op != X_READ || x->buffer != g->in || x->guard) return false;
-    for (int j = 0; j < g->in->rank; j++)
-        if (x->index[j] != w->index[j]) return false;
-    return true;
-}
-
 static bool copies(const stage *s, const growth *g) {
-    return s->writes.n == 1 && !s->states.n && s->writes.at[0].to == g->out &&
-           is_same_element(&s->writes.at[0], g);
+    if (s->writes.n != 1 || s->states.n) return false;
+    const write *w = &s->writes.at[0];
+    return w->to == g->out && !w->guard && is_element(w->value, g->in, w) && !w->value->guard;
 }
 
 static bool is_appended(const kernel *k, const write *w, const growth *g) {
@@ -159,13 +210,15 @@ static bool keeps(const kernel *k, const growth *g) {
 
 static bool grows_in_place(const growth *g) {
     const site_list *all = &g->u->of[g->out->id].sites;
-    if (!is_plain(g, g->in) || !is_plain(g, g->out)) return false;
-    for (int j = 0; j < all->n; j++) {
+    const site *obstacle = NULL;
+    bool plain = is_plain(g, g->in) && is_plain(g, g->out);
+    for (int j = 0; plain && j < all->n && !obstacle; j++) {
         const kernel *k = all->at[j]->s->kernel;
         if (site_writes(all->at[j], g->out) && !keeps(k, g) && !writes_in_place(k, g->in, g->out))
-            return false;
+            obstacle = all->at[j];
     }
-    return true;
+    if (!plain || obstacle) remark_copy(g->p, g->output, obstacle);
+    return plain && !obstacle;
 }
 
 static void drop_copies(kernel *k, const growth *g) {
@@ -202,8 +255,12 @@ static void grow(program *p, const uses *u, int output) {
     for (int j = 0; j < all->n; j++) {
         kernel *k = all->at[j]->s->kernel;
         if (!site_writes(all->at[j], g.out)) continue;
-        if (writes_in_place(k, g.in, g.out)) k->in_place = g.in;
-        else drop_copies(k, &g);
+        if (writes_in_place(k, g.in, g.out)) {
+            k->in_place = g.in;
+            write_behind(k, g.in);
+        } else {
+            drop_copies(k, &g);
+        }
     }
 }
 
@@ -228,15 +285,19 @@ static void place_state(program *p, const uses *u, int output) {
     }
     slide_rows(p, u, in, out);
     if (!is_safe(u, in, out)) {
-        copy_at_end(p, output);
+        copy_at_end(p, u, output);
         return;
     }
     const site_list *l = &u->of[out->id].sites;
     kernel *k = l->n ? l->at[0]->s->kernel : NULL;
     if (!k || !writes_in_place(k, in, out)) return;
     k->in_place = in;
-    if (only_copies(k)) k->stages.n = 0; // later kernels write what is new
-    else turn_ring(k);
+    if (only_copies(k)) {
+        k->stages.n = 0; // later kernels write what is new
+        return;
+    }
+    turn_ring(k);
+    write_behind(k, in);
 }
 
 void place_states(program *p) {

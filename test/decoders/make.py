@@ -40,6 +40,8 @@ def names_of(module):
 
 
 def cache_shape(config, rows):
+    if getattr(config, "kv_lora_rank", None):  # what all heads share
+        return 1, 1, rows, config.kv_lora_rank
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return 1, heads, rows, size

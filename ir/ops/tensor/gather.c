@@ -59,7 +59,7 @@ static void gather_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
-OPERATOR(Gather, .infer = gather_infer, .lower = gather_lower);
+OPERATOR(Gather, .infer = gather_infer, .lower = gather_lower, .looks_up = true);
 
 // ---------------------------------------------------------------- GatherElements
 static void same_rank(const node *n, int i, int rank) {

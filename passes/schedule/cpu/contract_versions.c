@@ -5,15 +5,15 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
-// A version for LEAST_UNPACKED_ROWS or more, whose tiling is t; if there may be fewer, one that leaves B as it is has the same tasks.
+// A version for least_unpacked_rows or more, whose tiling is t; if there may be fewer, one that leaves B as it is has the same tasks.
 // `before`: the emitter as it was before t.
 static void by_number_of_rows(emitter *e, tiling *t, emitter *before, ins *scratch) {
     emitter *own = t->e;
     dim *rows = axes_extent(own->k, t->c->m.at, t->c->m.n);
-    bool always = rows->min >= LEAST_UNPACKED_ROWS;
-    scope many = scope_if(
-        own,
-        always ? NULL : lb_cmp(&own->b, L_SLE, lb_idx(&own->b, LEAST_UNPACKED_ROWS), emit_dim(own, rows)));
+    int64_t least = least_unpacked_rows(own->t, t->c);
+    bool always = rows->min >= least;
+    scope many =
+        scope_if(own, always ? NULL : lb_cmp(&own->b, L_SLE, lb_idx(&own->b, least), emit_dim(own, rows)));
     tiling_loops(t, NULL);
     if (!always) {
         many = scope_else(own, many);

@@ -18,19 +18,27 @@
 enum { HALF_BYTES = 2 };
 static bool is_half(dtype t) { return t == DT_F16 || t == DT_BF16; }
 
-static bool gains(const contraction *c) {
-    return axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
+// More than one tile unpacks every element again, in registers: the more instructions that takes, the fewer rows gain by memory.
+int64_t least_unpacked_rows(const target *t, const contraction *c) {
+    enum { CONVERTED = 2 * MAX_ROWS + 1, LOOKED_UP = 12, CODES = 5, SHIFTED = 3 };
+    dtype type = c->b->buffer->dtype;
+    if (dtype_bits(type) < 8) return t->permutes_words ? LOOKED_UP : SHIFTED;
+    return dtype_bits(type) == 8 && dtype_is_float(type) ? CODES : CONVERTED;
+}
+
+static bool gains(const target *t, const contraction *c) {
+    return axes_extent(c->k, c->m.at, c->m.n)->max >= least_unpacked_rows(t, c);
 }
 
 bool widens_pairs(const target *t, const contraction *c) {
     int axis;
     return !has_bf16_unit(t) && t->fp != FP_STRICT && c->n >= 0 && group_elements(c) == 2 && !are_halves(c) &&
-           grouped_operand(c, &axis) == 2 && gains(c) && positions(c->k, &c->k_axes) != INT64_MAX;
+           grouped_operand(c, &axis) == 2 && gains(t, c) && positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
-static bool widens_columns(const contraction *c) {
+static bool widens_columns(const target *t, const contraction *c) {
     return c->n >= 0 && c->term_b == c->b && !c->b->guard && is_half(c->b->buffer->dtype) &&
-           !group_elements(c) && is_packed_operand(c->b, c->n) && gains(c) &&
+           !group_elements(c) && is_packed_operand(c->b, c->n) && gains(t, c) &&
            positions(c->k, &c->k_axes) != INT64_MAX;
 }
 
@@ -38,7 +46,7 @@ static bool widens_columns(const contraction *c) {
 // is dearer there, and columns outside of all rows would keep a result from overwriting its operand.
 bool unpacks_for_rows(const target *t, const contraction *c) {
     return t->fp != FP_STRICT && t->vector_bits >= 128 && !is_microcontroller(t) && can_unpack(c) &&
-           axes_extent(c->k, c->m.at, c->m.n)->max >= LEAST_UNPACKED_ROWS;
+           axes_extent(c->k, c->m.at, c->m.n)->max >= least_unpacked_rows(t, c);
 }
 
 // The matrix that tiles read in place, row by row; 0: not one.
@@ -66,7 +74,7 @@ bool copies_columns(const target *t, const contraction *c) {
 
 bool widens(const target *t, const contraction *c) {
     bool vectors = c->s->states.at[0].dtype == DT_F32 && t->vector_bits >= 128;
-    return vectors && (widens_columns(c) || widens_pairs(t, c));
+    return vectors && (widens_columns(t, c) || widens_pairs(t, c));
 }
 
 int64_t widened_bytes(const target *t, const contraction *c) {

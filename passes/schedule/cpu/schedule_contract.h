@@ -17,9 +17,9 @@ int64_t widened_bytes(const target *t, const contraction *c);
 bool widens(const target *t, const contraction *c);         // columns, or pairs
 bool copies_columns(const target *t, const contraction *c); // of a large matrix that is no constant
 bool widens_pairs(const target *t, const contraction *c);   // of bf16, for which it has no unit
-// Constants of a byte or less that are unpacked for all rows of a call, and those of 16 bits that are widened, if the rows
-// are at least this number: fewer than two tiles of rows gain nothing.
-enum { LEAST_UNPACKED_ROWS = 2 * 14 + 1 };
+// Constants of a byte or less are unpacked for all rows of a call, and those of 16 bits widened, if the rows are at least this
+// number.
+int64_t least_unpacked_rows(const target *t, const contraction *c);
 bool unpacks_for_rows(const target *t, const contraction *c);
 // The same after both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
