@@ -461,7 +461,7 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
             m = positions(c->k, &c->m);
     const choices *choice = choices_of(t, c->k);
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
-    l->depth = choice->depth ? choice->depth : near_bytes(t) / (width * size);
+    *l = (block_limits){.depth = choice->depth ? choice->depth : near_bytes(t) / (width * size)};
     if (choice->blocks == NO || k == 0) return false;
     if (streams_matrix(t, c, width, k, m)) {
         *l = (block_limits){STREAMED_ROWS, m, L1_BYTES / 2 / (m * size), true};
