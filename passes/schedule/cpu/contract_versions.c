@@ -10,10 +10,9 @@
 static void by_number_of_rows(emitter *e, tiling *t, emitter *before, ins *scratch) {
     emitter *own = t->e;
     dim *rows = axes_extent(own->k, t->c->m.at, t->c->m.n);
-    int64_t least = least_unpacked_rows(own->t, t->c);
-    bool always = rows->min >= least;
-    scope many =
-        scope_if(own, always ? NULL : lb_cmp(&own->b, L_SLE, lb_idx(&own->b, least), emit_dim(own, rows)));
+    bool always = has_many_rows(own->t, t->c);
+    ins *least = lb_idx(&own->b, least_unpacked_rows(own->t, t->c));
+    scope many = scope_if(own, always ? NULL : lb_cmp(&own->b, L_SLE, least, emit_dim(own, rows)));
     tiling_loops(t, NULL);
     if (!always) {
         many = scope_else(own, many);

@@ -22,12 +22,23 @@ static bool is_half(dtype t) { return t == DT_F16 || t == DT_BF16; }
 int64_t least_unpacked_rows(const target *t, const contraction *c) {
     enum { CONVERTED = 2 * MAX_ROWS + 1, LOOKED_UP = 12, CODES = 5, SHIFTED = 3 };
     dtype type = c->b->buffer->dtype;
+    bool rounds = t->bf16_pairs &&
+                  (t->precision == PRECISION_BF16 || t->precision == PRECISION_INT8); // which the rows see
+    if (rounds) return CONVERTED;
     if (dtype_bits(type) < 8) return t->permutes_words ? LOOKED_UP : SHIFTED;
     return dtype_bits(type) == 8 && dtype_is_float(type) ? CODES : CONVERTED;
 }
 
+bool has_many_rows(const target *t, const contraction *c) {
+    const dim *rows = axes_extent(c->k, c->m.at, c->m.n);
+    int64_t least = least_unpacked_rows(t, c);
+    return rows->min >= least || rows->divisor >= least;
+}
+
+// Two versions would be too much code for old CPUs.
 static bool gains(const target *t, const contraction *c) {
-    return axes_extent(c->k, c->m.at, c->m.n)->max >= least_unpacked_rows(t, c);
+    const dim *rows = axes_extent(c->k, c->m.at, c->m.n);
+    return has_many_rows(t, c) || (!t->compact && rows->max >= least_unpacked_rows(t, c));
 }
 
 bool widens_pairs(const target *t, const contraction *c) {

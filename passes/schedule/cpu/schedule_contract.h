@@ -20,6 +20,7 @@ bool widens_pairs(const target *t, const contraction *c);   // of bf16, for whic
 // Constants of a byte or less are unpacked for all rows of a call, and those of 16 bits widened, if the rows are at least this
 // number.
 int64_t least_unpacked_rows(const target *t, const contraction *c);
+bool has_many_rows(const target *t, const contraction *c); // whenever there are any
 bool unpacks_for_rows(const target *t, const contraction *c);
 // The same after both, for digits of few rows (contract_digits.c).
 int64_t digit_bytes(const target *t, const contraction *c);
