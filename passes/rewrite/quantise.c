@@ -402,13 +402,15 @@ static bool zero_of_element(const expr *at, const expr *zero, int64_t j, int64_t
     return true;
 }
 
-// A constant of bytes less their zero points. NULL: these are not constants.
+// A constant of bytes less their zero points. NULL: these are not constants, or too far from bytes.
 static buffer *centred(program *p, const expr *read, const expr *zero) {
     const buffer *b = read->buffer;
     constant *c = constant_new(p->arena, DT_I16, b->data->rank, b->data->dims);
     for (int64_t j = 0, z = 0; j < c->count; j++) {
         if (!zero_of_element(read, zero, j, &z)) return NULL;
-        eval_store(DT_I16, (void *)c->data, j, (cell){.i = constant_int(b->data, j) - z});
+        int64_t centred = constant_int(b->data, j) - z;
+        if (centred < INT16_MIN || centred > INT16_MAX) return NULL;
+        eval_store(DT_I16, (void *)c->data, j, (cell){.i = centred});
     }
     return program_constant(p, b->name, c);
 }
