@@ -27,8 +27,10 @@ static bool is_as_large(const contraction *c, const int *axes, int n) {
     return dim_less_equal(axes_extent(c->k, axes, n), buffer_count(c->b->buffer)) == TRI_YES;
 }
 
+// Bytes that are widened need columns that lie in one dim, but no groups.
 static bool is_straight(const target *t, const contraction *c) {
-    return dim_of_axis(c->b->buffer, c->b->index, c->n, true) >= 0 && group_axis(t, c) >= 0;
+    return dim_of_axis(c->b->buffer, c->b->index, c->n, true) >= 0 &&
+           (group_axis(t, c) >= 0 || widens_bytes(t, c));
 }
 
 void straighten_operand(program *p, const target *t, contraction *c, straight_operand *of) {
