@@ -385,6 +385,9 @@ def attentions(checks):
     n = Network(4, np.random.default_rng(4))
     attention(n, late_change)
     checks.refused("mask that changes", n.model(), ["Where", "depends on positions beyond the first 1024"], options=["--stream=x:2=4"])
+    n = Network(4, np.random.default_rng(4))
+    relative_scores(n, table=8)
+    checks.refused("too few distances", n.model(), ["Slice", "scores of 1024 distances, of which a step needs 2005"], options=["--stream=x:2=2000"])
     for mask in causal_mask, lambda n, scores, queries, keys: scores:
         n = Network(4, np.random.default_rng(4))
         attention(n, mask)
