@@ -99,8 +99,9 @@ def sanitizers(results):
     checked = os.path.join(BUILD, "san", "onnxc")
     small, needle = small_cases(results), needle_folders(results)
     few = [folder for folder in small if os.path.basename(folder) != "node"]
+    nodes = sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))
     env = {**os.environ, "ASAN_OPTIONS": harness.ASAN_LEAN}
-    run_cases(results, "interpret", FORMS["interpret"], small + needle, timeout=120, program=checked, env=env)
+    run_cases(results, "interpret", FORMS["interpret"], sample(nodes, 2) + few + needle, timeout=120, program=checked, env=env)
     run_cases(results, "llvm", FORMS["llvm"], few + needle, timeout=120, program=checked, env=env)
 
 
@@ -273,8 +274,8 @@ def written(results):
     generate(results, "cases/backend_cases.py", os.path.join(BUILD, "cases"))
     generate(results, "cases/exported_cases.py", os.path.join(BUILD, "cases-exported"))
     generate(results, "cases/found_cases.py", os.path.join(BUILD, "cases-found"))
-    models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10], *glob.glob(os.path.join(BUILD, "cases-found", "branch*_1*")),
-              *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::4], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
+    models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::15], *glob.glob(os.path.join(BUILD, "cases-found", "branch*_1*")),
+              *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::6], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 
 
@@ -537,7 +538,7 @@ def options(results):
         cases = os.path.join(BUILD, folder)
         if generate(results, script, cases):
             every = sorted(glob.glob(os.path.join(cases, "**", "model.onnx"), recursive=True))
-            for form, step in (("interpret", 1), ("llvm", 1), ("llvm-symbolic", 3), ("c99", 12)):
+            for form, step in (("interpret", 1), ("llvm", 2), ("llvm-symbolic", 3), ("c99", 12)):
                 run_cases(results, form, FORMS[form], [os.path.dirname(model) for model in sample(every, step)])
 
 
@@ -546,7 +547,7 @@ def contrib(results):
     folder = os.path.join(BUILD, "cases-contrib")
     if generate(results, "contrib/contrib_cases.py", folder):
         cases = sorted(glob.glob(os.path.join(folder, "*", "*")))
-        for form, step in (("interpret", 1), ("llvm", 2), ("llvm-symbolic", 10), ("c99", 40)):
+        for form, step in (("interpret", 1), ("llvm", 3), ("llvm-symbolic", 10), ("c99", 40)):
             run_cases(results, form, FORMS[form], sample(cases, step))
 
 
