@@ -72,19 +72,34 @@ static const char *workspace_table(arena *a, const program *p, const memory_plan
     return text_str(&t);
 }
 
+// What gives a size a bound that has none.
+static const char *bound_hint(arena *a, const dim *size) {
+    text t = {.arena = a};
+    text_add(&t, "--dim NAME=N or NAME=MIN:MAX bounds a size");
+    atom_list atoms = dim_atoms(a, size);
+    const char *between = ", here ";
+    for (int j = 0; j < atoms.n; j++) {
+        if (atoms.at[j]->kind != DIM_SYMBOL || dim_upper(atoms.at[j]) < INT64_MAX) continue;
+        text_printf(&t, "%s'%s'", between, atoms.at[j]->name);
+        between = ", ";
+    }
+    return text_str(&t);
+}
+
 static void check_part(pipeline *p, const char *label, const program *of, const memory_plan *plan) {
     int64_t most = options_max_workspace(p->options), bytes = dim_upper(plan->workspace);
     const char *version = label ? arena_printf(p->arena, " for %s", label) : "";
     if (bytes <= most) return;
     if (!dim_is_const(plan->workspace) && bytes < INT64_MAX) {
         diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s has up to %lld bytes: %s",
-                   p->options->max_workspace, version, (long long)bytes, dim_text(p->arena, plan->workspace));
+                   p->options->max_workspace, version, (long long)bytes,
+                   dim_brief(p->arena, plan->workspace));
         return;
     }
     if (!dim_is_const(plan->workspace)) {
-        diag_hint(p->diag, "--dim NAME=N or NAME=MIN:MAX bounds a size");
+        diag_hint(p->diag, "%s", bound_hint(p->arena, plan->workspace));
         diag_error(p->diag, NULL, "--max-workspace=%s: the workspace%s has %s bytes, which may be more",
-                   p->options->max_workspace, version, dim_text(p->arena, plan->workspace));
+                   p->options->max_workspace, version, dim_brief(p->arena, plan->workspace));
         return;
     }
     diag_table(p->diag, workspace_table(p->arena, of, plan, most));
@@ -134,7 +149,7 @@ static void check_pools_of(pipeline *p, const char *label, const program *of, co
         text_printf(&sizes, "%s%lld of %lld bytes of '%s'", j ? ", " : "", (long long)plan->pool_bytes[j],
                     (long long)pools.at[j].bytes, pools.at[j].name);
     if (plan->unbounded) {
-        diag_hint(p->diag, "--dim NAME=N or NAME=MIN:MAX bounds a size");
+        diag_hint(p->diag, "%s", bound_hint(p->arena, plan->unbounded_size));
         diag_error(p->diag, NULL, "--pool: the size of '%s'%s has no bound", plan->unbounded, version);
     } else if (plan->pool_bytes[pools.n]) {
         diag_table(p->diag, pool_table(p->arena, of, plan, &pools));

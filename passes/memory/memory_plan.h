@@ -41,6 +41,7 @@ typedef struct memory_plan {
     // With pools:
     int64_t *pool_bytes;   // in use; the last one has what fits none
     const char *unbounded; // a temporary whose size has no bound; or NULL
+    dim *unbounded_size;   // a multiple of it
 } memory_plan;
 
 // Stores temporaries that --precision=bf16 rounds as the variant for t does: bf16, or f32 if t has no unit for bf16.

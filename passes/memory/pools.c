@@ -149,7 +149,10 @@ void place_in_pools(planner *n) {
     count_accesses(n);
     for (int j = 0; j < n->intervals.n; j++) {
         interval *i = n->intervals.at[j];
-        if (!dim_is(i->factor, 1)) n->plan.unbounded = i->buffer ? i->buffer->name : i->kernel->name;
+        if (!dim_is(i->factor, 1)) {
+            n->plan.unbounded = i->buffer ? i->buffer->name : i->kernel->name;
+            n->plan.unbounded_size = i->factor;
+        }
         if (!i->same) order[count++] = i;
     }
     int64_t left = assign(n, order, count, by_gain);
