@@ -463,8 +463,8 @@ static void make_narrow(lbuild *b, lfunc *f, int detail) {
 // ---------------------------------------------------------------- selection
 
 bool soft_float_kind(const target *t, lkind k) {
-    if (!t->freestanding || t->arch.is_text) return false;
-    return (k == LK_F32 && !t->f32) || (k == LK_F64 && !t->f64);
+    if (k == LK_F32) return soft_floats(t);
+    return k == LK_F64 && t->freestanding && !t->arch.is_text && !t->f64;
 }
 
 static lkind bits_kind(lkind k) { return k == LK_F64 ? LK_I64 : k == LK_F32 ? LK_I32 : k; }

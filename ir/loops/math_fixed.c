@@ -1,8 +1,8 @@
 // Exponential, logistic function and hyperbolic tangent of f32 for cores without floating point. In: bits of f32. Out: the
 // instructions of 32-bit integers that compute the bits of the result; a fifth of what sums and products of floats take.
 // Fractions are integers: x 2^32, or x 2^31 where x may be 1.
-#include "ir/loops/legalize_impl.h"
 #include "ir/loops/math_internal.h"
+#include "ir/target.h"
 #include <math.h>
 
 #include "ir/loops/math_coeffs.inc"
@@ -169,7 +169,7 @@ static ins *fixed_tanh(const mctx *m, ins *x) {
 
 ins *math_fixed(const mctx *m, expr_op op, ins *x) {
     const target *t = m->b->target;
-    if (m->f64 || !soft_float_kind(t, LK_F32) || t->fp == FP_STRICT || m->b->f->strict_fp) return NULL;
+    if (m->f64 || !soft_floats(t) || t->fp == FP_STRICT || m->b->f->strict_fp) return NULL;
     if (op != X_EXP && op != X_SIGMOID && op != X_TANH) return NULL;
     ins *b = bits(m, x);
     ins *y = op == X_EXP ? fixed_exp(m, b) : op == X_SIGMOID ? fixed_sigmoid(m, b) : fixed_tanh(m, b);
