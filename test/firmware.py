@@ -534,7 +534,7 @@ def quantised_floats(path):
     """Floats that are quantised: with scales of many bits and of few, such that some are halfway; infinite ones, and NaN."""
     n = Network((1, 1, 1, 1), (1, 600))
     n.kinds["r"] = "float32"
-    for scale, zero, kind in ((0.1, 3, "int8"), (0.5, -128, "int8"), (0.0266839, 129, "uint8"), (1, 0, "uint8"), (3.7e-5, 0, "int8")):
+    for scale, zero, kind in ((0.1, 3, "int8"), (0.5, -128, "int8"), (0.0266839, 129, "uint8"), (0.029330377, 131, "uint8"), (1, 0, "uint8"), (3.7e-5, 0, "int8")):
         n.output(n.quantised("r", scale, zero, kind), TYPES[kind])
     huge = n.node("Mul", ["r", n.constant(np.float32(3e38))])
     for value in huge, n.node("Sub", [huge, huge]):
@@ -550,7 +550,7 @@ def check_quantised_floats(results, onnxc, path):
     x = quantised_floats(path)
     for cpu, limit in (("cortex-m0plus", 1000), ("cortex-m3", 500)):
         count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
-        results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,200 bytes, {differ} elements differ, by up to {most}")
+        results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,800 bytes, {differ} elements differ, by up to {most}")
 
 
 def functions_of_floats(path):

@@ -36,8 +36,8 @@ typedef struct requantiser {
     bool is_sum;         // of two bytes, not a quotient alone
     factor a, b;
     float constant; // C
-    uint32_t
-        reciprocal; // of integers: 1 / d is reciprocal 2^(-31 - exponent), which is at least 2^31 2^(-31 - exponent)
+    uint32_t reciprocal,
+        more; // of integers: 1 / d is (reciprocal + more 2^-32) 2^(-31 - exponent), with the top bit set
     int exponent;
 } requantiser;
 
@@ -169,7 +169,8 @@ static double integer_quotient(const requantiser *r, float v) {
         uint32_t u;
     } bits = {v};
     int e = (int)(bits.u >> MANTISSA_BITS & 255);
-    uint32_t mantissa = bits.u << 8 | 1u << TOP_BIT, p = (uint32_t)((uint64_t)mantissa * r->reciprocal >> 32);
+    uint64_t mantissa = bits.u << 8 | 1u << TOP_BIT;
+    uint32_t p = (uint32_t)((mantissa * r->reciprocal + (mantissa * r->more >> 32)) >> 32);
     int top = (int)(p >> TOP_BIT), distance = EXPONENT_BIAS + MANTISSA_BITS + r->exponent - top - e;
     p <<= 1 - top;
     p = (p >> 8) + (p >> 7 & 1);
@@ -182,9 +183,11 @@ static double integer_quotient(const requantiser *r, float v) {
 
 static bool find_reciprocal(requantiser *r) {
     int e;
-    double fraction = frexp(1 / (double)r->divisor, &e); // from 1/2 on
-    r->reciprocal = (uint32_t)fmin(rint(ldexp(fraction, 32)), UINT32_MAX);
+    double words = ldexp(frexp(1 / (double)r->divisor, &e), 32); // from 2^31 on
+    r->reciprocal = (uint32_t)words;
     r->exponent = 1 - e;
+    if (has_same_steps(r, integer_quotient)) return true;
+    r->more = (uint32_t)ldexp(words - r->reciprocal, 32);
     return has_same_steps(r, integer_quotient);
 }
 
@@ -348,9 +351,13 @@ static ins *emit_integer_quotient(emitter *e, const expr *x, const requantiser *
 #define INT(n) lb_int_like(b, v, n)
     ins *minus = lb_bin(b, L_ASHR, v, INT(TOP_BIT)), *magnitude = lb_bin(b, L_AND, v, INT(INT32_MAX));
     ins *mantissa = lb_bin(b, L_OR, lb_bin(b, L_SHL, v, INT(8)), INT(INT32_MIN));
-    ins *wide = lb_conv(b, L_ZEXT, LK_I64, mantissa);
-    wide = lb_bin(b, L_LSHR, lb_bin(b, L_MUL, wide, lb_int_like(b, wide, r->reciprocal)),
-                  lb_int_like(b, wide, 32));
+    ins *factor = lb_conv(b, L_ZEXT, LK_I64, mantissa), *bits = lb_int_like(b, factor, 32);
+    ins *wide = lb_bin(b, L_MUL, factor, lb_int_like(b, factor, r->reciprocal));
+    if (r->more) {
+        ins *rest = lb_bin(b, L_MUL, factor, lb_int_like(b, factor, r->more));
+        wide = lb_bin(b, L_ADD, wide, lb_bin(b, L_LSHR, rest, bits));
+    }
+    wide = lb_bin(b, L_LSHR, wide, bits);
     ins *p = lb_conv(b, L_ITRUNC, LK_I32, wide), *top = lb_bin(b, L_LSHR, p, INT(TOP_BIT));
     ins *distance = lb_bin(b, L_SUB, INT(EXPONENT_BIAS + MANTISSA_BITS + r->exponent), top);
     distance = lb_bin(b, L_SUB, distance, lb_bin(b, L_LSHR, magnitude, INT(MANTISSA_BITS)));
