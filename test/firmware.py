@@ -297,7 +297,7 @@ def recurrent(path, dynamic):
 
 def check_recurrent(results, onnxc, path):
     """States in floats times weights of bytes are sums of integers without floating point."""
-    for cpu, limit in (("cortex-m0plus", 2500), ("cortex-m3", 1150)):
+    for cpu, limit in (("cortex-m0plus", 2500), ("cortex-m3", 1000)):
         for dynamic in 0, 1:
             recurrent(path, dynamic)
             count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
