@@ -42,20 +42,20 @@ static fixed fixed_of(const mctx *m, ins *magnitude) {
                    iop(m, L_OR, up(m, magnitude, 31 - m->mant), mi(m, INT32_MIN))};
 }
 
-// mantissa 2^-distance, rounded; 0 from 2^32 on. Needs zeros in the lowest 8 bits.
+// mantissa 2^-distance, rounded, for distances below 32. The lowest bit of the mantissa is 0.
 static ins *shifted(const mctx *m, ins *mantissa, ins *distance) {
     ins *before = iop(m, L_SMAX, iop(m, L_SUB, distance, mi(m, 1)), mi(m, 0));
     ins *half = iop(m, L_AND, iop(m, L_LSHR, mantissa, before), mi(m, 1));
     return iop(m, L_ADD, iop(m, L_LSHR, mantissa, distance), half);
 }
 
-// The bits of a number with e >= 1; infinity where e is too large.
+// The bits of a number with 1 <= e < 255.
 static ins *bits_of_normal(const mctx *m, ins *e, ins *mantissa) {
     ins *top = iop(m, L_ADD, down(m, mantissa, 8), iop(m, L_AND, down(m, mantissa, 7), mi(m, 1)));
     return iop(m, L_ADD, up(m, iop(m, L_SUB, e, mi(m, 1)), m->mant), top);
 }
 
-// The same for any e: numbers below the least normal one are denormal, or 0.
+// The same for lower e, too: numbers below the least normal one are denormal, or 0. What e >= 255 gives is at least infinity's bits.
 static ins *bits_of(const mctx *m, ins *e, ins *mantissa) {
     ins *one = mi(m, 1), *below = iop(m, L_SUB, one, e);
     below = iop(m, L_UMIN, iop(m, L_SMAX, below, mi(m, 0)), mi(m, 31));
