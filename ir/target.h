@@ -143,6 +143,9 @@ static inline bool sums_halves(const target *t) {
     return t->freestanding && (t->vector_bits ? t->dot_across : t->dsp || !t->f32);
 }
 
+// Whether functions compute f32, in integers.
+static inline bool soft_floats(const target *t) { return t->freestanding && !t->arch.is_text && !t->f32; }
+
 // Vector lanes of elements of that width; 1 without vectors.
 static inline int target_lanes(const target *t, int bits) {
     return t->vector_bits ? t->vector_bits / bits : 1;

@@ -297,7 +297,7 @@ def recurrent(path, dynamic):
 
 def check_recurrent(results, onnxc, path):
     """States in floats times weights of bytes are sums of integers without floating point."""
-    for cpu, limit in (("cortex-m0plus", 5200), ("cortex-m3", 3300)):
+    for cpu, limit in (("cortex-m0plus", 2500), ("cortex-m3", 1000)):
         for dynamic in 0, 1:
             recurrent(path, dynamic)
             count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
@@ -530,6 +530,48 @@ def estimated(arguments, path, cpu):
     return estimate["estimate"]["instructions"] / 1000
 
 
+def quantised_floats(path):
+    """Floats that are quantised: with scales of many bits and of few, such that some are halfway; infinite ones, and NaN."""
+    n = Network((1, 1, 1, 1), (1, 600))
+    n.kinds["r"] = "float32"
+    for scale, zero, kind in ((0.1, 3, "int8"), (0.5, -128, "int8"), (0.0266839, 129, "uint8"), (0.029330377, 131, "uint8"), (1, 0, "uint8"), (3.7e-5, 0, "int8")):
+        n.output(n.quantised("r", scale, zero, kind), TYPES[kind])
+    huge = n.node("Mul", ["r", n.constant(np.float32(3e38))])
+    for value in huge, n.node("Sub", [huge, huge]):
+        n.output(n.quantised(value, 0.3, 5), TensorProto.INT8)
+    n.save(path)
+    rng = np.random.default_rng(9)
+    halves = np.concatenate([(np.arange(-140, 140) + 0.5) * s for s in (0.1, 0.5)])
+    return np.concatenate([halves, rng.standard_normal(36) * 10.0 ** rng.integers(-6, 6, 36), [0, -0.0, 1e-40, 3e38]])[None].astype(np.float32)
+
+
+def check_quantised_floats(results, onnxc, path):
+    """Bytes of floats are computed in integers without floating point: the same bytes."""
+    x = quantised_floats(path)
+    for cpu, limit in (("cortex-m0plus", 1000), ("cortex-m3", 500)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
+        results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,800 bytes, {differ} elements differ, by up to {most}")
+
+
+def functions_of_floats(path):
+    n = Network((1, 1, 1, 1), (1, 500))
+    n.kinds["r"] = "float32"
+    for op in ("Sigmoid", "Tanh", "Exp", "Softmax"):
+        n.output(n.node(op, ["r"]), TensorProto.FLOAT)
+    n.save(path)
+
+
+def check_functions_of_floats(results, onnxc, path):
+    """Exponentials and what consists of them, in integers without floating point."""
+    functions_of_floats(path)
+    x = np.random.default_rng(4).standard_normal((1, 500)).astype(np.float32) * 3
+    for cpu, limit in (("cortex-m0plus", 1600), ("cortex-m3", 500)):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
+        foreseen = estimated(Arguments(onnxc, "-O2"), path, cpu)
+        good = count < limit and most < 1e-2 and abs(foreseen - count) < ESTIMATE * count
+        results.check(good, f"functions of floats on a {cpu}", f"{count} thousand instructions for 2,000 results, {foreseen:.0f} estimated, off by up to {most}")
+
+
 def denormals(path):
     """Products, sums and maxima below 2^-126, made large."""
     rng = np.random.default_rng(3)
@@ -672,6 +714,8 @@ def main():
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
         check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))
         check_soft_floats(results, onnxc, os.path.join(folder, "attention.onnx"))
+        check_quantised_floats(results, onnxc, os.path.join(folder, "quantised_floats.onnx"))
+        check_functions_of_floats(results, onnxc, os.path.join(folder, "functions_of_floats.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")
         results.check(differ == 0, "denormal numbers with --fp=strict on a Cortex-M55", f"{differ} elements differ, by up to {most}")

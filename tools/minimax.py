@@ -146,6 +146,11 @@ table = [
     ("ERF", "erf(x) = x + x p(z), z = x^2 <= 1", 0, 1,
      lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: sqrt(z) / erf(sqrt(z)), (0, 0)),
 ]
+# For integers in fixed point: name, meaning, function, weight, log2 of the error; 0 <= x <= 1.
+fixed = [
+    ("EXP2_FIXED", "2^x = 1 + x p(x)", lambda x: (2 ** x - 1) / x, lambda x: x / 2 ** x, -29),
+    ("RECIPROCAL_FIXED", "1 / (1 + x) = p(x)", lambda x: 1 / (1 + x), lambda x: 1 + x, -9),
+]
 # erf(t) = 1 - exp(-p(t - middle)): pieces of [1, where erf is 1 to the type's precision].
 pieces = {32: [(1, mpf("3.95"))], 64: [(1, mpf("2.25")), (mpf("2.25"), mpf("5.95"))]}
 
@@ -199,6 +204,8 @@ def main():
     for name, what, lo, hi, g, w, more in table:
         for bits in (32,) if name == "LOG" else (32, 64):
             show(name, what, bits, fit(bits, lo, hi, g, w, targets[bits] * mpf(2) ** more[bits == 64]))
+    for name, what, g, w, least in fixed:
+        show(name, f"{what}, 0 <= x <= 1", 64, fit(64, 0, 1, g, w, mpf(2) ** least))
     for bits in (32, 64):
         for i, (lo, hi) in enumerate(pieces[bits]):
             mid, result = erf_piece(bits, lo, hi, targets[bits])

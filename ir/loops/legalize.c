@@ -28,6 +28,7 @@ static ins *copy_sign(lbuild *b, ins *magnitude, ins *sign) {
 
 // Larger numbers are integers, and NaN is not smaller.
 static ins *round_half_even(lbuild *b, ins *x) {
+    if (soft_float_kind(b->target, x->type.kind)) return lb_un(b, L_RINT, x);
     ins *big = lb_float(b, x->type, x->type.kind == LK_F64 ? 0x1p52 : 0x1p23), *t = lb_un(b, L_FABS, x);
     ins *r = lb_bin(b, L_SUB, lb_bin(b, L_ADD, t, big), big);
     return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, t, big), r, t), x);
@@ -206,7 +207,8 @@ static ins *expand(walk *w, lbuild *b, const ins *x) {
     const target *t = b->target;
     ins *r = expand_half(b, x);
     if (r) return r;
-    if (lop_class(x->op) == LC_ROUND && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)))
+    bool by_bits = x->op == L_RINT && soft_float_kind(t, x->type.kind);
+    if (lop_class(x->op) == LC_ROUND && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)) && !by_bits)
         return expand_rounding(b, x->op, x->args[0]);
     if (x->op == L_FMA && !t->fma) return lb_muladd(b, x->args[0], x->args[1], x->args[2]);
     if (flushes(t, x)) return expand_flushed(b, x);

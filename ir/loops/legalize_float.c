@@ -271,6 +271,41 @@ static void make_usual_mul(lbuild *b, lfunc *f, int w) {
     return_usual(s, f, sign, e, r, other);
 }
 
+// ---------------------------------------------------------------- quotients of normal numbers, by the divider
+// The dividend is doubled if it is less than the divisor: the quotient has m + 1 bits, as digits of which the divider finds one at a
+// time, and the rest tells the bits below.
+
+static ins *quotient_by_digits(const soft *s, ins *x, ins *y, ins *less) {
+    static const int digits[] = {7, 8, 8}; // the dividend has at most 32 bits
+    lbuild *b = s->b;
+    ins *rest = shl(s, x, less), *q = num(s, 0);
+    for (size_t i = 0; i < sizeof digits / sizeof *digits; i++) {
+        ins *now = shl(s, rest, num(s, digits[i])), *d = lb_bin(b, L_UDIV, now, y);
+        rest = sub(s, now, lb_bin(b, L_MUL, d, y));
+        q = or_(s, shl(s, q, num(s, digits[i])), d);
+    }
+    ins *twice = shl(s, rest, num(s, 1)), *fits = lb_cmp(b, L_ULE, y, twice);
+    rest = pick(s, fits, sub(s, twice, y), twice);
+    q = or_(s, shl(s, q, num(s, 1)), one_if(s, fits));
+    return or_(s, shl(s, q, num(s, 2)), one_if(s, lb_cmp(b, L_NE, rest, num(s, 0))));
+}
+
+static bool divides_by_digits(const target *t, int w) { return w == 32 && !t->no_divider; }
+
+static void make_usual_div(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    const char *other = any_name(b, "fdiv", w);
+    ins *sign = sign_of(s, xor_(s, param(f, 0), param(f, 1))), *a = abs_of(s, param(f, 0)),
+        *d = abs_of(s, param(f, 1));
+    ins *ea = exponent_field(s, a), *ed = exponent_field(s, d);
+    ins *unusual = lb_if(b, lb_bin(b, L_OR, is_unusual(s, ea), is_unusual(s, ed)));
+    return_from(b, f, other);
+    lb_end(b, unusual);
+    ins *x = normal_fraction(s, a), *y = normal_fraction(s, d), *less = one_if(s, lb_cmp(b, L_ULT, x, y));
+    ins *e = sub(s, add(s, sub(s, ea, ed), num(s, s->bias)), less);
+    return_usual(s, f, sign, e, quotient_by_digits(s, x, y, less), other);
+}
+
 // ---------------------------------------------------------------- quotients and roots, one bit after the
 // other
 
@@ -323,6 +358,24 @@ static void make_sqrt(lbuild *b, lfunc *f, int w) {
     v = pick(s, lb_bin(b, L_OR, is_zero(s, a), same(s, x, infinity(s))), x, v);
     ins *minus = lb_bin(b, L_AND, below(s, x, num(s, 0)), lb_cmp(b, L_NE, a, num(s, 0)));
     lb_return(b, pick(s, lb_bin(b, L_OR, minus, is_nan(s, a)), not_a_number(s), v));
+}
+
+// ---------------------------------------------------------------- integers near a number
+// From 1 to 2^m, a number's bits are rounded at the one that stands for 1; below, only 0 and 1 are near.
+
+static void make_rint(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    ins *x = param(f, 0), *a = abs_of(s, x), *zero = num(s, 0), *one = num(s, 1);
+    ins *unit = num(s, (int64_t)s->bias << s->m), *half = num(s, (int64_t)(s->bias - 1) << s->m);
+    ins *down = sub(s, num(s, s->bias + s->m), exponent_field(s, a)); // bits below 1
+    ins *fits = lb_cmp(b, L_ULE, lb_bin(b, L_SUB, down, one), num(s, s->m - 1));
+    down = lb_bin(b, L_UMIN, down, num(s, s->m));
+    ins *below = sub(s, shl(s, one, down), one);
+    ins *r = add(s, add(s, a, shr(s, below, one)), and_(s, shr(s, a, down), one));
+    r = and_(s, r, xor_(s, below, num(s, -1)));
+    ins *small = pick(s, lb_cmp(b, L_ULT, half, a), unit, zero);
+    r = pick(s, fits, r, pick(s, lb_cmp(b, L_ULT, a, unit), small, a));
+    lb_return(b, or_(s, sign_of(s, x), r));
 }
 
 // ---------------------------------------------------------------- comparisons
@@ -410,8 +463,8 @@ static void make_narrow(lbuild *b, lfunc *f, int detail) {
 // ---------------------------------------------------------------- selection
 
 bool soft_float_kind(const target *t, lkind k) {
-    if (!t->freestanding || t->arch.is_text) return false;
-    return (k == LK_F32 && !t->f32) || (k == LK_F64 && !t->f64);
+    if (k == LK_F32) return soft_floats(t);
+    return k == LK_F64 && t->freestanding && !t->arch.is_text && !t->f64;
 }
 
 static lkind bits_kind(lkind k) { return k == LK_F64 ? LK_I64 : k == LK_F32 ? LK_I32 : k; }
@@ -497,7 +550,10 @@ ins *soft_float_expand(lmodule *m, lbuild *b, const ins *x) {
     if (x->op == L_ADD) return usual(m, b, "fadd", make_usual_add, make_add, k, a, c);
     if (x->op == L_SUB) return usual(m, b, "fadd", make_usual_add, make_add, k, a, lb_un(b, L_FNEG, c));
     if (x->op == L_MUL) return usual(m, b, "fmul", make_usual_mul, make_mul, k, a, c);
+    if (x->op == L_FDIV && divides_by_digits(b->target, width_of(k)))
+        return usual(m, b, "fdiv", make_usual_div, make_div, k, a, c);
     if (x->op == L_FDIV) return arithmetic(m, b, "fdiv", make_div, k, a, c);
+    if (x->op == L_RINT) return arithmetic(m, b, "rint", make_rint, k, a, NULL);
     if (x->op == L_SQRT) return arithmetic(m, b, "fsqrt", make_sqrt, k, a, NULL);
     if (x->op == L_MULADD) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, a, c), x->args[2]);
     if (x->op == L_FMIN || x->op == L_FMAX) return extreme(b, x->op, a, c);

@@ -367,6 +367,8 @@ static void need_float(lbuild *b, expr_op op, ins *x) {
 ins *math_unary(lbuild *b, expr_op op, ins *x) {
     need_float(b, op, x);
     mctx c = math_ctx(b, x->type), *m = &c;
+    ins *fixed = math_fixed(m, op, x);
+    if (fixed) return fixed;
     switch (op) {
     case X_SQRT: return lb_un(b, L_SQRT, x);
     case X_EXP: return exp_plain(m, x);
@@ -401,7 +403,8 @@ ins *math_unary(lbuild *b, expr_op op, ins *x) {
 ins *math_weight(lbuild *b, ins *x) {
     mctx c = math_ctx(b, x->type), *m = &c;
     if (scales(m)) return scaled_exp(m, x, LEAST_NORMAL);
-    ins *zero = mf(m, 0), *small = less(m, x, mf(m, LEAST_NORMAL));
+    ins *zero = mf(m, 0), *small = less(m, x, mf(m, LEAST_NORMAL)), *fixed = math_fixed(m, X_EXP, x);
+    if (fixed) return pick(m, small, zero, fixed);
     return pick(m, small, zero, exp_of_small(m, pick(m, small, zero, x)));
 }
 

@@ -81,4 +81,6 @@ ins *math_hyper(const mctx *m, expr_op op, ins *x); // sinh ... atanh
 ins *math_erf(const mctx *m, ins *x);
 ins *math_pow(const mctx *m, ins *x, ins *y);
 ins *math_fmod(const mctx *m, ins *x, ins *y);
+ins *math_fixed(const mctx *m, expr_op op,
+                ins *x); // in integers, or NULL: floats are better, or no form of op
 #endif

@@ -356,6 +356,33 @@ static void functions_by_tables_are_near(void **state) {
     is_near_by_tables(X_TANH, 9);
 }
 
+// Without floating point, in integers: what instructions of floats are left converts, or chooses among denormal numbers.
+static void functions_in_integers_are_near(void **state) {
+    (void)state;
+    enum { N = 1 << 16 };
+    static const expr_op ops[] = {X_EXP, X_SIGMOID, X_TANH};
+    static float x[N], y[N], got[N];
+    for (int k = 0; k < 3; k++) {
+        fill(ops[k], false, N, x, y);
+        for (int j = 0; j < 256; j++) x[N - 1 - j] = (float)((j % 2 ? -1 : 1) * ldexp(1, j / 2 - 120));
+        rig r;
+        open_rig(&r, false, 1);
+        r.target.f32 = r.target.round_instr = false;
+        r.target.freestanding = true;
+        lb_store(&r.b, r.ptr[3], r.i,
+                 math_unary(&r.b, ops[k], lb_load(&r.b, lt(LK_F32, 1), r.ptr[0], r.i, 0)), 0);
+        assert_false(has_instruction(r.f->body, L_FDIV) || has_instruction(r.f->body, L_MULADD));
+        run_rig(&r, x, x, NULL, got, N);
+        for (int j = 0; j < N; j++) {
+            double error = error_of(got[j], truth(ops[k], x[j], 0), false);
+            if (error > math_ulp_bound(ops[k], LK_F32))
+                fail_msg("%s(%a) is %a, off by %g ulp", expr_op_name(ops[k]), x[j], got[j], error);
+            if (ops[k] != X_EXP) assert_false(fabsf(got[j]) > 1);
+            if (ops[k] == X_EXP && x[j] == 0) assert_true(got[j] == 1);
+        }
+    }
+}
+
 static void check_functions(bool f64, bool fma, int n) {
     for (expr_op op = 0; op < X_COUNT; op++)
         if (math_ulp_bound(op, LK_F32) >= 0) check_function(op, f64, fma, n);
@@ -794,13 +821,21 @@ static void rounding_to_integers_keeps_values(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--table")) return print_table();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32_functions_with_fma),       cmocka_unit_test(f32_functions_without_fma),
-        cmocka_unit_test(f64_functions_with_fma),       cmocka_unit_test(f64_functions_without_fma),
-        cmocka_unit_test(coarse_exp_is_near),           cmocka_unit_test(weights_are_near),
-        cmocka_unit_test(functions_by_tables_are_near), cmocka_unit_test(loads_are_exact),
-        cmocka_unit_test(stores_round_like_dtype),      cmocka_unit_test(expressions_agree_with_eval),
-        cmocka_unit_test(casts_agree_with_eval),        cmocka_unit_test(constants_divide_exactly),
-        cmocka_unit_test(integers_divide_as_floats),    cmocka_unit_test(rounding_to_integers_keeps_values),
+        cmocka_unit_test(f32_functions_with_fma),
+        cmocka_unit_test(f32_functions_without_fma),
+        cmocka_unit_test(f64_functions_with_fma),
+        cmocka_unit_test(f64_functions_without_fma),
+        cmocka_unit_test(coarse_exp_is_near),
+        cmocka_unit_test(weights_are_near),
+        cmocka_unit_test(functions_in_integers_are_near),
+        cmocka_unit_test(functions_by_tables_are_near),
+        cmocka_unit_test(loads_are_exact),
+        cmocka_unit_test(stores_round_like_dtype),
+        cmocka_unit_test(expressions_agree_with_eval),
+        cmocka_unit_test(casts_agree_with_eval),
+        cmocka_unit_test(constants_divide_exactly),
+        cmocka_unit_test(integers_divide_as_floats),
+        cmocka_unit_test(rounding_to_integers_keeps_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 //   byte(rint((a * s + b * t) / d) + zero), a and b bytes
 //                                      rinti(a * A + (b * B + C)), a residual sum between quantised tensors
 //
+// Without floating point, the first form is computed from the bits of v, in integers.
+//
 // That these agree with correctly rounded quotients is not assumed but checked for the constants at hand. Both
 // sides of the first form are monotonic in v, so it suffices to compare them on both sides of each of the 255
 // steps of the result. The third has 65,536 pairs of operands; pairs near a step decide.
@@ -34,6 +36,9 @@ typedef struct requantiser {
     bool is_sum;         // of two bytes, not a quotient alone
     factor a, b;
     float constant; // C
+    uint32_t reciprocal,
+        more; // of integers: 1 / d is (reciprocal + more 2^-32) 2^(-31 - exponent), with the top bit set
+    int exponent;
 } requantiser;
 
 enum { BYTES = 256, MOST_LANES = 64 };
@@ -132,13 +137,13 @@ static float first_of(const requantiser *r, int n) {
     return v;
 }
 
-static bool has_same_steps(const requantiser *r) {
+static double rounded_quotient(const requantiser *r, float v) { return rintf(quotient(r, v)); }
+
+static bool has_same_steps(const requantiser *r, double (*rounded)(const requantiser *, float)) {
     for (int j = 1; j < BYTES; j++) {
         int n = r->least - r->zero + j;
         float v = first_of(r, n);
-        if (!(rintf(quotient(r, v)) >= (float)n) ||
-            !(rintf(quotient(r, nextafterf(v, -INFINITY))) < (float)n))
-            return false;
+        if (!(rounded(r, v) >= n) || !(rounded(r, nextafterf(v, -INFINITY)) < n)) return false;
     }
     return true;
 }
@@ -147,9 +152,43 @@ static bool find_inverse(requantiser *r) {
     if (r->divisor == 1) return true;
     r->inverse = 1 / r->divisor;
     r->rest = 0;
-    if (has_same_steps(r)) return true;
+    if (has_same_steps(r, rounded_quotient)) return true;
     r->rest = (float)(1 / (double)r->divisor - (double)r->inverse);
-    return has_same_steps(r);
+    return has_same_steps(r, rounded_quotient);
+}
+
+// ---------------------------------------------------------------- one operand, in integers
+//   mantissa of v, 32 bits  *  reciprocal  =  32 bits, which are rounded to the 24 of a float and then to an integer
+// Magnitudes from 2^10 on are clamped anyway, and those below 1/4 are 0.
+
+enum { EXPONENT_BIAS = 127, MANTISSA_BITS = 23, LEAST_DISTANCE = 13, MOST_DISTANCE = 25, TOP_BIT = 31 };
+
+static double integer_quotient(const requantiser *r, float v) {
+    union {
+        float f;
+        uint32_t u;
+    } bits = {v};
+    int e = (int)(bits.u >> MANTISSA_BITS & 255);
+    uint64_t mantissa = bits.u << 8 | 1u << TOP_BIT;
+    uint32_t p = (uint32_t)((mantissa * r->reciprocal + (mantissa * r->more >> 32)) >> 32);
+    int top = (int)(p >> TOP_BIT), distance = EXPONENT_BIAS + MANTISSA_BITS + r->exponent - top - e;
+    p <<= 1 - top;
+    p = (p >> 8) + (p >> 7 & 1);
+    distance = distance < LEAST_DISTANCE  ? LEAST_DISTANCE
+               : distance > MOST_DISTANCE ? MOST_DISTANCE
+                                          : distance;
+    p = (p + (1u << (distance - 1)) - 1 + (p >> distance & 1)) >> distance;
+    return signbit(v) ? -(double)p : p;
+}
+
+static bool find_reciprocal(requantiser *r) {
+    int e;
+    double words = ldexp(frexp(1 / (double)r->divisor, &e), 32); // from 2^31 on
+    r->reciprocal = (uint32_t)words;
+    r->exponent = 1 - e;
+    if (has_same_steps(r, integer_quotient)) return true;
+    r->more = (uint32_t)ldexp(words - r->reciprocal, 32);
+    return has_same_steps(r, integer_quotient);
 }
 
 // ---------------------------------------------------------------- sums of two bytes
@@ -243,8 +282,9 @@ static requantiser *requantiser_of(emitter *e, const expr *x) {
         known = ARENA_NEW(e->module->arena, requantiser); // without a value: none
         if (take_quotient(&r, x)) {
             r.bound = bound_of(r.value);
-            find_sum(e, &r);
-            if (r.is_sum || find_inverse(&r)) *known = r;
+            bool soft = soft_floats(e->t);
+            if (!soft) find_sum(e, &r);
+            if (soft ? find_reciprocal(&r) : r.is_sum || find_inverse(&r)) *known = r;
         }
         map_put_number(&e->requantisers->list, (uint64_t)x->id, known);
     }
@@ -304,6 +344,40 @@ static ins *emit_quantised(emitter *e, const expr *x, const requantiser *r) {
     return lb_conv(b, x->dtype == DT_I8 ? L_SATS8 : L_SATU8, LK_I8, v);
 }
 
+// The value of integer_quotient(), as a byte.
+static ins *emit_integer_quotient(emitter *e, const expr *x, const requantiser *r) {
+    lbuild *b = &e->b;
+    ins *v = lb_conv(b, L_BITCAST, LK_I32, emit_value(e, r->value));
+#define INT(n) lb_int_like(b, v, n)
+    ins *minus = lb_bin(b, L_ASHR, v, INT(TOP_BIT)), *magnitude = lb_bin(b, L_AND, v, INT(INT32_MAX));
+    ins *mantissa = lb_bin(b, L_OR, lb_bin(b, L_SHL, v, INT(8)), INT(INT32_MIN));
+    ins *factor = lb_conv(b, L_ZEXT, LK_I64, mantissa), *bits = lb_int_like(b, factor, 32);
+    ins *wide = lb_bin(b, L_MUL, factor, lb_int_like(b, factor, r->reciprocal));
+    if (r->more) {
+        ins *rest = lb_bin(b, L_MUL, factor, lb_int_like(b, factor, r->more));
+        wide = lb_bin(b, L_ADD, wide, lb_bin(b, L_LSHR, rest, bits));
+    }
+    wide = lb_bin(b, L_LSHR, wide, bits);
+    ins *p = lb_conv(b, L_ITRUNC, LK_I32, wide), *top = lb_bin(b, L_LSHR, p, INT(TOP_BIT));
+    ins *distance = lb_bin(b, L_SUB, INT(EXPONENT_BIAS + MANTISSA_BITS + r->exponent), top);
+    distance = lb_bin(b, L_SUB, distance, lb_bin(b, L_LSHR, magnitude, INT(MANTISSA_BITS)));
+    distance = lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, distance, INT(LEAST_DISTANCE)), INT(MOST_DISTANCE));
+    p = lb_bin(b, L_SHL, p, lb_bin(b, L_XOR, top, INT(1)));
+    p = lb_bin(b, L_ADD, lb_bin(b, L_LSHR, p, INT(8)),
+               lb_bin(b, L_AND, lb_bin(b, L_LSHR, p, INT(7)), INT(1)));
+    ins *half = lb_bin(b, L_LSHR, lb_bin(b, L_SHL, INT(1), distance), INT(1));
+    half = lb_bin(b, L_ADD, lb_bin(b, L_SUB, half, INT(1)),
+                  lb_bin(b, L_AND, lb_bin(b, L_LSHR, p, distance), INT(1)));
+    p = lb_bin(b, L_LSHR, lb_bin(b, L_ADD, p, half), distance);
+    p = lb_bin(b, L_SUB, lb_bin(b, L_XOR, p, minus), minus);
+    p = lb_bin(b, L_SMAX, lb_bin(b, L_ADD, p, INT(r->zero)), INT(r->least));
+    p = lb_bin(b, L_SMIN, p, INT(r->least + BYTES - 1));
+    ins *is_nan = lb_cmp(b, L_SLT, INT(255ll << MANTISSA_BITS), magnitude);
+    p = lb_select(b, is_nan, INT(0), p);
+#undef INT
+    return lb_conv(b, L_ITRUNC, lkind_of(x->dtype), p);
+}
+
 static ins *emit_dequantised(emitter *e, const expr *x) {
     factor f;
     if (!take_byte(&f, x) || entry_of(e, f.byte)->value) return NULL;
@@ -324,6 +398,10 @@ bool emit_saturates(emitter *e, const expr *x) {
 }
 
 ins *emit_requantised(emitter *e, expr *x) {
+    if (soft_floats(e->t) && e->lanes == 1 && dtype_is_byte(x->dtype)) {
+        const requantiser *r = requantiser_of(e, x);
+        return r ? emit_integer_quotient(e, x, r) : NULL;
+    }
     if (!has_instructions(e)) return NULL;
     if (x->dtype == DT_F32) return emit_dequantised(e, x);
     return emit_saturates(e, x) ? emit_quantised(e, x, requantiser_of(e, x)) : NULL;

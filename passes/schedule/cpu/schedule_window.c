@@ -6,6 +6,9 @@
 //       acc[positions][lanes] = init
 //       for every tap, the last axes unrolled: for t < positions: step at p + t
 //       write p + t, v .. v + lanes
+//
+// Without vectors, sums of integers over a row that does not depend on p have several positions, too: what is loaded of it
+// serves all of them.
 #include "passes/schedule/common/nest.h"
 #include <string.h>
 
@@ -15,7 +18,9 @@ enum {
     HELIUM_TAPS = 16,
     MOST_POSITIONS = 8,
     SCALAR_TAPS = 9,
-    SCALAR_POSITIONS = 5
+    SCALAR_POSITIONS = 5,
+    SCALAR_SUMS = 4,
+    ROW_STEPS = 4
 };
 
 // ---------------------------------------------------------------- legality
@@ -52,6 +57,27 @@ static bool has_window(const nest *n) {
         for (int i = 0; i < n->ninner; i++) window |= moves(a, n->inner[i]) && moves(a, n->waxis);
     }
     return window;
+}
+
+// For sums side by side: registers, and code.
+static bool has_room(const target *t) { return !t->no_wide_product && !t->size_level; }
+
+static bool adds_integers(const nest *n) {
+    for (int j = 0; j < n->s->states.n; j++)
+        if (n->s->states.at[j].op != RED_SUM || !dtype_is_int(n->s->states.at[j].dtype)) return false;
+    return true;
+}
+
+// Whether the last inner axis goes along a row for all positions, and all reads are affine.
+static bool shares_row(const nest *n) {
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
+    bool any = false;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        if (!a || !a->affine || reads.at[j]->guard) return false;
+        any |= moves(a, n->inner[n->ninner - 1]) && !moves(a, n->waxis);
+    }
+    return any;
 }
 
 static bool states_allow(const nest *n) {
@@ -96,8 +122,7 @@ static int choose_positions(const target *t, const dim *extent, int states) {
 }
 
 // Without vectors, code for a tail would cost as many bytes as a larger tile.
-static int choose_scalar_positions(const dim *extent) {
-    int most = SCALAR_POSITIONS;
+static int choose_scalar_positions(const dim *extent, int most) {
     if (!dim_is_const(extent)) return 2;
     while (most > 2 && dim_value(extent) % most) most--;
     return most;
@@ -133,8 +158,10 @@ void window_choose(nest *n) {
     const dim *extent = n->e->extent[n->waxis];
     int64_t taps = unrolled_taps(n, &n->unrolled);
     if (taps > 1 && has_window(n))
-        n->tile =
-            scalar ? choose_scalar_positions(extent) : choose_positions(n->e->t, extent, n->s->states.n);
+        n->tile = scalar ? choose_scalar_positions(extent, SCALAR_POSITIONS)
+                         : choose_positions(n->e->t, extent, n->s->states.n);
+    else if (scalar && has_room(n->e->t) && adds_integers(n) && shares_row(n))
+        n->unrolled = n->ninner, n->tile = choose_scalar_positions(extent, SCALAR_SUMS / n->s->states.n);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
     if (n->waxis >= 0 && !scalar && fills_pairs(n)) n->lanes *= 2;
 }
@@ -151,6 +178,15 @@ static void at_position(window *w, int t) {
     w->n->vars = w->vars[t];
 }
 
+// Steps along a row in the body of its loop.
+static int row_steps(const nest *n, int depth) {
+    const dim *extent = n->e->extent[n->inner[depth]];
+    bool row = n->vaxis < 0 && depth == n->ninner - 1 && dim_is_const(extent);
+    int steps = row ? ROW_STEPS : 1;
+    while (steps > 1 && dim_value(extent) % steps) steps /= 2;
+    return steps;
+}
+
 static void window_steps(window *w, int depth) {
     nest *n = w->n;
     emitter *e = n->e;
@@ -160,8 +196,14 @@ static void window_steps(window *w, int depth) {
     }
     int axis = n->inner[depth];
     if (depth < n->unrolled) {
-        scope loop = scope_axis(e, axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[axis]), 1, LOOP_SERIAL);
-        window_steps(w, depth + 1);
+        int steps = row_steps(n, depth);
+        scope loop = scope_axis(e, axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[axis]), steps, LOOP_SERIAL);
+        ins *first = e->counter[axis];
+        for (int i = 0; i < steps; i++) {
+            e->counter[axis] = idx_addk(&e->b, first, i);
+            window_steps(w, depth + 1);
+        }
+        e->counter[axis] = first;
         scope_close(e, loop);
         return;
     }
