@@ -56,28 +56,42 @@ void pass_place(pass_context *c) { assign_spaces(c->program); }
 // ---------------------------------------------------------------- over the graph
 void pass_infer(pass_context *c) { infer_graph(c->module->main); }
 
+// A sequence over the signal of a stream stays until it is a step.
+static bool expands(node *n) {
+    const module *m = n->graph->module;
+    bool whole = n->graph == m->main && m->streams.n && !m->is_step;
+    if (!n->op->expand || (whole && n->op->sequence)) return false;
+    n->op->expand(n);
+    return true;
+}
+
+static bool becomes_product(node *n) { return n->op->as_product && n->op->as_product(n); }
+
 // An expansion inserts nodes before n and replaces n's outputs. The new nodes are visited in turn, so nested
 // functions expand too. Expansions come from the standard and are finite; the limit only detects defects.
-//
-// A sequence over the signal of a stream stays until it is a step.
-static void expand_graph(graph *g) {
-    const module *m = g->module;
-    bool whole = g == m->main && m->streams.n && !m->is_step;
+static bool expand_graph(graph *g, bool (*rewrite)(node *)) {
     int made = 0;
     for (int j = 0; j < g->nodes.n; j++) {
         node *n = g->nodes.at[j];
         for (int i = 0; i < n->nattrs; i++)
-            if (n->attrs[i].kind == ATTR_GRAPH) expand_graph(n->attrs[i].graph);
-        if (!n->op->expand || (whole && n->op->sequence)) continue;
-        n->op->expand(n);
+            if (n->attrs[i].kind == ATTR_GRAPH) made += expand_graph(n->attrs[i].graph, rewrite);
+        if (!rewrite(n)) continue;
         for (int i = j; i < g->nodes.n && g->nodes.at[i] != n; i++) infer_node(g->nodes.at[i]);
         if (n->graph) node_delete(n);
-        if (++made > 1000000) diag_defect(m->diag, n->loc, "expansion does not terminate");
+        if (++made > 1000000) diag_defect(g->module->diag, n->loc, "expansion does not terminate");
         j--;
     }
+    return made;
 }
 
-void pass_expand(pass_context *c) { expand_graph(c->module->main); }
+void pass_expand(pass_context *c) { expand_graph(c->module->main, expands); }
+
+// In memory that the product's result takes beside those of the nodes around it. What becomes constant is computed now.
+void pass_matrices(pass_context *c) {
+    const target *t = c->target;
+    bool wants = t && t->vector_bits && !t->freestanding && !t->size_level && !c->max_workspace;
+    if (wants && expand_graph(c->module->main, becomes_product)) pass_fold(c);
+}
 
 // ---------------------------------------------------------------- dead nodes
 static bool is_used(const node *n) {

@@ -69,6 +69,9 @@ MODELS = {
     "resize": """g (float[1, 2, 6, 6] x) => (float[1, 2, 12, 9] y) <float[4] by = {1, 1, 2, 1.5}> { y = Resize <mode = "linear"> (x, , by) }""",
     # An operand of which only a run knows whether it is broadcast.
     "unknown": """g (float[8] x) => (float[8] y) <float low = {-100}> { c = Greater (x, low)   b = Compress (x, c)   y = Add (x, b) }""",
+    # An image of few channels, larger than the one it is made of.
+    "upscale": """g (float[2, 16, 6, 8] x) => (float[2, 3, 12, 16] y) <float[16, 3, 4, 4] w = ?, float[3] b = ?> {
+  y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b) }""",
     # Windows of rows that overlap.
     "windows": """g (float[2, 8, 20, 20] x) => (float[2, 8, 10, 10] y) {
   y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x) }""",

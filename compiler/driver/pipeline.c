@@ -21,6 +21,7 @@ const pass passes[] = {
     {"dce", NULL, pass_dce, NULL, GOAL_GRAPH, 0, ON_ANY},
     {"sizes", NULL, pass_sizes, NULL, GOAL_GRAPH, 0, ON_ANY, 0, "infer"},
     {"stream", NULL, pass_stream, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
+    {"matrices", NULL, pass_matrices, NULL, GOAL_GRAPH, 1, ON_CPU, RELAXED},
 
     {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 

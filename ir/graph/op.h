@@ -52,6 +52,9 @@ struct op_def {
     // Before inference, when the types of n's inputs are known: builds n's outputs from other operators
     // (ir/ops/decompose.h); n is deleted afterwards. Needed ranks must be known.
     void (*decompose)(node *n);
+    // Rewrites n, after types are known, into products of large matrices and other nodes, if CPUs with vectors gain by that,
+    // in more memory; n is deleted afterwards. False: it stays.
+    bool (*as_product)(node *n);
     // Words: attributes that name tensors of the graph. The import adds these tensors to the inputs of the node, in
     // this order.
     const char *named_tensors;

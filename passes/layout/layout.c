@@ -262,21 +262,30 @@ static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
                   copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
 }
 
-// Both copies of a convolution of single places between row-major images cost more than they gain if it has few channels.
-static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f) {
-    enum { LEAST_POSITIONS = 1024, FEW_CHANNELS = 48 }; // measured
-    if (!multiplies_rows(k, f) || !a->pinned[f->image->id] || !a->pinned[f->out->id]) return false;
+static bool is_pinned(const assign *a, const buffer *b) { return b->id < a->nbuffers && a->pinned[b->id]; }
+
+// Copies of a row-major image for a convolution of single places, and of its result, cost more than they gain if it has few channels.
+// Where rows fill vectors of columns, as those of a matrix do, more channels are few.
+static bool may_stay_row_major(const assign *a, const kernel *k, const conv_form *f) {
+    enum { LEAST_POSITIONS = 1024, FEW_CHANNELS = 48, LONG_ROW = 64, FEW_BESIDE_ROWS = 100 }; // measured
+    if (!multiplies_rows(k, f) || !is_pinned(a, f->image)) return false;
     if (!dtype_is_float(f->image->dtype) || dtype_bits(f->image->dtype) < 32 || !a->t->vector_bits)
         return false;
     const dim *from = f->image->dims[f->channel], *to = f->out->dims[f->out_channel];
     dim *positions =
         dim_product(from->table, f->image->dims + f->channel + 1, f->image->rank - f->channel - 1);
-    if (!dim_is_const(from) || !dim_is_const(to) || positions->min < LEAST_POSITIONS) return false;
+    bool fills = f->image->dims[f->image->rank - 1]->min >= LONG_ROW;
+    if (!dim_is_const(from) || !dim_is_const(to) || (!fills && positions->min < LEAST_POSITIONS))
+        return false;
     double c = (double)dim_value(from), m = (double)dim_value(to);
-    return c * m <= FEW_CHANNELS * (c + m);
+    return c * m <= (fills ? FEW_BESIDE_ROWS : FEW_CHANNELS) * (c + m);
 }
 
-static bool is_pinned(const assign *a, const buffer *b) { return b->id < a->nbuffers && a->pinned[b->id]; }
+// If no reader wants its result channels-last either.
+static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f) {
+    bool known = f->image && f->out && f->image->id < a->nbuffers && f->out->id < a->nbuffers;
+    return known && a->channel[f->out->id] < 0 && may_stay_row_major(a, k, f);
+}
 
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
@@ -287,8 +296,7 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
         return;
     }
     if (!find_conv(s->kernel, a->t, &f)) return;
-    bool known = f.image && f.out && f.image->id < a->nbuffers && f.out->id < a->nbuffers;
-    if (known && stays_row_major(a, s->kernel, &f)) return;
+    if (stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
     if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
 }
@@ -735,7 +743,8 @@ void assign_channels(program *p, const target *t) {
         conv_form f;
         if (!find_conv(p->kernels.at[j], t, &f)) continue;
         if (f.image) want_channel_last(&a, f.image, f.channel);
-        if (f.out) want_channel_last(&a, f.out, f.out_channel);
+        if (f.out && !may_stay_row_major(&a, p->kernels.at[j], &f))
+            want_channel_last(&a, f.out, f.out_channel);
     }
     propagate_layouts(&(propagation){p, a.channel, a.pinned, any_kernel, same_channel});
     step_list steps = program_steps(scratch, p);

@@ -472,6 +472,25 @@ for shape, attributes in (((3, 2, 5, 8), {}), ((3, 5, 16), {"num_heads": 2, "int
              opset=23, by="reference")
 
 
+# ---------------------------------------------------------------- ConvTranspose to few channels, as products that are added up
+for sizes, kernel, attributes in (
+        ((40,), (16,), {"strides": [8]}),
+        ((40,), (20,), {"strides": [10], "pads": [3, 5], "output_padding": [4]}),
+        ((50,), (3,), {"strides": [7], "output_padding": [5]}),
+        ((37,), (5,), {"strides": [2], "dilations": [3], "pads": [4, 2]}),
+        ((9, 7), (4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((9, 7), (5, 3), {"strides": [3, 1], "pads": [2, 0, 1, 2]}),
+        ((9, 7), (3, 4), {"strides": [2, 3], "auto_pad": "SAME_UPPER"}),
+        ((9, 7), (2, 2), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+        ((9, 20), (3, 3), {"pads": [1, 1, 1, 1], "dilations": [1, 2]}),
+        ((3, 5, 4), (2, 3, 2), {"strides": [2, 1, 2], "pads": [0, 1, 0, 1, 0, 1]})):
+    for channels, batch, dtype in ((1, 1, np.float32), (3, 2, np.float32), (2, 1, np.float64)):
+        if len(sizes) < 3 or dtype == np.float32:
+            case("ConvTranspose", [floats(batch, 8, *sizes, dtype=dtype), floats(8, channels, *kernel, dtype=dtype),
+                                   floats(channels, dtype=dtype) if channels > 1 else None], attributes,
+                 by="reference" if dtype == np.float64 else "ort", constants=(1, 2) if batch == 1 else ())
+
+
 # ---------------------------------------------------------------- writing
 # ---------------------------------------------------------------- rows with NaN and infinities
 def rows_of_specials(n):

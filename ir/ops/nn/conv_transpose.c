@@ -4,8 +4,14 @@
 //   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
 //       sum over c, k... where (o + pad - k*dilation) is i*stride with i inside the input
 //           of x[n, g*C + c, i...] * w[g*C + c, m, k...]
+//
+// Few output channels leave most lanes of vectors of channels empty. On CPUs with vectors, their sums over c come first, as a product
+// of matrices with a column for each i, which Col2Im adds up:
+//
+//   p[n, m and k..., i...] = sum over c of w[c, m, k...] * x[n, c, i...]
 #include "compiler/base/integers.h"
 #include "ir/ops/contract.h"
+#include "ir/ops/decompose.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
@@ -272,4 +278,71 @@ static void conv_transpose_lower(lowering *l, node *n) {
     lower_phases(l, n, &t, &p, runs, 0, 0);
 }
 
-OPERATOR(ConvTranspose, .infer = conv_transpose_infer, .lower = conv_transpose_lower);
+// ---------------------------------------------------------------- as a product
+// The sizes of an image, each a number of strides more than that of the input, and its padding.
+typedef struct overlap {
+    int64_t more[MAX_RANK], pads[2 * MAX_RANK];
+} overlap;
+
+// False: the run computes them otherwise, or padding is negative.
+static bool overlap_of(const conv_transpose *t, overlap *o) {
+    for (int i = 0; i < t->n; i++) {
+        dim *more = dim_sub(t->out[i], dim_mulk(t->in[i], t->stride[i]));
+        if (!stripe_is_known(t, i) || !dim_is_const(more) || dim_value(t->lo[i]) < 0) return false;
+        int64_t span = (dim_value(t->kernel[i]) - 1) * t->dilation[i] + 1;
+        o->more[i] = dim_value(more), o->pads[i] = dim_value(t->lo[i]);
+        // So that the last block begins at the last stride.
+        o->pads[t->n + i] = span - t->stride[i] - o->more[i] - o->pads[i];
+    }
+    return true;
+}
+
+// Whether the product gains more than its result, written and read once more, costs. Integers that are multiplied stay so.
+static bool multiplies_well(const node *n, const conv_transpose *t) {
+    enum { FEW = 4, LEAST_CHANNELS = 8, LEAST_COLUMNS = 16, MOST_GROWTH = 16 };
+    const type *x = infer_in(n, 0), *w = infer_in(n, 1);
+    dim *columns = dim_product(infer_dims(n), t->in, t->n),
+        *rows = dim_product(infer_dims(n), w->dims + 1, t->n + 1);
+    for (int i = 0; i < 2; i++)
+        if (n->in[i]->def && node_is(n->in[i]->def, "DequantizeLinear")) return false;
+    bool open = t->n == 1 || dim_is_const(columns);
+    return t->group == 1 && (x->elem == DT_F32 || x->elem == DT_F64) && dim_is_const(w->dims[0]) && open &&
+           w->dims[0]->min >= LEAST_CHANNELS && w->dims[1]->max <= FEW && columns->max >= LEAST_COLUMNS &&
+           rows->min >= 1 && rows->max <= MOST_GROWTH * w->dims[0]->min;
+}
+
+// The dims of a matrix from axis `from` on: all in one.
+static value *as_columns(node *n, value *v, int from) {
+    int64_t sizes[2] = {0}, count = 1;
+    const type *t = &v->type;
+    if (t->rank == from + 1) return v;
+    for (int j = from; j < t->rank; j++) count *= dim_value(t->dims[j]);
+    sizes[from] = count;
+    return reshaped(n, v, from + 1, sizes);
+}
+
+static bool conv_transpose_as_product(node *n) {
+    conv_transpose t = transposed_of(n);
+    overlap o;
+    int64_t kernel[MAX_RANK];
+    if (!multiplies_well(n, &t) || !overlap_of(&t, &o)) return false;
+    for (int i = 0; i < t.n; i++) kernel[i] = dim_value(t.kernel[i]);
+    value *image = NODE(n, "Mul", shape_part(n, n->in[0], 2, INT64_MAX), insert_ints(n, t.stride, t.n));
+    image = NODE(n, "Add", image, insert_ints(n, o.more, t.n));
+    value *w = transposed(n, as_columns(n, n->in[1], 1), 2, (int64_t[]){1, 0});
+    value *p = NODE(n, "MatMul", w, as_columns(n, n->in[0], 2));
+    value *y = NODE(n, "Col2Im", p, image, insert_ints(n, kernel, t.n));
+    with_ints(y, "strides", t.n, t.stride);
+    with_ints(y, "dilations", t.n, t.dilation);
+    with_ints(y, "pads", 2 * t.n, o.pads);
+    if (node_in(n, 2)) {
+        int64_t shape[MAX_RANK] = {-1};
+        for (int i = 1; i <= t.n; i++) shape[i] = 1;
+        y = NODE(n, "Add", y, reshaped(n, n->in[2], t.n + 1, shape));
+    }
+    give_output(n, 0, y);
+    return true;
+}
+
+OPERATOR(ConvTranspose, .infer = conv_transpose_infer, .lower = conv_transpose_lower,
+         .as_product = conv_transpose_as_product);

@@ -71,30 +71,6 @@ static void load_partly(emitter *e, expr *x, access *a, ins *guard, ins *fill, i
     scope_close(e, branch);
 }
 
-ins *load_guarded(emitter *e, expr *x, access *a, bool vector) {
-    lbuild *b = &e->b;
-    if (expr_is_int(guard_of(e, x), 0)) return splat_to(e, emit_value(e, x->fill), vector);
-    ins *guard = emit_value(e, guard_of(e, x)), *fill = splat_to(e, emit_value(e, x->fill), vector);
-    if (emit_is_variable(e, x->buffer))
-        return lb_select(b, splat_to(e, guard, vector),
-                         splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
-    ins *result = lb_var(b, x->buffer->name, fill);
-    // Offsets may be computed here for use after the branch; loads must stay inside of it.
-    emit_hoist(e, a->offset);
-    ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
-    if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
-    scope branch = scope_if(e, all);
-    lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
-    if (guard->type.lanes > 1) {
-        scope_else(e, branch);
-        scope any = scope_if(e, lb_hreduce(b, L_HOR, active_lanes(e, guard)));
-        load_partly(e, x, a, guard, fill, result);
-        scope_close(e, any);
-    }
-    scope_close(e, branch);
-    return lb_get(b, result);
-}
-
 // ---------------------------------------------------------------- positions
 enum { MOST_LANES = 64 };
 static const int64_t far_away = INT64_C(1) << 60;
@@ -102,6 +78,7 @@ static const int64_t far_away = INT64_C(1) << 60;
 // Whether the difference from a position might overflow, or differ from lane to lane otherwise than along the axis.
 static bool is_data(const expr *x) {
     if (x->op == X_CONST) return x->i > far_away || x->i < -far_away;
+    if (x->op == X_FLOORDIV || x->op == X_MOD) return x->arg[1]->op != X_CONST || x->arg[1]->i < 1;
     return x->op != X_AXIS && x->op != X_DIM && x->op != X_ADD && x->op != X_SUB && x->op != X_MUL;
 }
 
@@ -110,23 +87,98 @@ static lkind lane_kind(const emitter *e) {
     return bits < 16 ? LK_I8 : bits < 32 ? LK_I16 : bits < 64 ? LK_I32 : LK_I64;
 }
 
-// A comparison of first + lane with a limit that is the same for all lanes: of the lane with limit - first, in integers as wide
-// as the lanes of a vector are, since vectors of positions take up to eight times the registers.
-ins *emit_position_compare(emitter *e, expr *x) {
+// A comparison of first + lane with a limit that is the same for all lanes.
+typedef struct position_compare {
+    lop op;
+    expr *position, *limit;
+    bool second; // the position is the second operand
+} position_compare;
+
+static bool compares_positions(emitter *e, expr *x, position_compare *c) {
     static const lop ops[X_COUNT] = {[X_LT] = L_SLT, [X_LE] = L_SLE, [X_EQ] = L_EQ, [X_NE] = L_NE};
-    lbuild *b = &e->b;
     if (!e->t->vector_bits || !ops[x->op] || x->arg[0]->dtype != DT_I64 || e->lanes == 1 ||
         e->lanes > MOST_LANES || e->vaxis < 0 || lindex_kind(e->t) != LK_I64 ||
         expr_any(x->arg[0], is_data) || expr_any(x->arg[1], is_data))
-        return NULL;
+        return false;
     bool second = emit_varies(e, x->arg[1]);
-    expr *position = x->arg[second], *limit = x->arg[!second];
-    expr *step = emit_varies(e, limit) ? NULL : expr_slope(e->k, position, e->vaxis);
-    if (!step || !expr_is_int(step, 1)) return NULL;
-    ins *d = lb_sub(b, emit_index(e, limit), emit_index(e, position));
+    *c = (position_compare){ops[x->op], x->arg[second], x->arg[!second], second};
+    const expr *step = emit_varies(e, c->limit) ? NULL : expr_slope(e->k, c->position, e->vaxis);
+    return step && expr_is_int(step, 1);
+}
+
+// Of the lane with limit - first, in integers as wide as the lanes of a vector are, since vectors of positions take up to
+// eight times the registers.
+ins *emit_position_compare(emitter *e, expr *x) {
+    lbuild *b = &e->b;
+    position_compare c;
+    if (!compares_positions(e, x, &c)) return NULL;
+    ins *d = lb_sub(b, emit_index(e, c.limit), emit_index(e, c.position));
     d = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, d, lb_idx(b, e->lanes)), lb_idx(b, -1));
     ltype t = lt(lane_kind(e), e->lanes);
     if (t.kind != d->type.kind) d = lb_conv(b, L_ITRUNC, t.kind, d);
     ins *lane = lb_iota(b, t), *at = lb_splat(b, d, e->lanes);
-    return lb_cmp(b, ops[x->op], second ? at : lane, second ? lane : at);
+    return lb_cmp(b, c.op, c.second ? at : lane, c.second ? lane : at);
+}
+
+// Whether bounds of positions hold for all active lanes, which their ends tell; NULL: x is no such condition.
+static ins *bounds_hold(emitter *e, expr *x) {
+    lbuild *b = &e->b;
+    position_compare c;
+    if (!emit_varies(e, x)) return emit_value(e, x);
+    if (x->op == X_AND) {
+        ins *one = bounds_hold(e, x->arg[0]), *other = one ? bounds_hold(e, x->arg[1]) : NULL;
+        return other ? lb_bin(b, L_AND, one, other) : NULL;
+    }
+    if ((x->op != X_LT && x->op != X_LE) || !compares_positions(e, x, &c)) return NULL;
+    ins *first = emit_index(e, c.position), *limit = emit_index(e, c.limit);
+    if (c.second) return lb_cmp(b, c.op, limit, first);
+    ins *more = e->active ? idx_subk(b, e->active, 1) : lb_idx(b, e->lanes - 1);
+    return lb_cmp(b, c.op, lb_add(b, first, more), limit);
+}
+
+// ---------------------------------------------------------------- guarded reads
+static void load_where(emitter *e, expr *x, access *a, ins *guard, ins *fill, ins *result) {
+    scope any = scope_if(e, lb_hreduce(&e->b, L_HOR, active_lanes(e, guard)));
+    load_partly(e, x, a, guard, fill, result);
+    scope_close(e, any);
+}
+
+// Of vectors within the bounds, which most are, no lane is compared.
+static void load_in_bounds(emitter *e, expr *x, access *a, ins *fill, ins *result, ins *all) {
+    lbuild *b = &e->b;
+    scope branch = scope_if(e, all);
+    lb_set(b, result, load_access(e, a, true));
+    scope_else(e, branch);
+    load_where(e, x, a, emit_value(e, guard_of(e, x)), fill, result);
+    scope_close(e, branch);
+}
+
+ins *load_guarded(emitter *e, expr *x, access *a, bool vector) {
+    lbuild *b = &e->b;
+    if (expr_is_int(guard_of(e, x), 0)) return splat_to(e, emit_value(e, x->fill), vector);
+    bool bounds = vector && !e->t->avx512 && emit_varies(e, guard_of(e, x)) && emit_varies(e, a->offset) &&
+                  !emit_is_variable(e, x->buffer) && !entry_of(e, guard_of(e, x))->value;
+    ins *all = bounds ? bounds_hold(e, guard_of(e, x)) : NULL;
+    ins *guard = all ? NULL : emit_value(e, guard_of(e, x)),
+        *fill = splat_to(e, emit_value(e, x->fill), vector);
+    if (emit_is_variable(e, x->buffer))
+        return lb_select(b, splat_to(e, guard, vector),
+                         splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
+    ins *result = lb_var(b, x->buffer->name, fill);
+    // Offsets may be computed here for use after the branch; loads must stay inside of it.
+    emit_hoist(e, a->offset);
+    if (all) {
+        load_in_bounds(e, x, a, fill, result, all);
+        return lb_get(b, result);
+    }
+    all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
+    if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
+    scope branch = scope_if(e, all);
+    lb_set(b, result, splat_to(e, load_access(e, a, vector && emit_varies(e, a->offset)), vector));
+    if (guard->type.lanes > 1) {
+        scope_else(e, branch);
+        load_where(e, x, a, guard, fill, result);
+    }
+    scope_close(e, branch);
+    return lb_get(b, result);
 }
