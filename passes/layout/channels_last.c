@@ -213,6 +213,11 @@ static bool spreads_result(const contraction *c, const expr *image, const expr *
     return false;
 }
 
+// Whether the result is an image as the operand is, not heads of it or a transposed matrix.
+static bool is_image(const buffer *operand, const buffer *result) {
+    return operand->rank == result->rank && result->rank > 3;
+}
+
 bool find_conv(const kernel *k, const target *t, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
@@ -243,10 +248,11 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
         f->out = NULL; // it has one channel
         return f->channel >= 0;
     }
-    // The image of a window may be channels-last already, after a Transpose: it still gets a halo. And results of groups follow it.
+    // The image of a window may be channels-last already, after a Transpose: it still gets a halo. And results of groups follow it,
+    // and images.
     bool last = f->channel == image->buffer->rank - 1,
-         grouped = known && c.batch.n && f->out_channel < c.w->to->rank - 1;
-    return f->channel >= 0 && f->out_channel >= 0 && (!last || grouped || is_window(k, image, f->channel));
+         follows = f->out_channel < c.w->to->rank - 1 && (c.batch.n || is_image(image->buffer, c.w->to));
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || follows || is_window(k, image, f->channel));
 }
 
 static bool is_axis_or_0(const kernel *k, const expr *index, axis_kind kind) {

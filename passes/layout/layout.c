@@ -167,12 +167,22 @@ static bool reads_many(const kernel *k, const buffer *b) {
     return places + samples >= 1.0 / 8;
 }
 
+// Whether the image is channels-last as it is, and needs no halo.
+static bool suits_as_is(const kernel *k, const conv_form *f) {
+    bool suits = f->channel == f->image->rank - 1;
+    for (int j = 0; j < k->exprs.n && suits; j++) {
+        const expr *x = k->exprs.at[j];
+        suits = x->op != X_READ || x->buffer != f->image || !x->guard;
+    }
+    return suits;
+}
+
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
 // and copied.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from)) return;
+    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from) || suits_as_is(k, f)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {
@@ -262,10 +272,12 @@ static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
                   copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
 }
 
-// Both copies of a convolution of single places between row-major images cost more than they gain if it has few channels.
+// Both copies of a convolution of single places between row-major images cost more than they gain if it has few channels, and that
+// of the result if the image needs none.
 static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f) {
     enum { LEAST_POSITIONS = 1024, FEW_CHANNELS = 48 }; // measured
     if (!multiplies_rows(k, f) || !a->pinned[f->image->id] || !a->pinned[f->out->id]) return false;
+    if (suits_as_is(k, f)) return true;
     if (!dtype_is_float(f->image->dtype) || dtype_bits(f->image->dtype) < 32 || !a->t->vector_bits)
         return false;
     const dim *from = f->image->dims[f->channel], *to = f->out->dims[f->out_channel];
