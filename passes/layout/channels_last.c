@@ -218,18 +218,23 @@ static bool is_image(const buffer *operand, const buffer *result) {
     return operand->rank == result->rank && result->rank > 3;
 }
 
+// Constants are weights, unless they alone are read in a window: an image, with weights that the run computes.
+static bool is_known_weights(const kernel *k, const expr *weights, const expr *image) {
+    return weights->buffer->role == BUF_CONST && (!slides_window(k, weights) || slides_window(k, image));
+}
+
 bool find_conv(const kernel *k, const target *t, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
     if (!contraction_find(k, &c)) return false;
     expr *image = c.a, *weights = c.b;
-    if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
-    bool known = weights->buffer->role == BUF_CONST;
+    if (is_known_weights(k, image, weights)) image = c.b, weights = c.a;
+    bool known = is_known_weights(k, weights, image);
     if (!known && (slides_window(k, weights) || spreads_result(&c, weights, image)))
         image = c.b, weights = c.a;
     if (!known && !slides_window(k, image) && !spreads_result(&c, image, weights)) return false;
     if (!known && slides_window(k, weights)) return false;
-    if (image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
+    if ((image->buffer->role == BUF_CONST && known) || image->buffer->rank < 3) return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
