@@ -213,18 +213,28 @@ static bool spreads_result(const contraction *c, const expr *image, const expr *
     return false;
 }
 
+// Whether the result is an image as the operand is, not heads of it or a transposed matrix.
+static bool is_image(const buffer *operand, const buffer *result) {
+    return operand->rank == result->rank && result->rank > 3;
+}
+
+// Constants are weights, unless they alone are read in a window: an image, with weights that the run computes.
+static bool is_known_weights(const kernel *k, const expr *weights, const expr *image) {
+    return weights->buffer->role == BUF_CONST && (!slides_window(k, weights) || slides_window(k, image));
+}
+
 bool find_conv(const kernel *k, const target *t, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
     if (!contraction_find(k, &c)) return false;
     expr *image = c.a, *weights = c.b;
-    if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
-    bool known = weights->buffer->role == BUF_CONST;
+    if (is_known_weights(k, image, weights)) image = c.b, weights = c.a;
+    bool known = is_known_weights(k, weights, image);
     if (!known && (slides_window(k, weights) || spreads_result(&c, weights, image)))
         image = c.b, weights = c.a;
     if (!known && !slides_window(k, image) && !spreads_result(&c, image, weights)) return false;
     if (!known && slides_window(k, weights)) return false;
-    if (image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
+    if ((image->buffer->role == BUF_CONST && known) || image->buffer->rank < 3) return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
@@ -243,10 +253,11 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
         f->out = NULL; // it has one channel
         return f->channel >= 0;
     }
-    // The image of a window may be channels-last already, after a Transpose: it still gets a halo. And results of groups follow it.
+    // The image of a window may be channels-last already, after a Transpose: it still gets a halo. And results of groups follow it,
+    // and images.
     bool last = f->channel == image->buffer->rank - 1,
-         grouped = known && c.batch.n && f->out_channel < c.w->to->rank - 1;
-    return f->channel >= 0 && f->out_channel >= 0 && (!last || grouped || is_window(k, image, f->channel));
+         follows = f->out_channel < c.w->to->rank - 1 && (c.batch.n || is_image(image->buffer, c.w->to));
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || follows || is_window(k, image, f->channel));
 }
 
 static bool is_axis_or_0(const kernel *k, const expr *index, axis_kind kind) {

@@ -167,12 +167,22 @@ static bool reads_many(const kernel *k, const buffer *b) {
     return places + samples >= 1.0 / 8;
 }
 
+// Whether the image is channels-last as it is, and needs no halo.
+static bool suits_as_is(const kernel *k, const conv_form *f) {
+    bool suits = f->channel == f->image->rank - 1;
+    for (int j = 0; j < k->exprs.n && suits; j++) {
+        const expr *x = k->exprs.at[j];
+        suits = x->op != X_READ || x->buffer != f->image || !x->guard;
+    }
+    return suits;
+}
+
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
 // and copied.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from)) return;
+    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from) || suits_as_is(k, f)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {
@@ -281,10 +291,11 @@ static bool may_stay_row_major(const assign *a, const kernel *k, const conv_form
     return c * m <= (fills ? FEW_BESIDE_ROWS : FEW_CHANNELS) * (c + m);
 }
 
-// If no reader wants its result channels-last either.
+// If no reader wants its result channels-last either, or only its result would be copied.
 static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f) {
-    bool known = f->image && f->out && f->image->id < a->nbuffers && f->out->id < a->nbuffers;
-    return known && a->channel[f->out->id] < 0 && may_stay_row_major(a, k, f);
+    if (!f->image || !f->out || !is_pinned(a, f->image)) return false;
+    if (is_pinned(a, f->out) && multiplies_rows(k, f) && suits_as_is(k, f)) return true;
+    return f->out->id < a->nbuffers && a->channel[f->out->id] < 0 && may_stay_row_major(a, k, f);
 }
 
 static void copy_boundaries(assign *a, region *r, const step *s) {

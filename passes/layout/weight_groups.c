@@ -50,7 +50,8 @@ void split_groups(program *p, map *known, contraction *c) {
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
     expr *groups;
-    if (c->n < 0 || b->view_of || b->layout || b->rank == MAX_RANK || c->b->guard) return;
+    if (c->n < 0 || (b->view_of && b->role == BUF_CONST) || b->layout || b->rank == MAX_RANK || c->b->guard)
+        return;
     for (int j = 0; j < b->rank; j++) {
         if (index_digit(k, c->b->index[j], &groups) != c->n || !groups || !dim_is_const(b->dims[j])) continue;
         int64_t columns = dim_value(k->axes.at[c->n].extent);

@@ -158,8 +158,8 @@ static bool may_scatter(const nest *n, const write *w, const access *a, int axis
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
     int64_t work = n->s->states.n ? reduced_positions(n) : value_work(n->e->scratch, w->value);
-    bool cheap = n->e->t->dot_across || work >= MUCH_WORK;
-    return !n->by_row && cheap && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET;
+    bool cheap = n->by_row ? n->scatters : n->e->t->dot_across || work >= MUCH_WORK;
+    return cheap && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET;
 }
 
 static bool writes_allow(nest *n, int axis, bool *scatters) {

@@ -15,6 +15,7 @@ typedef struct nest {
     bool masked;    // the tail of the vector axis is masked, else scalar
     bool overlaps;  // ... or a whole vector, which writes some elements again
     bool by_row;    // the vector axis is an outer axis of the kernel, whose loop is open
+    bool scatters;  // ... and its vectors may be scattered
     bool piecewise; // blocked summation
     ins **vars;     // of states
     // A window (schedule_window.c): `tile` positions of waxis (-1: none) at a time, `positions` in the loop

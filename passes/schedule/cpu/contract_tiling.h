@@ -201,6 +201,8 @@ bool has_room_for_block(const tiling *t, const tile *x);
 // Sums of a block; adds them to those of all blocks, times these factors.
 void begin_block_sums(tiling *t, const tile *x, ins **part);
 void end_block_sums(tiling *t, const tile *x, ins **acc, ins *const *part);
+// contract_taps.c: narrows a loop over an axis of K to taps that read an image, not only its halo.
+void skip_taps(const tiling *t, const tile *x, int a, ins **begin, ins **end);
 // A's factor at element `at`, in all lanes.
 ins *factor_a(tiling *t, ins *at);
 // Where neither blocks nor unpacked columns pay off: memory is small and fast, and overwritten row by row.

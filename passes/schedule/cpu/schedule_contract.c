@@ -198,6 +198,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
+    if (depth < t->k.n - 1) skip_taps(t, x, a, &begin, &end);
     ins *of_block[MAX_ROWS * MAX_VECTORS], **sums = acc;
     t->sums_block = depth == t->k.n - 1 && sums_blocks(t, x);
     if (t->sums_block) begin_block_sums(t, x, acc = of_block);

@@ -5,6 +5,7 @@
 //   for o in outer axes:               for o in outer axes, the last in steps of lanes:
 //     for each stage: its nest           for each stage: its loops over [lanes]
 #include "passes/schedule/cpu/schedule_rows.h"
+#include "ir/kernel/kernel_cost.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
@@ -65,19 +66,58 @@ static void place_arrays(const row_vectors *r) {
 }
 
 // ---------------------------------------------------------------- choosing the axis
+static int64_t elements_per_row(const nest *n) {
+    int64_t all = 1;
+    for (int j = 0; j < n->nparallel + n->ninner; j++) {
+        const dim *extent = n->e->extent[j < n->nparallel ? n->parallel[j] : n->inner[j - n->nparallel]];
+        all = extent->max < INT32_MAX / all ? all * extent->max : INT32_MAX;
+    }
+    return all;
+}
+
+// What the stages of `lanes` rows cost in simple operations, for rows that leave half of a vector empty.
+typedef struct rows_cost {
+    int64_t alone;    // row by row
+    int64_t together; // in vectors of rows, whose elements are loaded and stored lane by lane
+} rows_cost;
+
+static void add_stage(emitter *e, const stage *s, int64_t elements, rows_cost *c) {
+    int64_t lanes = target_lanes(e->t, 32), vectors = elements < 4 ? elements : (elements + 3) / 4;
+    int64_t steps = 0, writes = 0, accesses = s->writes.n;
+    expr_list reads = reads_only(stage_nodes(e->scratch, s, PART_ALL));
+    for (int j = 0; j < reads.n; j++) accesses += reads.at[j]->buffer->role != BUF_LOCAL;
+    for (int j = 0; j < s->states.n; j++) steps += value_work(e->scratch, s->states.at[j].step);
+    for (int j = 0; j < s->writes.n; j++) writes += value_work(e->scratch, s->writes.at[j].value);
+    int64_t each = s->states.n ? steps : writes, once = s->states.n ? writes : 0;
+    c->alone += lanes * (vectors * each + once);
+    c->together += elements * (each + lanes * accesses) + once;
+}
+
+// Whether vectors of rows pay even if they are scattered.
+static bool rows_pay_scatters(emitter *e) {
+    rows_cost c = {0};
+    for (int j = 0; j < e->k->stages.n; j++) {
+        int64_t elements = elements_per_row(nest_new(e, e->k->stages.at[j], false));
+        if (2 * elements > target_lanes(e->t, 32)) return false;
+        add_stage(e, e->k->stages.at[j], elements, &c);
+    }
+    return c.together < c.alone;
+}
+
 // The predicted benefit for all stages; 0: illegal for one of them.
 static int score_of(emitter *e, int axis, row_vectors *r) {
     int all = 0;
     *r = (row_vectors){.e = e, .axis = axis, .lanes = 1 << 20, .masked = true};
     interleave_rows(e, axis, e->t->vector_bits / 8);
+    bool scatters = rows_pay_scatters(e);
     for (int j = 0; j < e->k->stages.n; j++) {
         int lanes, score;
         nest *n = nest_new(e, e->k->stages.at[j], false);
-        n->by_row = true;
+        n->by_row = true, n->scatters = scatters;
         score = nest_vector_score(n, axis, false, &lanes);
         if (!score) return 0;
         all += score;
-        r->masked &= nest_masks(n);
+        r->masked &= nest_masks(n) && !scatters;
         if (lanes < r->lanes) r->lanes = lanes;
     }
     return all;
