@@ -12,9 +12,9 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/fuse/fuse_impl.h"
+#include "passes/fuse/split_stages.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
-#include "passes/rewrite/split_stages.h"
 
 static expr *direct_read(void *user, kernel *k, const expr *read) {
     buffer *root = user;

@@ -6,7 +6,7 @@
 //
 // On a GPU one block runs a kernel of several stages for each position of the outer axes, of which a
 // concatenation of images has only one.
-#include "passes/rewrite/split_stages.h"
+#include "passes/fuse/split_stages.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/form.h"
