@@ -342,8 +342,26 @@ static void write_changes(kernel *k, const buffer *in) {
     write_behind(k, in);
 }
 
+// The copy of a whole state that the model passes on, as caches of what an encoder made; NULL: there is none.
+static step *passing(const uses *u, const buffer *in, const buffer *out) {
+    const site_list *l = &u->of[out->id].sites;
+    step *copy = NULL;
+    for (int j = 0; j < l->n; j++) {
+        if (!site_writes(l->at[j], out)) continue;
+        if (copy || l->at[j]->depth) return NULL;
+        copy = l->at[j]->s;
+    }
+    bool whole = copy && copy->kind == STEP_COPY && copy->buffer == out && copy->from == in;
+    return whole && in->space == out->space ? copy : NULL;
+}
+
 static void place_state(program *p, const uses *u, int output) {
     buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    step *copy = passing(u, in, out);
+    if (copy) {
+        copy->kind = STEP_KERNEL, copy->kernel = NULL; // no longer a step
+        return;
+    }
     if (state_axis(p, output) >= 0) {
         grow(p, u, output);
         return;
@@ -365,6 +383,6 @@ void place_states(program *p) {
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->outputs.n; j++)
         if (p->state[j]) place_state(p, u, j);
-    program_compact(p); // kernels that only copied
+    program_compact(p); // steps and kernels that only copied
     arena_destroy(scratch);
 }
