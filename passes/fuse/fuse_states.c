@@ -62,11 +62,12 @@ static bool find_part(kernel *k, const stage *s, buffer *state, part *p) {
     const write *w = &s->writes.at[0];
     const expr *x = w->value;
     int dim_of[MAX_AXES], axis, found = 0, wide = 0;
-    if (w->to != state || !write_is_plain(w) || x->op != X_READ || x->guard || x->dtype != state->dtype)
-        return false;
+    if (w->to != state || !write_is_plain(w) || x->op != X_READ || x->guard) return false;
     p->from = root_of(x->buffer), p->to = state;
     if (p->from->role != BUF_TEMP || p->from->layout || dtype_bits(state->dtype) < 8) return false;
-    if (p->from->dtype != state->dtype || !walks_over(k, x, p->from, dim_of)) return false;
+    if (x->buffer->dtype != state->dtype || p->from->dtype != state->dtype ||
+        !walks_over(k, x, p->from, dim_of))
+        return false;
     for (int d = 0; d < state->rank; d++) {
         if (!shifted_axis(k, w->index[d], &axis, &p->low[d])) return false;
         p->of[d] = axis < 0 ? -1 : dim_of[axis];
@@ -97,8 +98,10 @@ static bool is_movable(const uses *u, const part *p) {
         bool writes = site_writes(x, p->from);
         if (x->depth || x->s->kind != STEP_KERNEL || !sets_directly(x->s->kernel, p)) return false;
         if (writes && (x->time >= p->at->time || site_touches(x, p->to))) return false;
-        for (int i = 0; i < x->accessed.n; i++)
-            if (buffer_root(x->accessed.at[i]) == p->from && !is_plain_view(x->accessed.at[i])) return false;
+        for (int i = 0; i < x->accessed.n; i++) {
+            const buffer *b = x->accessed.at[i];
+            if (buffer_root(b) == p->from && (!is_plain_view(b) || b->dtype != p->from->dtype)) return false;
+        }
     }
     return true;
 }
@@ -245,6 +248,7 @@ static void split_writers(program *p, const buffer *state) {
 
 void pass_states(pass_context *c) {
     program *p = c->program;
+    bool any = false;
     for (int j = 0; p->state && j < p->outputs.n; j++) {
         if (!p->state[j]) continue;
         buffer *in = p->inputs.at[p->state[j] - 1], *out = p->outputs.at[j];
@@ -253,6 +257,7 @@ void pass_states(pass_context *c) {
         if (!parts && state_axis(p, j) < 0) continue;
         read_directly(p, in), read_directly(p, out);
         if (parts) split_writers(p, out);
-        program_compact(p);
+        any = true;
     }
+    if (any) program_compact(p);
 }
