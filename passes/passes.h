@@ -51,7 +51,7 @@ void pass_late_inline(pass_context *c);
 void pass_late_rows(pass_context *c);
 void pass_late_attention(pass_context *c);
 void pass_heads(pass_context *c);      // attention over repeated heads becomes groups of heads
-void pass_states(pass_context *c);     // states that grow are not read through views
+void pass_states(pass_context *c);     // states that grow are not read through views; parts of states
 void pass_slices(pass_context *c);     // positions that nothing reads are not computed
 void pass_reciprocal(pass_context *c); // division by a value of the row becomes multiplication
 

@@ -168,14 +168,45 @@ static bool literal_value(const expr *e, expr **const index, int64_t *at) {
     return true;
 }
 
-static expr *read_literal(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
-    int64_t at;
-    if (!literal_value(e, index, &at)) return NULL;
+// The only dim along which the elements of a constant vary, if they are the integers first, first + by, ...; -1: they are not.
+static int progression(const constant *c, int64_t *first, int64_t *by) {
+    int dim = -1;
+    if (c->kind != CONST_BYTES || (c->elem != DT_I64 && c->elem != DT_I32)) return -1;
+    for (int j = 0; j < c->rank; j++) {
+        if (c->dims[j] == 1) continue;
+        if (dim >= 0) return -1;
+        dim = j;
+    }
+    if (dim < 0 || c->count < 2) return -1;
+    *first = constant_int(c, 0);
+    if (__builtin_sub_overflow(constant_int(c, 1), *first, by)) return -1;
+    for (int64_t j = 2; j < c->count; j++) {
+        int64_t step;
+        if (__builtin_sub_overflow(constant_int(c, j), constant_int(c, j - 1), &step) || step != *by)
+            return -1;
+    }
+    return dim;
+}
+
+static expr *literal(cloning *g, const expr *e, expr **index) {
     const constant *c = e->buffer->data;
-    dtype t = dtype_compute(c->elem);
-    expr *v =
-        dtype_is_float(t) ? x_float(g->to, t, constant_float(c, at)) : x_int(g->to, t, constant_int(c, at));
-    return guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, t)) : v;
+    int64_t at, by;
+    if (literal_value(e, index, &at)) {
+        dtype t = dtype_compute(c->elem);
+        return dtype_is_float(t) ? x_float(g->to, t, constant_float(c, at))
+                                 : x_int(g->to, t, constant_int(c, at));
+    }
+    bool plain = c && e->buffer->role == BUF_CONST && !e->buffer->view_of && c->elem == e->buffer->dtype;
+    int dim = plain ? progression(c, &at, &by) : -1;
+    if (dim < 0) return NULL;
+    expr *v = x_add(g->to, x_mul(g->to, index[dim], x_i64(g->to, by)), x_i64(g->to, at));
+    return x_cast(g->to, v, c->elem, false);
+}
+
+static expr *read_literal(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    expr *v = literal(g, e, index);
+    if (!v) return NULL;
+    return guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, v->dtype)) : v;
 }
 
 void clone_all(cloning *g) {

@@ -10,6 +10,7 @@
 //   fuse_phases.c      epilogues of values that several kernels write
 //   fuse_rows.c        kernels over the same rows become stages of one kernel
 //   fuse_attention.c   contraction, rows, contraction: attention
+//   fuse_states.c      outputs in the memory of an input
 //   fuse_reciprocal.c  divisions by a value of the row
 //   fuse_dce.c         dead code elimination
 #ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
@@ -67,6 +68,8 @@ bool small_enough(const kernel *k); // within the limits of nodes, stages and bu
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
 
 // ---------------------------------------------------------------- indices
+// Whether its elements are those of its root in the same order, from the first one on.
+bool is_plain_view(const buffer *b);
 // The index into `to` of the element that index[] denotes in `from`; both are views of one root.
 bool view_index(kernel *k, const buffer *from, const buffer *to, expr *const *index, expr **out);
 // Merges axes of the buffer in a view if that saves divisions in the access.

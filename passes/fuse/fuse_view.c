@@ -195,7 +195,7 @@ static void next_group(const reshape *r, int i, int j, int *i1, int *j1) {
     *i1 = r->na, *j1 = r->nb;
 }
 
-static bool plain_view(const buffer *b) {
+bool is_plain_view(const buffer *b) {
     for (; b; b = b->view_of)
         if (b->view_offset || b->layout) return false;
     return true;
@@ -206,7 +206,7 @@ bool view_index(kernel *k, const buffer *from, const buffer *to, expr *const *in
         for (int j = 0; j < from->rank; j++) out[j] = index[j];
         return true;
     }
-    if (!plain_view(from) || !plain_view(to)) return false;
+    if (!is_plain_view(from) || !is_plain_view(to)) return false;
     reshape r = {.k = k, .from = from, .to = to, .index = index, .out = out};
     for (int j = 0; j < to->rank; j++) out[j] = x_i64(k, 0);
     r.na = wide_axes(from, r.a), r.nb = wide_axes(to, r.b);
@@ -263,7 +263,7 @@ static buffer *joined_view(fuse *f, buffer *b, int axis) {
 }
 
 buffer *merge_access(fuse *f, kernel *k, buffer *b, expr **index) {
-    if (b->role == BUF_LOCAL || !plain_view(b)) return b;
+    if (b->role == BUF_LOCAL || !is_plain_view(b)) return b;
     for (int j = 0; j + 1 < b->rank; j++) {
         int before = divisions_in(index[j], 0) + divisions_in(index[j + 1], 0);
         if (before < 2) continue;

@@ -7,19 +7,75 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
 #include "passes/memory/memory_plan.h"
 #include "passes/memory/slide.h"
 
-// Safe if every read of the input precedes the first use of the output, or is in the kernel that computes it.
+// ---------------------------------------------------------------- which elements are read after they are written
+// Positions `low` to `low + extent` of a dim; NULL: unknown.
+typedef struct span {
+    dim *low, *extent;
+} span;
+
+static span span_of(const kernel *k, const expr *index) {
+    span s = {0};
+    int axis;
+    if (shifted_axis(k, index, &axis, &s.low))
+        s.extent = axis < 0 ? dim_const(k->program->dims, 1) : k->axes.at[axis].extent;
+    return s;
+}
+
+static bool precedes(const span *a, const span *b) {
+    return a->extent && b->extent && dim_less_equal(dim_add(a->low, a->extent), b->low) == TRI_YES;
+}
+
+// Whether two accesses are to different elements, judging by each dim alone.
+static bool are_apart(const kernel *k, expr *const *index, const kernel *l, expr *const *other, int rank) {
+    for (int d = 0; d < rank; d++) {
+        span a = span_of(k, index[d]), b = span_of(l, other[d]);
+        if (precedes(&a, &b) || precedes(&b, &a)) return true;
+    }
+    return false;
+}
+
+// Whether the kernel reads no element of the input where the other one writes the output.
+static bool reads_apart(const kernel *reader, const buffer *in, const kernel *writer, const buffer *out) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, reader, PART_ALL));
+    write_list writes = kernel_write_list(writer);
+    bool apart = in->rank == out->rank;
+    for (int j = 0; j < reads.n && apart; j++) {
+        const expr *x = reads.at[j];
+        if (buffer_root(x->buffer) != in) continue;
+        for (int i = 0; i < writes.n && apart; i++) {
+            const write *w = writes.at[i];
+            if (buffer_root(w->to) != out) continue;
+            apart =
+                x->buffer == in && w->to == out && are_apart(reader, x->index, writer, w->index, in->rank);
+        }
+    }
+    arena_destroy(scratch);
+    return apart;
+}
+
+// Whether what the site writes of the output is read of the input by it or later, but for kernels that compute elements in place.
+static bool overwrites(const uses *u, const site *writer, const buffer *in, const buffer *out) {
+    const site_list *reads = &u->of[in->id].sites;
+    const kernel *k = writer->s->kind == STEP_KERNEL ? writer->s->kernel : NULL;
+    for (int j = 0; j < reads->n; j++) {
+        const site *r = reads->at[j];
+        if (r->time < writer->time || (r == writer && k && writes_in_place(k, in, out))) continue;
+        if (!k || r->s->kind != STEP_KERNEL || !reads_apart(r->s->kernel, in, k, out)) return true;
+    }
+    return false;
+}
+
 // Uses of the output in nested regions are not analysed.
 static bool is_safe(const uses *u, const buffer *in, const buffer *out) {
-    const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
+    const site_list *l = &u->of[out->id].sites;
     for (int j = 0; j < l->n; j++)
-        if (l->at[j]->depth) return false;
-    if (!l->n || !reads->n) return true;
-    const site *last = reads->at[reads->n - 1], *def = l->at[0];
-    if (last->time != def->time) return last->time < def->time;
-    return def->s->kind == STEP_KERNEL && writes_in_place(def->s->kernel, in, out);
+        if (l->at[j]->depth || (site_writes(l->at[j], out) && overwrites(u, l->at[j], in, out))) return false;
+    return true;
 }
 
 // The buffer that the steps use becomes a temporary, and a new one the output.
@@ -214,7 +270,8 @@ static bool grows_in_place(const growth *g) {
     bool plain = is_plain(g, g->in) && is_plain(g, g->out);
     for (int j = 0; plain && j < all->n && !obstacle; j++) {
         const kernel *k = all->at[j]->s->kernel;
-        if (site_writes(all->at[j], g->out) && !keeps(k, g) && !writes_in_place(k, g->in, g->out))
+        bool changes = site_writes(all->at[j], g->out) && !keeps(k, g);
+        if (changes && (!writes_in_place(k, g->in, g->out) || overwrites(g->u, all->at[j], g->in, g->out)))
             obstacle = all->at[j];
     }
     if (!plain || obstacle) remark_copy(g->p, g->output, obstacle);
@@ -255,12 +312,10 @@ static void grow(program *p, const uses *u, int output) {
     for (int j = 0; j < all->n; j++) {
         kernel *k = all->at[j]->s->kernel;
         if (!site_writes(all->at[j], g.out)) continue;
-        if (writes_in_place(k, g.in, g.out)) {
-            k->in_place = g.in;
-            write_behind(k, g.in);
-        } else {
-            drop_copies(k, &g);
-        }
+        drop_copies(k, &g);
+        if (!writes_in_place(k, g.in, g.out)) continue;
+        k->in_place = g.in;
+        write_behind(k, g.in);
     }
 }
 
@@ -277,8 +332,36 @@ static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
     if (l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth) slide_in_place(p, l->at[0], in, out);
 }
 
+static void write_changes(kernel *k, const buffer *in) {
+    k->in_place = in;
+    if (only_copies(k)) {
+        k->stages.n = 0; // later kernels write what is new
+        return;
+    }
+    turn_ring(k);
+    write_behind(k, in);
+}
+
+// The copy of a whole state that the model passes on, as caches of what an encoder made; NULL: there is none.
+static step *passing(const uses *u, const buffer *in, const buffer *out) {
+    const site_list *l = &u->of[out->id].sites;
+    step *copy = NULL;
+    for (int j = 0; j < l->n; j++) {
+        if (!site_writes(l->at[j], out)) continue;
+        if (copy || l->at[j]->depth) return NULL;
+        copy = l->at[j]->s;
+    }
+    bool whole = copy && copy->kind == STEP_COPY && copy->buffer == out && copy->from == in;
+    return whole && in->space == out->space ? copy : NULL;
+}
+
 static void place_state(program *p, const uses *u, int output) {
     buffer *in = p->inputs.at[p->state[output] - 1], *out = p->outputs.at[output];
+    step *copy = passing(u, in, out);
+    if (copy) {
+        copy->kind = STEP_KERNEL, copy->kernel = NULL; // no longer a step
+        return;
+    }
     if (state_axis(p, output) >= 0) {
         grow(p, u, output);
         return;
@@ -289,15 +372,9 @@ static void place_state(program *p, const uses *u, int output) {
         return;
     }
     const site_list *l = &u->of[out->id].sites;
-    kernel *k = l->n ? l->at[0]->s->kernel : NULL;
-    if (!k || !writes_in_place(k, in, out)) return;
-    k->in_place = in;
-    if (only_copies(k)) {
-        k->stages.n = 0; // later kernels write what is new
-        return;
-    }
-    turn_ring(k);
-    write_behind(k, in);
+    for (int j = 0; j < l->n; j++)
+        if (l->at[j]->s->kind == STEP_KERNEL && writes_in_place(l->at[j]->s->kernel, in, out))
+            write_changes(l->at[j]->s->kernel, in);
 }
 
 void place_states(program *p) {
@@ -306,6 +383,6 @@ void place_states(program *p) {
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->outputs.n; j++)
         if (p->state[j]) place_state(p, u, j);
-    program_compact(p); // kernels that only copied
+    program_compact(p); // steps and kernels that only copied
     arena_destroy(scratch);
 }

@@ -52,9 +52,10 @@ static bool reads_along(expr *x, int axis) {
     return found;
 }
 
-// Whether x depends on the key by data: comparisons of the key with a value of the row are left to schedules.
-static bool is_mask(const attention *a, expr *x) {
-    return expr_uses_axis(x, a->j) && !expr_any(x, is_foreign) && reads_along(x, a->j);
+// Whether x depends on the key, by data or, if hidden keys keep a finite score, in any way: other comparisons of the key with a
+// value of the row are left to schedules.
+static bool is_mask(const attention *a, expr *x, bool soft) {
+    return expr_uses_axis(x, a->j) && !expr_any(x, is_foreign) && (soft || reads_along(x, a->j));
 }
 
 static void add_conjuncts(kernel *k, const attention *a, expr *x, mask *m, bool soft) {
@@ -62,12 +63,15 @@ static void add_conjuncts(kernel *k, const attention *a, expr *x, mask *m, bool 
         for (int j = 0; j < 2; j++) add_conjuncts(k, a, x->arg[j], m, soft);
         return;
     }
-    if (!is_mask(a, x)) return;
+    if (!is_mask(a, x, soft)) return;
     m->sees = m->sees ? x_and(k, m->sees, x) : x;
     m->soft |= soft;
 }
 
 static bool is_low(const expr *x) { return x->op == X_CONST && dtype_is_float(x->dtype) && x->f <= LOW; }
+
+// Whether a term of the score may hide keys.
+static bool may_hide(const attention *a, expr *x) { return is_mask(a, x, expr_any(x, is_low)); }
 
 static mask find_mask(kernel *k, const attention *a) {
     mask m = {0};
@@ -77,8 +81,8 @@ static mask find_mask(kernel *k, const attention *a) {
             add_conjuncts(k, a, x->arg[0], &m, !isinf(x->arg[2]->f));
             x = x->arg[1];
         } else if (x->op == X_ADD && dtype_is_float(x->dtype)) {
-            int term = is_mask(a, x->arg[1]);
-            if (!term && !is_mask(a, x->arg[0])) return m;
+            int term = may_hide(a, x->arg[1]);
+            if (!term && !may_hide(a, x->arg[0])) return m;
             add_conjuncts(k, a, x_lt(k, x_float(k, x->dtype, LOW), x->arg[term]), &m, true);
             x = x->arg[1 - term];
         } else {

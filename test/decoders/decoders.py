@@ -20,7 +20,8 @@ BUILDER = ["llama", "mistral", "qwen2", "qwen3", "phi", "phi3", "gemma", "gemma2
 EXPORTED = ["llama", "mistral", "qwen2", "qwen3", "phi", "phi3", "gemma", "gemma2", "gpt2", "opt", "neox", "bloom", "mpt", "stablelm",
             "starcoder2", "olmo2", "cohere2", "exaone4", "smollm3", "gemma3", "olmo3", "qwen3moe", "falcon", "gptj", "codegen", "bigcode",
             "gptneo", "mixtral", "qwen2moe", "olmoe", "deepseek3", "cohere", "glm", "glm4", "phi3long", "helium", "persimmon",
-            "bitnet", "diffllama", "seedoss", "apertus", "granite", "llama3", "nemotron"]
+            "bitnet", "diffllama", "seedoss", "apertus", "granite", "llama3", "nemotron", "arcee", "dots1", "glm4moe", "phimoe", "vaultgemma",
+            "biogpt", "xglm", "ctrl", "gemma3n"]
 MORE = ["qwen3-fp16-fuse_qk_norm_gqa=false",  # ONNX Runtime's CPU provider cannot run the other
         "llama-int4-int4_accuracy_level=4", "llama-int4-use_qdq=true", "llama-int4-int4_is_symmetric=false", "qwen2-int4-int4_block_size=16"]
 

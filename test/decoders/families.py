@@ -9,6 +9,8 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 SCALED = {"embedding_multiplier": 6.0, "attention_multiplier": 0.1, "residual_multiplier": 0.5, "logits_scaling": 4.0}
 CONVOLUTIONS = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3}
 ROUTED = {**EXPERTS, "experts_implementation": "batched_mm"}
+SHARED_EXPERTS = {"moe_intermediate_size": 64, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1,
+                  "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "experts_implementation": "batched_mm"}
 LATENT = {**SHARED, "num_key_value_heads": 4, "q_lora_rank": 48, "kv_lora_rank": HEAD, "qk_nope_head_dim": 16, "qk_rope_head_dim": HEAD,
           "v_head_dim": 32, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_shared_experts": 1,
           "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1, "experts_implementation": "batched_mm"}
@@ -80,4 +82,17 @@ FAMILIES = {
     "diffllama": lambda t: t.DiffLlamaForCausalLM(t.DiffLlamaConfig(**GROUPED)),
     "seedoss": lambda t: t.SeedOssForCausalLM(t.SeedOssConfig(**GROUPED, head_dim=32)),
     "apertus": lambda t: t.ApertusForCausalLM(t.ApertusConfig(**GROUPED)),
+    "arcee": lambda t: t.ArceeForCausalLM(t.ArceeConfig(**GROUPED)),
+    "dots1": lambda t: t.Dots1ForCausalLM(t.Dots1Config(**GROUPED, **SHARED_EXPERTS, head_dim=32)),
+    "glm4moe": lambda t: t.Glm4MoeForCausalLM(t.Glm4MoeConfig(**GROUPED, **SHARED_EXPERTS, head_dim=32)),
+    "phimoe": lambda t: t.PhimoeForCausalLM(t.PhimoeConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2,
+                                                           experts_implementation="batched_mm")),
+    "vaultgemma": lambda t: t.VaultGemmaForCausalLM(t.VaultGemmaConfig(**GROUPED, head_dim=32, sliding_window=WINDOW)),
+    "biogpt": lambda t: t.BioGptForCausalLM(t.BioGptConfig(**SHARED)),
+    "xglm": lambda t: t.XGLMForCausalLM(t.XGLMConfig(vocab_size=VOCABULARY, d_model=128, ffn_dim=256, num_layers=2, attention_heads=4,
+                                                     max_position_embeddings=128)),
+    "ctrl": lambda t: t.CTRLLMHeadModel(t.CTRLConfig(vocab_size=VOCABULARY, n_positions=128, n_embd=128, dff=256, n_layer=2, n_head=4)),
+    "gemma3n": lambda t: t.Gemma3nForCausalLM(t.Gemma3nTextConfig(
+        **GROUPED, head_dim=32, sliding_window=WINDOW, layer_types=SLIDING["layer_types"], vocab_size_per_layer_input=VOCABULARY,
+        hidden_size_per_layer_input=16, num_kv_shared_layers=0, laurel_rank=8, activation_sparsity_pattern=[0.0, 0.0], altup_num_inputs=2)),
 }

@@ -6,6 +6,7 @@
 //
 // On a GPU one block runs a kernel of several stages for each position of the outer axes, of which a
 // concatenation of images has only one.
+#include "passes/fuse/split_stages.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/form.h"
@@ -52,8 +53,9 @@ static kernel *kernel_of_stage(program *p, const kernel *from, const stage *s) {
     return k;
 }
 
-static void split_kernel(program *p, region *r, step *s) {
+void split_stages(program *p, region *r, step *s) {
     const kernel *k = s->kernel;
+    if (!may_split(k)) return;
     for (int i = 0; i < k->stages.n - 1; i++)
         step_insert(p, r, step_index(r, s), STEP_KERNEL, s->loc)->kernel =
             kernel_of_stage(p, k, k->stages.at[i]);
@@ -65,7 +67,7 @@ void pass_split_stages(pass_context *c) {
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;
-        if (s->kind == STEP_KERNEL && may_split(s->kernel)) split_kernel(p, steps.at[j].region, s);
+        if (s->kind == STEP_KERNEL) split_stages(p, steps.at[j].region, s);
     }
     program_compact(p);
 }
