@@ -109,6 +109,7 @@ def shapes():
     yield "attention_groups", model("float[1, 3, 4, 6] q, float[1, 2, 4, 6] k", "y = Attention (q, k, k)", opset=23), ("Attention", "3", "2")
     yield "rotary", model("float[1, 4, 6] x, float[4, 3] c", "y = RotaryEmbedding (x, c, c)", opset=23), ("RotaryEmbedding",)
     yield "quantize_axis", model(F + ", float[3] s", "y = QuantizeLinear <axis = 2> (x, s)", kind="uint8"), ("QuantizeLinear", "2")
+    yield "dequantize_axis", model("uint8[3] x, float[3] s", "y = DequantizeLinear (x, s)"), ("DequantizeLinear", "axis", "1")
     yield "quantize_scale", model(F + ", float[2] s", "y = QuantizeLinear (x, s)", kind="uint8"), ("QuantizeLinear", "2", "3")
     yield "quantize_zero", model(F + ", float[3] s, uint8[2] z", "y = QuantizeLinear (x, s, z)", kind="uint8"), ("QuantizeLinear",)
     yield "quantize_block", model("float[4, 6] x, float[4, 3] s", "y = QuantizeLinear <block_size = -2> (x, s)", kind="uint8"), ("QuantizeLinear", "block_size", "-2")
