@@ -281,6 +281,7 @@ def attributes():
     yield "affine", model("float[2, 2, 3] x", ints("s", 2, 1, 4) + "y = AffineGrid (x, s)"), ("AffineGrid",)
     yield "softmax_precision", model("float[1, 2, 4, 6] q", "y = Attention <softmax_precision = 7> (q, q, q)", opset=23), ("Attention", "softmax_precision", "7")
     yield "attention_matrix", model("float[1, 2, 4, 6] q", 'y, "", "", z = Attention <qk_matmul_output_mode = 5> (q, q, q)', opset=23), ("Attention", "qk_matmul_output_mode", "5")
+    yield "multinomial_classes", model("float[2, 0] x", "y = Multinomial (x)", kind="int32"), ("Multinomial", "no classes")
     yield "multinomial", model(F, "y = Multinomial <sample_size = -2> (x)", kind="int32"), ("Multinomial", "sample_size", "-2")
     yield "dropout", model(F, "r = Constant <value_float = 1.5> () t = Constant <value = bool {1}> () y = Dropout (x, r, t)"), ("Dropout", "1.5")
     yield "top_k_old", model(F, "y, z = TopK <k = 0, axis = 5> (x)", opset=9), ("TopK", "5")

@@ -199,6 +199,12 @@ static void infer_multinomial(node *n) {
     infer_set(n, 0, t, 2, (dim *[]){infer_in(n, 0)->dims[0], infer_k(n, samples)});
 }
 
+// 1: there is a class for each sample.
+static dim *has_classes(const buffer *x) {
+    dim *none = dim_eq(x->dims[1], dim_const(x->dims[1]->table, 0));
+    return dim_not(dim_mul(none, x->dims[0]));
+}
+
 static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
     buffer *b = kernel_local(k, name, v->dtype, 0, (dim *[]){NULL});
     stage_write(k, s, b, NULL, v);
@@ -210,6 +216,7 @@ static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
 static void lower_multinomial(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *w = words(l, n, buffer_count(out));
     dtype t = work_type(x);
+    lower_check(l, n, has_classes(x), "there are no classes to choose from");
     kernel *k = lower_kernel(l, n, NULL);
     expr *b = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "b", x->dims[0]));
     k->nouter = 1;
