@@ -222,7 +222,7 @@ static void loop_infer(node *n) {
     graph *g = body_of(n);
     check_counters(n, g);
     dim *iteration = infer_unknown_dim(n, "iteration", NULL);
-    dim *trips = infer_unknown_dim(n, "trips", most_trips(n));
+    dim *trips = infer_data_dim(n, "trips", most_trips(n));
     trips->most = most_trips(n);
     start_types(n, g, iteration);
     for (int i = 0; i < carried_count(n); i++)
