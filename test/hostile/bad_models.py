@@ -126,7 +126,7 @@ def shapes():
     yield "slice_step", model(F, ints("s", 0) + ints("e", 2) + ints("t", 0) + 'y = Slice (x, s, e, "", t)'), ("Slice", "0")
     yield "slice_counts", model(F, ints("s", 0, 0) + ints("e", 2) + "y = Slice (x, s, e)"), ("Slice", "1", "2")
     yield "slice_many", model(F, ints("s", 0, 0, 0) + ints("e", 2, 2, 2) + "y = Slice (x, s, e)"), ("Slice", "3", "2")
-    yield "compress", model(F + ", bool[2, 2] c", "y = Compress (x, c)"), ("Compress",)
+    yield "compress", model(F + ", bool[2, 2] c", "y = Compress <axis = 0> (x, c)"), ("Compress", "2")
     yield "cum_flag", model(F, "a = Constant <value_int = 0> () y = CumSum <exclusive = -2> (x, a)"), ("CumSum", "exclusive", "-2")
     yield "mod_flag", model(F, "y = Mod <fmod = 2> (x, x)"), ("Mod", "fmod", "2")
     yield "tf_idf_scalar", model("int64 x", 'y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0], ngram_indexes = [0], pool_int64s = [1]> (x)'), ("TfIdfVectorizer", "0")
