@@ -199,7 +199,7 @@ static void infer_multinomial(node *n) {
     infer_set(n, 0, t, 2, (dim *[]){infer_in(n, 0)->dims[0], infer_k(n, samples)});
 }
 
-// 1: there is a class for each sample.
+// 1: every row has classes.
 static dim *has_classes(const buffer *x) {
     dim *none = dim_eq(x->dims[1], dim_const(x->dims[1]->table, 0));
     return dim_not(dim_mul(none, x->dims[0]));
