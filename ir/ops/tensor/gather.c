@@ -619,7 +619,7 @@ static void compress_lower(lowering *l, node *n) {
 // Exporters give conditions of the data's shape, and ONNX Runtime takes them.
 static bool compress_canonicalise(node *n) {
     int rank = infer_in(n, 1)->rank;
-    if (rank == 1 || rank == RANK_UNKNOWN) return false;
+    if (rank == 1 || rank == RANK_UNKNOWN || node_attr(n, "axis")) return false;
     value *flat[] = {n->in[1], value_int64s(n->graph, NULL, (int64_t[]){-1}, 1)};
     node_set_in(n, 1, insert_before(n, "Reshape", 2, flat, NULL));
     return true;
