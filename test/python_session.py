@@ -219,6 +219,15 @@ class Arrays(unittest.TestCase):
         X.flags.writeable = False
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
 
+    def test_masks_are_not_lost(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        masked = np.ma.masked_array(X, X < 0)
+        np.testing.assert_array_equal(session.run(None, {"x": np.ma.masked_array(X)})[0], Y)
+        for _ in range(2):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "input 'x'.*masked"):
+                session.run(None, {"x": masked})
+        self.assertEqual(session.run(None, {"x": masked.filled(0)})[0].shape, Y.shape)
+
     def test_inputs_are_not_copied(self):
         call = onnxc.session.Call(onnxc.InferenceSession(path_of("mlp.onnx")), [X])
         self.assertEqual(call.data[0], X.ctypes.data)

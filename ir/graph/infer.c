@@ -236,6 +236,12 @@ dim *infer_unknown_dim(const node *n, const char *stem, const dim *hi) {
     return d;
 }
 
+dim *infer_data_dim(const node *n, const char *stem, const dim *hi) {
+    dim *d = infer_unknown_dim(n, stem, hi);
+    d->is_count = true;
+    return d;
+}
+
 dim *infer_made_dim(const node *n, int i) {
     return map_get_number(&state_of(n)->made, (uint64_t)n->id * OPAQUES_PER_NODE + (uint64_t)i);
 }
@@ -470,6 +476,7 @@ static void report_declared(const node *n, int out, const type *declared) {
     else diag_remark(n->graph->module->diag, n->loc, "%s", text);
 }
 
+// Exporters that trace a model declare how many results one run had: that says nothing of other runs.
 static void refine(node *n, int out, const type *declared, bool first) {
     value *v = n->out[out];
     type *t = &v->type;
@@ -487,7 +494,7 @@ static void refine(node *n, int out, const type *declared, bool first) {
     dim *sizes[MAX_RANK];
     for (int i = 0; i < t->rank; i++) {
         sizes[i] = t->dims[i];
-        if (sizes[i]->kind != DIM_OPAQUE || !dim_is_const(declared->dims[i])) continue;
+        if (sizes[i]->kind != DIM_OPAQUE || sizes[i]->is_count || !dim_is_const(declared->dims[i])) continue;
         sizes[i] = infer_same_dim(n, sizes[i], declared->dims[i], "declared size");
     }
     *t = type_tensor(a, t->elem, t->rank, sizes);

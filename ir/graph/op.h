@@ -185,6 +185,8 @@ dim *infer_k(const node *n, int64_t k);
 // A new opaque size 0..hi (hi may be NULL) for a data-dependent output. A node is inferred again when sizes become
 // known, and then gets the same ones in the same order: it makes one for each axis, needed or not.
 dim *infer_unknown_dim(const node *n, const char *stem, const dim *hi);
+// The same for a size that data decide: what the file declares of it is that of one run.
+dim *infer_data_dim(const node *n, const char *stem, const dim *hi);
 // The i-th of these that inference made for n; NULL: there are fewer.
 dim *infer_made_dim(const node *n, int i);
 // Infers one node / a region (types of g's inputs must be set).

@@ -6,25 +6,30 @@
 #include "ir/ops/branches.h"
 #include <string.h>
 
-// n with a list of that length, in g.
-static value *with_length(graph *g, node *before, const node *n, int i, int length) {
+// n with a list of that length, in g. wrong: what a run with another length says; NULL: there is none.
+static value *with_length(graph *g, node *before, const node *n, int i, int length, const char *wrong) {
     value *in[] = {n->in[i], value_int64s(g, NULL, (int64_t[]){length}, 1)};
     node *list = node_new(g, before, op_find("", "Reshape"), n->loc, 2, in);
     node_set_attr(list, (attr){.name = "allowzero", .kind = ATTR_INT, .i = 1});
+    if (wrong)
+        node_set_attr(
+            list,
+            (attr){.name = RESHAPE_WRONG_COUNT, .kind = ATTR_STRING, .s = wrong, .size = strlen(wrong)});
     node *copy = node_new(g, before, n->op, n->loc, n->nin, n->in);
     node_set_in(copy, i, node_output(list, 0, NULL));
     for (int j = 0; j < n->nattrs; j++) node_set_attr(copy, n->attrs[j]);
     return node_output(copy, 0, NULL);
 }
 
-static value *branches(graph *g, node *before, const node *n, int i, value *size, int length, int last) {
-    if (length == last) return with_length(g, before, n, i, length);
+static value *branches(graph *g, node *before, const node *n, int i, value *size, int length, int last,
+                       const char *wrong) {
+    if (length == last) return with_length(g, before, n, i, length, wrong);
     value *pair[] = {size, value_int64(g, length)};
     value *is = node_output(node_new(g, before, op_find("", "Equal"), n->loc, 2, pair), 0, NULL);
     node *made = node_new(g, before, op_find("", "If"), n->loc, 1, &is);
     graph *then = graph_new(g->module, g, "then_branch"), *other = graph_new(g->module, g, "else_branch");
-    graph_add_output(then, with_length(then, NULL, n, i, length));
-    graph_add_output(other, branches(other, NULL, n, i, size, length + 1, last));
+    graph_add_output(then, with_length(then, NULL, n, i, length, NULL));
+    graph_add_output(other, branches(other, NULL, n, i, size, length + 1, last, wrong));
     node_set_attr(made, (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = then});
     node_set_attr(made, (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = other});
     return node_output(made, 0, NULL);
@@ -51,7 +56,10 @@ bool branch_on_length(node *n, int i, int first, int last) {
         return false;
     value *shape = insert_before(n, "Shape", 1, &n->in[i], NULL);
     value *size = insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, 0)}, NULL);
-    replace_output(n, 0, branches(n->graph, n, n, i, size, first, last));
+    const char *wrong =
+        arena_printf(n->graph->module->arena, "'%s' must have %d to %d elements where no rank is declared",
+                     list->name, first, last);
+    replace_output(n, 0, branches(n->graph, n, n, i, size, first, last, wrong));
     node_delete(n);
     return true;
 }

@@ -5,6 +5,8 @@
 
 // The greatest rank that becomes a branch where only the run knows it.
 enum { BRANCHES_MOST = 8 };
+// An attribute of Reshape, of onnxc's own: what a run says if the new shape has another number of elements.
+#define RESHAPE_WRONG_COUNT "wrong_count"
 // For .canonicalise: if input i is a list whose length is known only at run time, and the output has no declared
 // rank, replaces n by branches, one for each length first..last. False: nothing changed.
 bool branch_on_length(node *n, int i, int first, int last);

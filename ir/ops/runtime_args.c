@@ -163,6 +163,7 @@ dim *infer_count_dim(const node *n, dim *most) {
     const value *v = NULL;
     for (int j = 0; j < n->nout && !v; j++) v = n->out[j];
     dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
+    d->is_count = true;
     if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
     if (!most) return d;
     d->most = most;

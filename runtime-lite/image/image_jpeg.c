@@ -38,6 +38,7 @@ typedef struct jpeg {
 
 static void fail(j_common_ptr d) {
     jpeg *j = d->client_data;
+    j->result = d->err->msg_code == JERR_OUT_OF_MEMORY ? IMAGE_NO_MEMORY : IMAGE_CORRUPT;
     longjmp(j->failed, 1);
 }
 
@@ -94,8 +95,7 @@ int image_jpeg(image_file *from, image *to) {
     j->d.client_data = j;
     j->errors.error_exit = fail;
     j->errors.emit_message = note;
-    if (setjmp(j->failed)) j->result = IMAGE_CORRUPT;
-    else decode(j, from, to);
+    if (!setjmp(j->failed)) decode(j, from, to);
     j->f.jpeg_destroy_decompress(&j->d);
     int result = j->result;
     free(j->row);

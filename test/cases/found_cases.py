@@ -636,6 +636,22 @@ CASES = {
         17, """g (int64[N] x) => (int64[1] y) <int64[1] all = {-1}, int64[4] labels = {7, 8, 9, 10}> {
             s = Cast <to = 8> (x) n = StringNormalizer <case_change_action = "LOWER"> (s) r = Reshape (n, all)
             i = Cast <to = 7> (r) y = Gather (labels, i) }""", [("int64", (3,), (2, 0, 3))], [("int64", (3,), (9, 7, 10))]),
+    # Paddle's exporter adds lists of one to scalars: the condition changed its rank as well.
+    "condition_of_changing_rank": (17, """
+        g (bool c, int64 zero, float[N] x) => (int64[1] n, float[N] y)
+        { n, y = Loop (, c, zero, x) <body = b (int64[1] k, bool d, int64 i, float[N] v) => (bool go, int64 j, float[N] w)
+            <int64[1] one = {1}, int64 three = {3}> { j = Add (i, one) w = Add (v, v) go = Less (j, three) }> }""",
+        [("bool", (), (1,)), ("int64", (), (0,)), ("float32", (3,), X)], [("int64", (1,), (3,)), ("float32", (3,), [8 * x for x in X[:3]])]),
+    # The condition is as long as the data, in their shape.
+    "condition_in_the_shape_of_the_data": (17, """
+        g (float[A, B] x, bool[A, B] c) => (float[K] y) { y = Compress (x, c) }""",
+        [("float32", (2, 3), X), ("bool", (2, 3), (1, 0, 1, 0, 0, 1))], [("float32", (3,), (X[0], X[2], X[5]))]),
+    # Exporters that trace a model declare the sizes of one run.
+    "declared_sizes_of_another_run": (17, """
+        g (float[N] x, int64 top) => (float[2] y, int64[1, 2] z) <float[2] p, int64[1, 7] q, float zero = {0}, bool yes = {1}>
+        { p = Loop (top, yes) <body = b (int64 i, bool c) => (bool go, float v) { v = Gather (x, i) go = Greater (v, zero) }> y = Neg (p)
+          q = NonZero (x) z = Neg (q) }""",
+        [("float32", (5,), (1, 2, 0, 3, 4)), ("int64", (), (4,))], [("float32", (3,), (-1, -2, 0)), ("int64", (1, 4), (0, -1, -3, -4))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

@@ -190,7 +190,7 @@ def cast(g):
     to = g.dice.choice(list(g.floats) * 2 + list(INTS) + ["bool"])
     if is_float(v.dtype) and to[0] == "u":
         v = g.one("Abs", [v])
-    if is_float(v.dtype) and to in INTS and any((np.abs(a) > np.iinfo(to).max).any() for a in v.of):
+    if is_float(v.dtype) and to in INTS and any((np.abs(a.astype(np.float64)) > np.iinfo(to).max).any() for a in v.of):
         to = "int64"  # of floats beyond the range ONNX says nothing
     if chance(g, 0.15):
         g.add("CastLike", [v, some(g, (to,))])

@@ -2,8 +2,11 @@
 #include "runtime-lite/image/image.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 // after the headers that it needs
 #include <cmocka.h>
 
@@ -164,12 +167,45 @@ static void wrong_sizes_are_refused(void **state) {
     assert_null(to.rgb);
 }
 
+// A JPEG in several scans, which libjpeg decodes by coefficients of the whole image: six bytes per pixel.
+static int64_t jpeg_in_scans(uint8_t *file, uint8_t size_high) {
+    int64_t n = 0, at = 2;
+    for (int j = 0; j < FILES; j++)
+        if (files[j].missing == IMAGE_NO_JPEG) n = bytes_of(files[j].hex, file);
+    while (file[at + 1] != 0xc0) at += 2 + file[at + 2] * 256 + file[at + 3];
+    file[at + 1] = 0xc2;
+    file[at + 5] = file[at + 7] = size_high;
+    return n;
+}
+
+static void lack_of_memory_is_told(void **state) {
+    enum { ROOM = 300 << 20 }; // for 2^26 pixels, but not for their coefficients
+    (void)state;
+    uint8_t file[FILE_MOST];
+    struct rlimit limit;
+    image to;
+#ifdef __SANITIZE_ADDRESS__ // has no room to spare
+    skip();
+#endif
+    if (getrlimit(RLIMIT_AS, &limit)) skip();
+    const struct rlimit before = limit;
+    FILE *own = fopen("/proc/self/statm", "r");
+    long pages = 0;
+    if (!own || fscanf(own, "%ld", &pages) != 1) skip();
+    fclose(own);
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM;
+    int64_t n = jpeg_in_scans(file, 1 << 13 >> 8);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    int result = decode(file, n, &to);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    if (result != IMAGE_NO_JPEG) assert_int_equal(result, IMAGE_NO_MEMORY);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format_is_decoded),
-        cmocka_unit_test(truncated_files_are_refused),
-        cmocka_unit_test(mutated_files_do_no_harm),
-        cmocka_unit_test(wrong_sizes_are_refused),
+        cmocka_unit_test(every_format_is_decoded),  cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(mutated_files_do_no_harm), cmocka_unit_test(wrong_sizes_are_refused),
+        cmocka_unit_test(lack_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

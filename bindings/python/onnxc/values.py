@@ -81,6 +81,8 @@ def is_text(value: Any) -> bool:
 def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
     """The value as a dense array of that type; the value itself if it already is one. Numbers and lists become arrays; an array
     of another type is an error."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidArgument(f"{what} takes an array without masked elements; value.filled(...) replaces them")
     if element.is_string:
         array = np.asarray(value, None if isinstance(value, (np.ndarray, np.generic)) else object)
         if array.dtype.kind not in "OUST" and array.size:

@@ -46,7 +46,7 @@ static void warp_infer(node *n) {
     if (rank != 2 && rank != 3) infer_error(n, "the input has rank %d, but must have rank 2 or 3", rank);
     if (rank == 3) infer_same_dim(n, x->dims[0], infer_k(n, 1), "number of matrices");
     dim *longest = dim_add(x->dims[rank - 2], x->dims[rank - 1]);
-    infer_set(n, 0, DT_I32, 2, (dim *[]){infer_k(n, 2), infer_unknown_dim(n, "path", longest)});
+    infer_set(n, 0, DT_I32, 2, (dim *[]){infer_k(n, 2), infer_data_dim(n, "path", longest)});
 }
 
 static void warp_lower(lowering *l, node *n) {

@@ -39,7 +39,7 @@ static void tokenizer_infer(node *n) {
     tokenizer_of(n);
     if (rank != 1 && rank != 2) infer_error(n, "the input has rank %d, not 1 or 2", rank);
     memcpy(dims, x->dims, (size_t)rank * sizeof *dims);
-    dims[rank] = infer_unknown_dim(n, "tokens", NULL);
+    dims[rank] = infer_data_dim(n, "tokens", NULL);
     infer_set(n, 0, DT_STRING, rank + 1, dims);
 }
 

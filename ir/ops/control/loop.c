@@ -222,7 +222,7 @@ static void loop_infer(node *n) {
     graph *g = body_of(n);
     check_counters(n, g);
     dim *iteration = infer_unknown_dim(n, "iteration", NULL);
-    dim *trips = infer_unknown_dim(n, "trips", most_trips(n));
+    dim *trips = infer_data_dim(n, "trips", most_trips(n));
     trips->most = most_trips(n);
     start_types(n, g, iteration);
     for (int i = 0; i < carried_count(n); i++)
@@ -556,10 +556,17 @@ static void loop_lower(lowering *l, node *n) {
     for (int k = 0; k < o.nscanned; k++) finish_scanned(&o, k);
 }
 
+// A condition that the body computes of such values may change its rank as well.
+static void return_scalar_condition(node *n, graph *g) {
+    value *in[] = {g->outputs.at[0], value_int64s(g, NULL, (int64_t[]){0}, 0)};
+    graph_set_output(g, 0, node_output(node_new(g, NULL, op_find("", "Reshape"), n->loc, 2, in), 0, NULL));
+}
+
 static void carry_changing_ranks(node *n) {
     graph *g = body_of(n);
     for (int i = 0; i < carried_count(n); i++)
         if (changes_rank(n, g, i)) carry_any_rank(n, g, i);
+    return_scalar_condition(n, g);
     node_remove_attr(n, rank_changes);
 }
 

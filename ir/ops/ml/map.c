@@ -122,7 +122,7 @@ static void cast_infer(node *n) {
     if (cast_is_sparse(n) && length < 1)
         infer_error(n, "attribute max_map is %lld; it must be positive", (long long)length);
     dim *sizes[] = {infer_k(n, 1),
-                    cast_is_sparse(n) ? infer_k(n, length) : infer_unknown_dim(n, "entries", NULL)};
+                    cast_is_sparse(n) ? infer_k(n, length) : infer_data_dim(n, "entries", NULL)};
     infer_set(n, 0, cast_target(n), 2, sizes);
 }
 

@@ -47,7 +47,7 @@ static expr *quantised(kernel *k, expr *v, expr *zero_point, dtype t, bool satur
 // The axis of a scale with more than one element; 0 if it is irrelevant.
 static int quant_axis(const node *n, int scale, int rank) {
     const type *s = infer_in(n, scale);
-    if (s->rank == 0 || (s->rank == 1 && dim_is(s->dims[0], 1)) || rank == 1) return 0;
+    if (s->rank == 0 || (s->rank == 1 && dim_is(s->dims[0], 1)) || rank == 0) return 0;
     return node_axis(n, 1, rank);
 }
 

@@ -554,14 +554,16 @@ OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower, .canonicalise 
 // The number of positions that the condition covers: it may be shorter than the axis.
 static dim *compress_extent(const node *n, int axis) {
     const type *in = infer_in(n, 0);
+    const type *condition = infer_in(n, 1);
     dim *size = axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
-    return dim_min(size, infer_in(n, 1)->dims[0]);
+    return dim_min(size, dim_product(infer_dims(n), condition->dims, condition->rank));
 }
 
 static void compress_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0), axis = infer_optional_axis(n);
-    if (infer_rank(n, 1) != 1) infer_error(n, "the condition has rank %d, not 1", infer_rank(n, 1));
+    if (infer_rank(n, 1) != 1 && axis >= 0)
+        infer_error(n, "the condition has rank %d, not 1", infer_rank(n, 1));
     dim *count = infer_count_dim(n, compress_extent(n, axis)), *out[MAX_RANK];
     for (int a = 0; a < rank; a++) out[a] = a == axis ? count : in->dims[a];
     if (axis < 0) out[0] = count;
@@ -614,4 +616,13 @@ static void compress_lower(lowering *l, node *n) {
     stage_write(k, s, out, to, x_read(k, in, from));
 }
 
-OPERATOR(Compress, .infer = compress_infer, .lower = compress_lower);
+// Exporters give conditions of the data's shape, and ONNX Runtime takes them.
+static bool compress_canonicalise(node *n) {
+    int rank = infer_in(n, 1)->rank;
+    if (rank == 1 || rank == RANK_UNKNOWN || node_attr(n, "axis")) return false;
+    value *flat[] = {n->in[1], value_int64s(n->graph, NULL, (int64_t[]){-1}, 1)};
+    node_set_in(n, 1, insert_before(n, "Reshape", 2, flat, NULL));
+    return true;
+}
+
+OPERATOR(Compress, .infer = compress_infer, .lower = compress_lower, .canonicalise = compress_canonicalise);

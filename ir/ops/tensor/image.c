@@ -17,7 +17,7 @@ static void decoder_infer(node *n) {
     if (infer_rank(n, 0) != 1)
         infer_error(n, "the file must be a list of bytes, but is %s", type_text(infer_arena(n), in));
     dim *channels = infer_k(n, pixel_order(n) == 2 ? 1 : 3);
-    dim *out[] = {infer_unknown_dim(n, "height", NULL), infer_unknown_dim(n, "width", NULL), channels};
+    dim *out[] = {infer_data_dim(n, "height", NULL), infer_data_dim(n, "width", NULL), channels};
     infer_set(n, 0, DT_U8, 3, out);
 }
 
@@ -28,7 +28,7 @@ static void decoder_infer(node *n) {
 // By the numbers of runtime-lite/image/image.h.
 static const char *const decoder_messages[] = {
     "the data is not an image in a known format (BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP)",
-    "the image is corrupt, or uses a feature of its format that is not supported",
+    "the image is corrupt, uses a feature of its format that is not supported, or needs too much memory",
     "the image has more than 2^28 pixels",
     NEEDS("JPEG", "libjpeg-turbo"),
     NEEDS("JPEG 2000", "OpenJPEG"),

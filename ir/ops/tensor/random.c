@@ -190,13 +190,23 @@ static void lower_bernoulli(lowering *l, node *n) {
 }
 
 // ---------------------------------------------------------------- Multinomial
+static const char no_classes[] = "there are no classes to choose from";
+
 static void infer_multinomial(node *n) {
     if (infer_rank(n, 0) != 2) infer_error(n, "the input has rank %d, not 2", infer_rank(n, 0));
+    dim *const *in = infer_in(n, 0)->dims;
+    if (dim_is(in[1], 0) && in[0]->min > 0) infer_error(n, "%s", no_classes);
     int64_t samples = node_int(n, "sample_size", 1);
     if (samples < 1) infer_error(n, "attribute sample_size is %lld", (long long)samples);
     dtype t = element_type(n, DT_I32);
     if (t != DT_I32 && t != DT_I64) infer_error(n, "attribute dtype must be int32 or int64");
     infer_set(n, 0, t, 2, (dim *[]){infer_in(n, 0)->dims[0], infer_k(n, samples)});
+}
+
+// 1: every row has classes.
+static dim *has_classes(const buffer *x) {
+    dim *none = dim_eq(x->dims[1], dim_const(x->dims[1]->table, 0));
+    return dim_not(dim_mul(none, x->dims[0]));
 }
 
 static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
@@ -210,6 +220,7 @@ static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
 static void lower_multinomial(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *w = words(l, n, buffer_count(out));
     dtype t = work_type(x);
+    lower_check(l, n, has_classes(x), no_classes);
     kernel *k = lower_kernel(l, n, NULL);
     expr *b = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "b", x->dims[0]));
     k->nouter = 1;

@@ -205,7 +205,9 @@ static void reshape_lower(lowering *l, node *n) {
     lower_check(l, n, r.valid, WRONG_SHAPE);
     lower_check(l, n, r.plain,
                 "a size in the new shape is 0, which stands for the input's size at that axis");
-    lower_check(l, n, r.same, "the new shape and the input have different numbers of elements");
+    lower_check(l, n, r.same,
+                node_string(n, RESHAPE_WRONG_COUNT,
+                            "the new shape and the input have different numbers of elements"));
     lower_sizes(l, n, r.dims);
     lower_view(l, n, 0, 0);
 }

@@ -60,7 +60,7 @@ static void split_infer(node *n) {
     int rank = infer_rank(n, 0);
     dim *dims[MAX_RANK + 1];
     memcpy(dims, in->dims ? in->dims : dims, (size_t)rank * sizeof *dims);
-    dims[rank] = infer_unknown_dim(n, "pieces", NULL);
+    dims[rank] = infer_data_dim(n, "pieces", NULL);
     infer_set(n, 0, DT_STRING, rank + 1, dims);
     infer_set(n, 1, DT_I64, rank, in->dims);
 }

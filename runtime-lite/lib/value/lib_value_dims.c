@@ -8,7 +8,9 @@ ONNXC_LIB int onnxc_lib_value_dims(void **call, void *const *data, const int64_t
     int64_t *dims = (int64_t *)data[0], i;
     (void)call;
     if (!v) return 1;
-    if (v->kind != LIB_TENSOR || v->dtype != numbers[0] || v->rank != numbers[1]) return 2;
+    if (v->kind != LIB_TENSOR || v->dtype != numbers[0]) return 2;
+    /* Exporters declare scalars that are lists of one. */
+    if (v->rank != numbers[1]) return numbers[1] == 0 && v->count == 1 ? 0 : 2;
     for (i = 0; i < v->rank; i++) {
         dims[i] = v->dims[i];
         if (numbers[2 + i] >= 0 && dims[i] != numbers[2 + i]) return 2;
