@@ -87,7 +87,7 @@ static void plan_static(plan *p) {
 }
 
 static void warn_if_slower(plan *p) {
-    const double noise = 1.1, least = 0.1e-6; // seconds: what a call costs anyway
+    const double noise = 1.1, least = 1e-6; // seconds: less is lost in what surrounds a run
     if (p->time_after <= noise * p->time_before || p->time_after - p->time_before < least) return;
     const char *hint = "small models gain memory rather than time; --report shows which nodes lose time, "
                        "--keep leaves them in float";
