@@ -68,7 +68,7 @@ static void place_arrays(const row_vectors *r) {
 // ---------------------------------------------------------------- choosing the axis
 static int64_t elements_per_row(const nest *n) {
     int64_t all = 1;
-    for (int j = 0; j < n->nparallel + n->ninner; j++) {
+    for (int j = 0; all && j < n->nparallel + n->ninner; j++) {
         const dim *extent = n->e->extent[j < n->nparallel ? n->parallel[j] : n->inner[j - n->nparallel]];
         all = extent->max < INT32_MAX / all ? all * extent->max : INT32_MAX;
     }
