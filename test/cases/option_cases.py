@@ -520,6 +520,10 @@ case("LinearClassifier", [floats(5, 2)],
 # ---------------------------------------------------------------- coefficients below 0, for which the formula is not the function's body
 case("Celu", [floats(3, 5)], {"alpha": -2.0}, opset=12)
 
+# ---------------------------------------------------------------- whole positions, not a little more or less
+for scale, length, rounding in ((1.5, 3, "ceil"), (0.5, 7, "ceil"), (2.5, 7, "ceil"), (0.75, 5, "floor"), (1.5, 3, "floor")):
+    resize("nearest", "half_pixel_symmetric", scales=[scale], shape=(length,), nearest_mode=rounding)
+
 
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -241,8 +241,9 @@ static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     switch (z->how) {
     case HALF_PIXEL: return centre;
     case HALF_PIXEL_SYMMETRIC: {
-        expr *rest = x_sub(k, f64(k, 1), x_div(k, out, width));
-        return x_add(k, x_mul(k, x_mul(k, in, half), rest), centre);
+        // The standard's in / 2 (1 - out / (in scale)) + (at + 1 / 2) / scale - 1 / 2, in which whole positions stay whole.
+        expr *from_middle = x_sub(k, at, x_mul(k, x_sub(k, out, f64(k, 1)), half));
+        return x_add(k, x_mul(k, last, half), x_div(k, from_middle, scale));
     }
     case PYTORCH_HALF_PIXEL: return x_select(k, x_lt(k, f64(k, 1), out), centre, f64(k, 0));
     case ALIGN_CORNERS: return between(k, at, width, last, f64(k, 0));
