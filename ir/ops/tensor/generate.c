@@ -159,7 +159,10 @@ static void range_infer(node *n) {
     bool known = range_limits(n, limits);
     if (known && dim_is(limits[2], 0)) infer_error(n, "delta is 0");
     if (known) count = range_count(n, limits);
-    else if (!(count = range_constant_count(n))) count = infer_count_dim(n, NULL);
+    else if (!(count = range_constant_count(n))) {
+        count = infer_count_dim(n, NULL);
+        count->is_count = false; // arguments decide it, as with integers: a declared size holds
+    }
     infer_set(n, 0, elem, 1, &count);
     if (!known || !dim_is_const(count) || dim_value(count) > CONTENTS_MAX) return;
     dim *contents[CONTENTS_MAX];
