@@ -140,12 +140,13 @@ static int choose_scalar_positions(const dim *extent, int most) {
 }
 
 // Positions that share nothing, such as the samples of a global average, hide the latency of additions only, as vectors side by
-// side do. A loop over their taps does as well as unrolled code.
-static void choose_apart(nest *n) {
+// side do. A loop over many taps does as well as unrolled code.
+static void choose_apart(nest *n, int64_t taps) {
+    enum { FEW_TAPS = 16 };
     const target *t = n->e->t;
     int vectors = n->lanes * dtype_bits(dtype_compute(n->s->states.at[0].dtype)) / t->vector_bits;
     if (vectors > 1) n->tile /= vectors;
-    n->unrolled = n->ninner;
+    if (taps > FEW_TAPS) n->unrolled = n->ninner;
 }
 
 // Whether sums may take pairs of registers where vectors of the target take single ones.
@@ -182,7 +183,7 @@ void window_choose(nest *n) {
                          : choose_positions(n->e->t, extent, n->s->states.n);
     else if (scalar && has_room(n->e->t) && adds_integers(n) && shares_row(n))
         n->unrolled = n->ninner, n->tile = choose_scalar_positions(extent, SCALAR_SUMS / n->s->states.n);
-    if (!scalar && n->tile && !positions_share(n)) choose_apart(n);
+    if (!scalar && n->tile && !positions_share(n)) choose_apart(n, taps);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
     if (n->waxis >= 0 && !scalar && fills_pairs(n)) n->lanes *= 2;
 }
