@@ -289,6 +289,13 @@ def mobile_network(path, sizes=(16, 24, 40, 72, 24)):
     save(path, nodes, [tensor("x", "N", sizes[0], "H", "W")], [tensor("y", "N", sizes[-1], "H", "W")], constants)
 
 
+def means_network(path, channels=366):
+    """Means over the images of any number of samples, which share nothing; the channels are no whole number of vectors."""
+    node = helper.make_node
+    save(path, [node("Conv", ["x", "w"], ["h"]), node("GlobalAveragePool", ["h"], ["m"]), node("Conv", ["m", "v"], ["y"])],
+         [tensor("x", "N", 16, 6, 6)], [tensor("y", "N", 20, 1, 1)], [weights("w", channels, 16, 1, 1), weights("v", 20, channels, 1, 1)])
+
+
 def classes_network(path, classes=12):
     """The rows that each class has, beside its number, which fills of computed sizes repeat."""
     node, nodes, constants, parts = helper.make_node, [], [], []
@@ -369,16 +376,18 @@ def check_code(folder):
     image_network(f"{folder}/blocks.onnx")
     parts_network(f"{folder}/parts.onnx")
     mobile_network(f"{folder}/mobile.onnx")
+    means_network(f"{folder}/means.onnx")
     classes_network(f"{folder}/classes.onnx")
     resized_network(f"{folder}/resized.onnx")
     square_network(f"{folder}/square.onnx")
     remainder_network(f"{folder}/remainder.onnx")
     check_answers(folder, "classes.onnx", [], [(1, 12), (37, 12)])
     check_answers(folder, "mobile.onnx", ["--multiversion=x86-64-v2"], [(1, 16, 7, 3), (3, 16, 2, 9)])
+    check_answers(folder, "means.onnx", ["--multiversion=x86-64-v2"], [(1, 16, 6, 6), (3, 16, 6, 6), (17, 16, 6, 6)])
     for model, options, most in (("parts.onnx", ["--threads", "1"], 20600), ("epilogues.onnx", ["--threads", "1"], 92000), ("bytes.onnx", [], 55000),
                                  ("images.onnx", ["--dim", "S=20", "--precision=bf16"], 33500), ("pyramid.onnx", [], 104000), ("pyramid.onnx", ["-g"], 105000), ("layers.onnx", [], 46000),
                                  ("blocks.onnx", [], 255000), ("mobile.onnx", [], 141000), ("classes.onnx", ["--threads", "1"], 16800), ("resized.onnx", [], 20300),
-                                 ("square.onnx", ["--mcpu=x86-64-v4"], 7500), ("remainder.onnx", [], 2500)):
+                                 ("square.onnx", ["--mcpu=x86-64-v4"], 7500), ("means.onnx", [], 24200), ("remainder.onnx", [], 2500)):
         got = code_bytes(folder, model, *options)
         check(got is not None and got <= most, f"code of {model} {options}", f"{got} bytes, more than {most}")
     check_parts(folder)

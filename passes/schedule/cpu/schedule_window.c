@@ -68,6 +68,17 @@ static bool adds_integers(const nest *n) {
     return true;
 }
 
+// Whether positions load anything in common: elements, or an operand that does not depend on the position.
+static bool positions_share(const nest *n) {
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        for (int i = 0; i < n->ninner && a && a->affine; i++)
+            if (moves(a, n->inner[i]) && !moves(a, n->waxis)) return true;
+    }
+    return window_shares(n);
+}
+
 // Whether the last inner axis goes along a row for all positions, and all reads are affine.
 static bool shares_row(const nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
@@ -128,6 +139,16 @@ static int choose_scalar_positions(const dim *extent, int most) {
     return most;
 }
 
+// Positions that share nothing, such as the samples of a global average, hide the latency of additions only, as vectors side by
+// side do. A loop over many taps does as well as unrolled code.
+static void choose_apart(nest *n, int64_t taps) {
+    enum { FEW_TAPS = 16 };
+    const target *t = n->e->t;
+    int vectors = n->lanes * dtype_bits(dtype_compute(n->s->states.at[0].dtype)) / t->vector_bits;
+    if (vectors > 1) n->tile /= vectors;
+    if (taps > FEW_TAPS) n->unrolled = n->ninner;
+}
+
 // Whether sums may take pairs of registers where vectors of the target take single ones.
 static bool fills_pairs(const nest *n) {
     const target *t = n->e->t;
@@ -162,6 +183,7 @@ void window_choose(nest *n) {
                          : choose_positions(n->e->t, extent, n->s->states.n);
     else if (scalar && has_room(n->e->t) && adds_integers(n) && shares_row(n))
         n->unrolled = n->ninner, n->tile = choose_scalar_positions(extent, SCALAR_SUMS / n->s->states.n);
+    if (!scalar && n->tile && !positions_share(n)) choose_apart(n, taps);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
     if (n->waxis >= 0 && !scalar && fills_pairs(n)) n->lanes *= 2;
 }
