@@ -251,7 +251,8 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
         demand += own;
         // A table that is looked up often is transposed once.
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
-        here |= c.scales && c.bits <= 8 && (sums_one_product(k) || makes_bytes(k, src->root, sums_bytes(f, src)));
+        here |=
+            c.scales && c.bits <= 8 && (sums_one_product(k) || makes_bytes(k, src->root, sums_bytes(f, src)));
         contraction |= here;
         // Loops repeat it, which costs nothing only in products with packed constants.
         if (to[j]->region != from->region && !here) return false;
