@@ -553,6 +553,23 @@ def check_quantised_floats(results, onnxc, path):
         results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,800 bytes, {differ} elements differ, by up to {most}")
 
 
+def average_pools(path, **attributes):
+    """Averages of windows that overlap, within an image and at its sides."""
+    n = Network((1, 24, 12, 12), (1, 1))
+    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3], **attributes), 0.04, 3), TensorProto.INT8)
+    n.save(path, 14)
+
+
+def check_average_pools(results, onnxc, path):
+    """Bytes are averaged without floats: each is read in several windows."""
+    average_pools(path)
+    for cpu, limit in (("cortex-m0plus", 250), ("cortex-m3", 88), ("cortex-m4", 70), ("cortex-m55", 26)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory == 0 and differ <= 20 and most <= 1
+        results.check(good, f"averages of bytes on a {cpu}", f"{count} thousand instructions for 21,600 bytes, {memory} bytes, {differ} elements differ, by up to {most}")
+
+
 def functions_of_floats(path):
     n = Network((1, 1, 1, 1), (1, 500))
     n.kinds["r"] = "float32"
@@ -715,6 +732,7 @@ def main():
         check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))
         check_soft_floats(results, onnxc, os.path.join(folder, "attention.onnx"))
         check_quantised_floats(results, onnxc, os.path.join(folder, "quantised_floats.onnx"))
+        check_average_pools(results, onnxc, os.path.join(folder, "average_pools.onnx"))
         check_functions_of_floats(results, onnxc, os.path.join(folder, "functions_of_floats.onnx"))
         denormals(os.path.join(folder, "denormals.onnx"))
         _, differ, most = measured(Arguments(onnxc, "-O2 --fp=strict"), os.path.join(folder, "denormals.onnx"), "cortex-m55")

@@ -373,7 +373,7 @@ static void cycles(header *h, const program *p) {
     text_add(&h->t, "// By kernel: multiply-accumulates, cycles, name.\n");
     for (int i = 0; i < p->kernels.n; i++) {
         const kernel *k = p->kernels.at[i];
-        const dim *macs = kernel_cost_of(k).macs;
+        const dim *macs = kernel_macs(k);
         text_printf(&h->t, "//  %4d %10s %10.0f  %s\n", i, dim_text(h->arena, macs),
                     build_kernel_cost(b, i).cycles, comment_text(h->arena, k->name));
     }

@@ -181,7 +181,7 @@ static void add_kernels(text *t, const report_part *part, kernel_times *times) {
         int number = part->first_kernel + i;
         text_printf(t, "  %4d ", number);
         text_add_short(t, k->name);
-        text_printf(t, "  [%s]%s%s", axes_text(t->arena, k), macs_text(t->arena, kernel_cost_of(k).macs),
+        text_printf(t, "  [%s]%s%s", axes_text(t->arena, k), macs_text(t->arena, kernel_macs(k)),
                     cycles_text(t->arena, part, cost_of_kernel(part, number)));
         double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
         text_printf(t, "%s%s\n", seconds >= 0 ? ", " : "", seconds >= 0 ? time_text(t->arena, seconds) : "");

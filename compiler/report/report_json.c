@@ -244,7 +244,7 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     }
     json_close(j, ']');
     json_size(j, "flops", cost.flops);
-    json_size(j, "macs", cost.macs);
+    json_size(j, "macs", kernel_macs(k));
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_number(j, "seconds", seconds);

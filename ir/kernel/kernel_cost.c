@@ -98,17 +98,22 @@ kernel_cost kernel_cost_of(const kernel *k) {
     return c;
 }
 
-static dim *region_macs(const program *p, const region *r) {
+// Of `only`, or of all kernels if it is NULL.
+static dim *region_macs(const program *p, const region *r, const kernel *only) {
     dim *sum = dim_const(p->dims, 0);
     for (int j = 0; r && j < r->steps.n; j++) {
         const step *s = r->steps.at[j];
-        if (s->kind == STEP_KERNEL) sum = dim_add(sum, kernel_cost_of(s->kernel).macs);
-        else sum = dim_add(sum, dim_max(region_macs(p, s->body[0]), region_macs(p, s->body[1])));
+        dim *macs = dim_max(region_macs(p, s->body[0], only), region_macs(p, s->body[1], only));
+        if (s->kind == STEP_LOOP && s->dim && !s->buffer) macs = dim_mul(s->dim, macs);
+        if (s->kind == STEP_KERNEL && (!only || s->kernel == only)) macs = kernel_cost_of(s->kernel).macs;
+        sum = dim_add(sum, macs);
     }
     return sum;
 }
 
-dim *program_macs(const program *p) { return region_macs(p, p->main); }
+dim *program_macs(const program *p) { return region_macs(p, p->main, NULL); }
+
+dim *kernel_macs(const kernel *k) { return region_macs(k->program, k->program->main, k); }
 
 int value_work(arena *scratch, expr *value) {
     expr_list all = expr_nodes(scratch, value);

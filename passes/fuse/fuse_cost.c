@@ -208,13 +208,14 @@ static bool is_element(const expr *x, const buffer *root) {
     return x->op == X_READ && buffer_root(x->buffer) == root;
 }
 
-bool makes_bytes(const kernel *k, const buffer *root) {
+bool makes_bytes(const kernel *k, const buffer *root, bool sums) {
     const stage *s = k->stages.n == 1 && !k->locals.n ? k->stages.at[0] : NULL;
     if (!s || s->states.n > 1 || s->writes.n != 1) return false;
     const write *w = &s->writes.at[0];
     const state *st = s->states.n ? &s->states.at[0] : NULL;
     bool plain = write_is_plain(w) && dtype_is_byte(w->to->dtype) && w->value->dtype == w->to->dtype;
-    if (!plain || (st && st->op != RED_MAX && st->op != RED_MIN)) return false;
+    bool chooses = !st || st->op == RED_MAX || st->op == RED_MIN;
+    if (!plain || !(chooses || (sums && st->op == RED_SUM))) return false;
     int elements = 0, others = 0;
     expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
     for (int j = 0; j < reads.n; j++) {

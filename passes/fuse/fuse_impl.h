@@ -92,9 +92,9 @@ bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums products of two operands
 bool is_contraction(const kernel *k);
 bool sums_one_product(const kernel *k); // for each result
-// Whether k makes a byte of each element of the buffer, or of the greatest or least of several: it can do so from the bytes that they
-// were before they were dequantised.
-bool makes_bytes(const kernel *k, const buffer *root);
+// Whether k makes a byte of each element of the buffer, or of the greatest or least of several, or with `sums` of their sum: it can do
+// so from the bytes that they were before they were dequantised.
+bool makes_bytes(const kernel *k, const buffer *root, bool sums);
 // Whether k is still a contraction with affine indices and guards that halos can replace, if `old` was one.
 bool still_contracts(kernel *k, kernel *old);
 // How often each element of the buffer is read by k on average; HUGE_VAL: unknown.

@@ -228,6 +228,13 @@ static bool transposes(const source *src) {
     return last->op == X_AXIS && !expr_uses_axis(v->index[v->buffer->rank - 1], last->axis);
 }
 
+// Whether sums of the source's values become sums of its bytes, which on bare machines take less time than floats: a scale
+// that is not a literal stays within the sum.
+static bool sums_bytes(const fuse *f, const source *src) {
+    const write *w = src->pieces[0].w;
+    return f->bare && !f->strict && src->n == 1 && reads_only(expr_nodes(f->arena, w->value)).n == 1;
+}
+
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const site *from, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
@@ -244,7 +251,8 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
         demand += own;
         // A table that is looked up often is transposed once.
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
-        here |= c.scales && c.bits <= 8 && (sums_one_product(k) || makes_bytes(k, src->root));
+        here |=
+            c.scales && c.bits <= 8 && (sums_one_product(k) || makes_bytes(k, src->root, sums_bytes(f, src)));
         contraction |= here;
         // Loops repeat it, which costs nothing only in products with packed constants.
         if (to[j]->region != from->region && !here) return false;

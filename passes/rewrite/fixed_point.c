@@ -7,8 +7,10 @@
 // That they are the same is not assumed: both sides never decrease with s, so it suffices that they step at the same s
 // from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
-// past an integer, one sum of a channel may be corrected by one; where that does not suffice, sums near a step are left to
-// the first form: a few in a thousand. Targets with floating point take a line in f32 instead (byte_lines.h).
+// past an integer, one sum of a channel may be corrected by one. Averages have many sums halfway between two bytes, which
+// rounding to even ones moves up or down: a table tells at which bytes the form with one channel steps one sum too early.
+// Where that does not suffice, sums near a step are left to the first form: a few in a thousand. Targets with floating
+// point take a line in f32 instead (byte_lines.h).
 #include "compiler/base/integers.h"
 #include "ir/target.h"
 #include "passes/match/form.h"
@@ -28,12 +30,14 @@ enum { NONE_ODD = INT32_MIN, NO_STEP = INT32_MIN };
 typedef enum odd_step { ODD_NONE, ODD_LATE, ODD_EARLY } odd_step;
 
 typedef struct form {
-    int shift_in, shift_out; // p and k
-    int64_t zero;            // added at the end
-    span clamp;
+    int shift_in, shift_out;        // p and k
+    int64_t zero;                   // added at the end
+    span clamp, bytes;              // that is applied, and of the results
     int64_t count, *factor, *added; // M and B
     int64_t *odd;     // twice the sum that gives one more, or that and 1: one less; NONE_ODD: none
     bool some_odd[2]; // whether there are such channels, of each kind
+    int64_t rest;     // of high halves: at less, the sum is the first of its byte
+    uint8_t *early;   // from bytes.lo on: whether its step is one sum too early; NULL: none
     int64_t band;     // of high halves around a step within which both sides may differ; 0: nowhere
 } form;
 
@@ -172,6 +176,10 @@ static int64_t high_at(const form *f, int64_t channel, int64_t s) {
     return a * f->factor[channel] >> HALF;
 }
 
+static int64_t result_at(const form *f, int64_t channel, int64_t s) {
+    return (high_at(f, channel, s) >> f->shift_out) + f->zero;
+}
+
 // The exact factor, and the distance from a step of sums that are on its other side.
 static bool find_band(form *f, const chain *c, const byte_steps *st, int64_t channel) {
     int64_t one = (int64_t)1 << f->shift_in, *added = &f->added[channel];
@@ -208,17 +216,51 @@ static bool solve(form *f, const chain *c, const byte_steps *all, int64_t zero, 
     return true;
 }
 
+static int64_t first_sum(const form *f, int64_t n) {
+    int64_t one = (int64_t)1 << f->shift_in;
+    return (least_operand(f, n, f->factor[0]) - f->added[0] + one - 1) >> f->shift_in;
+}
+
+// Which steps are too early, and below which rests of high halves are the sums of these steps alone.
+static bool find_early(arena *scratch, form *f, const chain *c, span out) {
+    int64_t last = ((int64_t)1 << f->shift_out) - 1, most = last + 1;
+    f->early = ARENA_ARRAY(scratch, uint8_t, out.hi - out.lo + 1), f->rest = 0;
+    for (int64_t n = out.lo + 1; n <= out.hi; n++) {
+        int64_t s = first_sum(f, n), less = n - chain_at(c, s);
+        if (result_at(f, 0, s) != n || less == 0) continue; // larger bytes have this sum
+        if (less != 1) return false;
+        f->early[n - out.lo] = 1;
+        f->rest = int_max(f->rest, (high_at(f, 0, s) & last) + 1);
+        if (result_at(f, 0, s + 1) == n) most = int_min(most, high_at(f, 0, s + 1) & last);
+    }
+    return f->rest <= most;
+}
+
+// M and the least B for which no step is too late, nor more than one sum too early.
+static bool solve_early(arena *scratch, form *f, const chain *c, const byte_steps *st, int64_t zero) {
+    f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
+    if (f->count != 1 || !choose_shifts(f, c, st)) return false;
+    int64_t one = (int64_t)1 << f->shift_in, lo = INT32_MIN - c->range.lo * one,
+            hi = INT32_MAX - c->range.hi * one, count = st->out.hi - st->out.lo,
+            factor = (int64_t)rint(ldexp(st->slope, HALF + f->shift_out - f->shift_in));
+    if (factor < 1 || factor > INT32_MAX) return false;
+    for (int64_t j = 1; j <= count; j++) {
+        int64_t b = least_operand(f, st->out.lo + j, factor) - st->first[j] * one;
+        lo = int_max(lo, b), hi = int_min(hi, b + 2 * one - 1);
+    }
+    if (lo > hi) return false;
+    f->factor[0] = factor, f->added[0] = lo;
+    return find_early(scratch, f, c, st->out);
+}
+
 static bool solve_in_bands(form *f, const chain *c, const byte_steps *all, int64_t zero) {
     enum { BANDS_LEAST = 64 }; // from one step to the next
     f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
+    f->early = NULL;
     if (!choose_shifts(f, c, all)) return false;
     for (int64_t j = 0; j < f->count; j++)
         if (!find_band(f, c, &all[j], j)) return false;
     return f->band * BANDS_LEAST <= (int64_t)1 << f->shift_out;
-}
-
-static int64_t result_at(const form *f, int64_t channel, int64_t s) {
-    return (high_at(f, channel, s) >> f->shift_out) + f->zero;
 }
 
 // Bounds that no result passes become the bounds of the type, for which targets have instructions.
@@ -243,10 +285,12 @@ static bool find_form(arena *scratch, form *f, chain *c, dtype t) {
         f->clamp.lo = int_min(f->clamp.lo, all[j].out.lo);
         f->clamp.hi = int_max(f->clamp.hi, all[j].out.hi);
     }
+    f->bytes = f->clamp;
     // The zero point within B saves an addition, but takes bits of the operand.
     int64_t zero = (int64_t)fmin(fmax(rint(all[0].offset), -BYTES), BYTES);
     bool found = solve(f, c, all, 0, false) || solve(f, c, all, zero, false) || solve(f, c, all, 0, true) ||
-                 solve(f, c, all, zero, true) || solve_in_bands(f, c, all, 0) ||
+                 solve(f, c, all, zero, true) || solve_early(scratch, f, c, all, 0) ||
+                 solve_early(scratch, f, c, all, zero) || solve_in_bands(f, c, all, 0) ||
                  solve_in_bands(f, c, all, zero);
     if (!found) return false;
     widen_clamp(f, c, t);
@@ -273,6 +317,23 @@ static expr *correct(const chain *c, const form *f, expr *s, expr *y) {
     return y;
 }
 
+static expr *limited(const form *f, kernel *k, expr *y) {
+    y = x_bin(k, X_MAX, y, x_int(k, DT_I32, f->clamp.lo));
+    return x_bin(k, X_MIN, y, x_int(k, DT_I32, f->clamp.hi));
+}
+
+// One less at the first sum of byte y where its step is too early.
+static expr *delay(const form *f, kernel *k, expr *high, expr *y) {
+    if (!f->early) return y;
+    int64_t size = f->bytes.hi - f->bytes.lo + 1, last = ((int64_t)1 << f->shift_out) - 1;
+    constant *data = constant_new(k->program->arena, DT_U8, 1, &size);
+    for (int64_t j = 0; j < size; j++) eval_store(DT_U8, (void *)data->data, j, (cell){.i = f->early[j]});
+    expr *at = x_cast(k, x_sub(k, limited(f, k, y), x_int(k, DT_I32, f->bytes.lo)), DT_I64, true);
+    expr *early = x_read(k, program_constant(k->program, "early", data), &at);
+    expr *first = x_lt(k, x_bin(k, X_AND, high, x_int(k, DT_I32, last)), x_int(k, DT_I32, f->rest));
+    return x_sub(k, y, x_select(k, first, x_cast(k, early, DT_I32, true), x_int(k, DT_I32, 0)));
+}
+
 static expr *build(const chain *c, const form *f, expr *x) {
     kernel *k = c->k;
     int64_t one = (int64_t)1 << f->shift_out;
@@ -283,9 +344,8 @@ static expr *build(const chain *c, const form *f, expr *x) {
     expr *wide = x_mul(k, x_cast(k, a, DT_I64, true), x_cast(k, m, DT_I64, true));
     expr *high = x_cast(k, x_bin(k, X_SHR, wide, x_i64(k, HALF)), DT_I32, true);
     expr *y = x_bin(k, X_SHR, high, x_int(k, DT_I32, f->shift_out));
-    y = x_add(k, y, x_int(k, DT_I32, f->zero));
-    y = x_bin(k, X_MAX, y, x_int(k, DT_I32, f->clamp.lo));
-    y = x_cast(k, correct(c, f, s, x_bin(k, X_MIN, y, x_int(k, DT_I32, f->clamp.hi))), x->dtype, true);
+    y = delay(f, k, high, x_add(k, y, x_int(k, DT_I32, f->zero)));
+    y = x_cast(k, correct(c, f, s, limited(f, k, y)), x->dtype, true);
     if (!f->band) return y;
     expr *near = x_bin(k, X_AND, x_add(k, high, x_int(k, DT_I32, f->band)), x_int(k, DT_I32, one - 1));
     return x_select(k, x_lt(k, near, x_int(k, DT_I32, 2 * f->band)), x, y);

@@ -26,6 +26,7 @@ typedef struct model {
     bool is_signed;  // the result
     int zero;        // its zero point
     bool clips, one; // a Clip before rounding; one scale for all channels
+    bool alike;      // neither zero points of operands nor biases
     double divisor, scale[CHANNELS], bias[CHANNELS];
     int sum[CHANNELS];
 } model;
@@ -69,6 +70,7 @@ static const char *text_of(arena *a, const model *m) {
     for (int j = 0; j < CHANNELS; j++) sums[j] = m->sum[j];
     for (int j = 0; j < k * CHANNELS; j++) weights[j] = j / CHANNELS == k - 1 ? 1 : WEIGHT;
     const char *value = arena_printf(a, "((float((s0 - sum[j1])) * %s) + bias[j1])", scale);
+    if (m->alike) value = arena_printf(a, "(float(s0) * %s)", scale);
     if (m->clips) value = arena_printf(a, "min(max(%s, 0.0), %.9g)", value, 100 * m->divisor);
     return arena_printf(a,
                         "program p\ninput x: int8[%d, %d]\noutput y: %s[%d, %d]\nconst w: int8[%d, %d] {%s}\n"
@@ -175,6 +177,19 @@ static void ties_stay_floats_near_steps(void **state) {
         for (int c = 0; c < CHANNELS; c++) m.scale[c] = ldexp(0.5, -bits), m.bias[c] = 0.25 * c;
         found f = check(&m);
         assert_true(f.rewritten && f.branches);
+    }
+}
+
+// Averages: a table tells which of their ties become the lower byte.
+static void ties_of_one_channel_are_integers(void **state) {
+    (void)state;
+    static const double scales[] = {0.25, 0x1p-7, 0.05 / 9, 0.5 / 6, 1.5, 0.0123 / 49, 2.5, 3};
+    static const double divisors[] = {1, 0.5, 0.04, 0.1, 1, 0.0082, 1, 2};
+    for (int j = 0; j < 16; j++) {
+        model m = {.length = 2, .is_signed = j % 3, .zero = 5 * j, .one = true, .alike = true};
+        m.scale[0] = scales[j / 2], m.divisor = divisors[j / 2], m.clips = j % 2;
+        found f = check(&m);
+        if (!f.rewritten || f.branches) fail_msg("scale %g, divisor %g", m.scale[0], m.divisor);
     }
 }
 
@@ -331,10 +346,15 @@ static void ties_of_sums_stay_floats(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_give_nearly_the_same_bytes),   cmocka_unit_test(other_functions_are_no_lines),
-        cmocka_unit_test(sums_of_bytes_become_integers),      cmocka_unit_test(ties_of_sums_stay_floats),
-        cmocka_unit_test(every_sum_gives_the_same_byte),      cmocka_unit_test(ties_stay_floats_near_steps),
-        cmocka_unit_test(unusual_scales_give_the_same_bytes), cmocka_unit_test(falling_functions_stay),
+        cmocka_unit_test(lines_give_nearly_the_same_bytes),
+        cmocka_unit_test(other_functions_are_no_lines),
+        cmocka_unit_test(sums_of_bytes_become_integers),
+        cmocka_unit_test(ties_of_sums_stay_floats),
+        cmocka_unit_test(every_sum_gives_the_same_byte),
+        cmocka_unit_test(ties_stay_floats_near_steps),
+        cmocka_unit_test(ties_of_one_channel_are_integers),
+        cmocka_unit_test(unusual_scales_give_the_same_bytes),
+        cmocka_unit_test(falling_functions_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
