@@ -371,10 +371,10 @@ static void cycles(header *h, const program *p) {
                 "misses.\n#define %s_CYCLES %.0f\n",
                 b->module->target->cpu, h->io->macro, b->cost->all.cycles);
     text_add(&h->t, "// By kernel: multiply-accumulates, cycles, name.\n");
+    dim *const *macs = kernel_macs(h->arena, p);
     for (int i = 0; i < p->kernels.n; i++) {
         const kernel *k = p->kernels.at[i];
-        const dim *macs = kernel_macs(k);
-        text_printf(&h->t, "//  %4d %10s %10.0f  %s\n", i, dim_text(h->arena, macs),
+        text_printf(&h->t, "//  %4d %10s %10.0f  %s\n", i, dim_text(h->arena, macs[i]),
                     build_kernel_cost(b, i).cycles, comment_text(h->arena, k->name));
     }
 }

@@ -174,6 +174,7 @@ const char *time_text(arena *a, double seconds) {
 static void add_kernels(text *t, const report_part *part, kernel_times *times) {
     const program *g = part->program;
     const build *b = part->build;
+    dim *const *macs = kernel_macs(t->arena, g);
     text_printf(t, "kernels: %d%s%s\n", g->kernels.n, macs_text(t->arena, program_macs(g)),
                 cycles_text(t->arena, part, b && b->cost ? b->cost->all : (code_cost){0}));
     for (int i = 0; i < g->kernels.n; i++) {
@@ -181,7 +182,7 @@ static void add_kernels(text *t, const report_part *part, kernel_times *times) {
         int number = part->first_kernel + i;
         text_printf(t, "  %4d ", number);
         text_add_short(t, k->name);
-        text_printf(t, "  [%s]%s%s", axes_text(t->arena, k), macs_text(t->arena, kernel_macs(k)),
+        text_printf(t, "  [%s]%s%s", axes_text(t->arena, k), macs_text(t->arena, macs[k->id]),
                     cycles_text(t->arena, part, cost_of_kernel(part, number)));
         double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
         text_printf(t, "%s%s\n", seconds >= 0 ? ", " : "", seconds >= 0 ? time_text(t->arena, seconds) : "");

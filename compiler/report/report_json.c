@@ -225,7 +225,8 @@ static void json_cost(json *j, const code_cost *c) {
     json_int(j, "cycles", (int64_t)llround(c->cycles));
 }
 
-static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
+static void json_kernel(json *j, const report_part *part, const kernel *k, const dim *macs,
+                        kernel_times *times, bool page) {
     kernel_cost cost = kernel_cost_of(k);
     double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
     json_open(j, NULL, '{');
@@ -244,7 +245,7 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     }
     json_close(j, ']');
     json_size(j, "flops", cost.flops);
-    json_size(j, "macs", kernel_macs(k));
+    json_size(j, "macs", macs);
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_number(j, "seconds", seconds);
@@ -258,9 +259,10 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
 }
 
 static void json_kernels(json *j, const report_part *part, kernel_times *times, bool page) {
+    dim *const *macs = kernel_macs(j->out.arena, part->program);
     json_open(j, "kernels", '[');
     for (int i = 0; i < part->program->kernels.n; i++)
-        json_kernel(j, part, part->program->kernels.at[i], times, page);
+        json_kernel(j, part, part->program->kernels.at[i], macs[i], times, page);
     json_close(j, ']');
 }
 

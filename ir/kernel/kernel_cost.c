@@ -98,22 +98,38 @@ kernel_cost kernel_cost_of(const kernel *k) {
     return c;
 }
 
-// Of `only`, or of all kernels if it is NULL.
-static dim *region_macs(const program *p, const region *r, const kernel *only) {
+static bool is_counted_loop(const step *s) { return s->kind == STEP_LOOP && s->dim && !s->buffer; }
+
+static dim *region_macs(const program *p, const region *r) {
     dim *sum = dim_const(p->dims, 0);
     for (int j = 0; r && j < r->steps.n; j++) {
         const step *s = r->steps.at[j];
-        dim *macs = dim_max(region_macs(p, s->body[0], only), region_macs(p, s->body[1], only));
-        if (s->kind == STEP_LOOP && s->dim && !s->buffer) macs = dim_mul(s->dim, macs);
-        if (s->kind == STEP_KERNEL && (!only || s->kernel == only)) macs = kernel_cost_of(s->kernel).macs;
-        sum = dim_add(sum, macs);
+        dim *macs = dim_max(region_macs(p, s->body[0]), region_macs(p, s->body[1]));
+        if (is_counted_loop(s)) macs = dim_mul(s->dim, macs);
+        sum = dim_add(sum, s->kind == STEP_KERNEL ? kernel_cost_of(s->kernel).macs : macs);
     }
     return sum;
 }
 
-dim *program_macs(const program *p) { return region_macs(p, p->main, NULL); }
+dim *program_macs(const program *p) { return region_macs(p, p->main); }
 
-dim *kernel_macs(const kernel *k) { return region_macs(k->program, k->program->main, k); }
+static void add_macs(const region *r, dim *times, dim **of) {
+    for (int j = 0; r && j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        dim *inside = is_counted_loop(s) ? dim_mul(times, s->dim) : times;
+        for (int b = 0; b < 2; b++) add_macs(s->body[b], inside, of);
+        if (s->kind != STEP_KERNEL) continue;
+        dim **sum = &of[s->kernel->id];
+        *sum = dim_add(*sum, dim_mul(times, kernel_cost_of(s->kernel).macs));
+    }
+}
+
+dim **kernel_macs(arena *a, const program *p) {
+    dim **of = ARENA_ARRAY(a, dim *, p->kernels.n + 1);
+    for (int j = 0; j < p->kernels.n; j++) of[j] = dim_const(p->dims, 0);
+    add_macs(p->main, dim_const(p->dims, 1), of);
+    return of;
+}
 
 int value_work(arena *scratch, expr *value) {
     expr_list all = expr_nodes(scratch, value);

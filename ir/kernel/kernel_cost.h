@@ -12,7 +12,7 @@ kernel_cost kernel_cost_of(const kernel *k);
 // Multiply-accumulates of a run: of two branches the larger one counts, and the body of a loop as often as it runs, or once where
 // data decide how often. Patches of images count as whole ones at their ends, too.
 dim *program_macs(const program *p);
-dim *kernel_macs(const kernel *k); // of all calls of the kernel in a run
+dim **kernel_macs(arena *a, const program *p); // of all calls of each kernel in a run, by its id
 // The cost of computing one element of a value.
 int value_work(arena *scratch, expr *value);
 #endif
