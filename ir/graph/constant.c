@@ -1,5 +1,6 @@
 // Tensor data known at compile time. In: element types, shapes, bytes. Out: constants and their elements.
 #include "ir/graph/graph.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,28 @@ double constant_float(const constant *c, int64_t i) {
     uint64_t room = 0;
     const void *data = data_of(c, &i, &room);
     return dtype_load_float(c->elem, data, i);
+}
+
+// Of elements of 16 or 32 bits whose exponent has these bits.
+static bool has_full_exponent(const constant *c, uint32_t exponent) {
+    size_t bytes = (size_t)dtype_bits(c->elem) / 8;
+    for (int64_t i = 0; i < c->count; i++) {
+        uint32_t v = 0;
+        memcpy(&v, (const uint8_t *)c->data + i * (int64_t)bytes, bytes);
+        if ((v & exponent) == exponent) return true;
+    }
+    return false;
+}
+
+bool constant_is_finite(const constant *c) {
+    if (!dtype_is_float(c->elem)) return true;
+    if (c->kind == CONST_BYTES && c->elem == DT_F32) return !has_full_exponent(c, 0x7f800000);
+    if (c->kind == CONST_BYTES && c->elem == DT_F16) return !has_full_exponent(c, 0x7c00);
+    if (c->kind == CONST_BYTES && c->elem == DT_BF16) return !has_full_exponent(c, 0x7f80);
+    int64_t n = c->kind == CONST_SPLAT && c->count ? 1 : c->count;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(constant_float(c, i))) return false;
+    return true;
 }
 
 int64_t constant_int(const constant *c, int64_t i) {

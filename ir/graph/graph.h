@@ -241,6 +241,7 @@ bool constant_fits(const constant *c, dtype as);
 const constant *constant_rounded(arena *a, const constant *c, dtype as);
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);
+bool constant_is_finite(const constant *c); // without infinities and NaN; of real numbers
 int64_t constant_int(const constant *c, int64_t i);
 void constant_copy(const constant *c, int64_t i, dtype to_type, void *to,
                    int64_t at);                              // to[at] = c[i], converted

@@ -39,6 +39,14 @@ static bool has_halo_of_zeros(const program *p, const buffer *b) {
     return true;
 }
 
+// Whether zeros times B's elements are zeros, and adding those changes nothing: of floats, infinities, NaN and the sign of 0 count.
+static bool zeros_add_nothing(const tiling *t) {
+    const expr *b = t->c->b;
+    if (!dtype_is_float(t->c->s->states.at[0].dtype)) return true;
+    if (t->e->t->fp == FP_STRICT || t->c->term_b != b || b->buffer->role != BUF_CONST) return false;
+    return b->buffer->data && constant_is_finite(b->buffer->data);
+}
+
 // The dim; false: there is none, or other axes of K move along it, or some are joined with others.
 static bool find_taps(const tiling *t, int a, taps *of) {
     const emitter *e = t->e;
@@ -95,7 +103,9 @@ void skip_taps(const tiling *t, const tile *x, int a, ins **begin, ins **end) {
     lbuild *b = &e->b;
     taps of;
     bool plain = !t->flat.n && t->c->term_a == t->c->a && !e->t->freestanding && find_taps(t, a, &of);
-    if (!plain || !many_leave(t, &of) || !has_halo_of_zeros(e->k->program, t->c->a->buffer)) return;
+    if (!plain || !many_leave(t, &of) || !has_halo_of_zeros(e->k->program, t->c->a->buffer) ||
+        !zeros_add_nothing(t))
+        return;
     ins *first = lb_idx(b, of.base);
     int64_t reach = 0;
     for (int p = 0; p < e->k->axes.n; p++) {

@@ -6,8 +6,6 @@
 #include "ir/loops/loops_tiles.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/contract_tiling.h"
-#include <math.h>
-#include <string.h>
 
 enum {
     LANES = 16,
@@ -61,22 +59,6 @@ static dtype type_of_values(arena *scratch, const target *t, const program *p, c
     return held && !uses_build(scratch, p)->of[root->id].by_others ? held : DT_NONE;
 }
 
-// Of 16-bit floats.
-static bool is_finite_constant(const constant *c) {
-    uint16_t exponent = c->elem == DT_F16 ? 0x7c00 : 0x7f80, v;
-    int64_t n = c->kind == CONST_SPLAT && c->count ? 1 : c->count;
-    if (c->kind != CONST_BYTES) {
-        for (int64_t j = 0; j < n; j++)
-            if (!isfinite(constant_float(c, j))) return false;
-        return true;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        memcpy(&v, (const uint8_t *)c->data + j * (int64_t)sizeof v, sizeof v);
-        if ((v & exponent) == exponent) return false;
-    }
-    return true;
-}
-
 static int parts_of(dtype t) { return t == DT_F16 || t == DT_F32 ? 2 : t == DT_BF16 ? 1 : 0; }
 
 static bool has_enough_rows(const contraction *c, int least) {
@@ -114,7 +96,7 @@ tile_parts *tile_parts_find(arena *scratch, const target *t, const contraction *
         return NULL;
     if (k == INT64_MAX || k % 2 || !has_enough_rows(c, LEAST_ROWS)) return NULL;
     dtype held = type_of_values(scratch, t, c->k->program, a);
-    if (!held || !is_finite_constant(b->data)) return NULL;
+    if (!held || !constant_is_finite(b->data)) return NULL;
     tile_parts *p = ARENA_NEW(scratch, tile_parts);
     *p = (tile_parts){.a = parts_of(held), .b = parts_of(b->dtype), .rest = held == DT_F32, .depth = k};
     return p;
