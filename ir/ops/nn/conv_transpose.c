@@ -306,9 +306,9 @@ static bool multiplies_well(const node *n, const conv_transpose *t) {
     for (int i = 0; i < 2; i++)
         if (n->in[i]->def && node_is(n->in[i]->def, "DequantizeLinear")) return false;
     bool open = t->n == 1 || dim_is_const(columns);
-    return t->group == 1 && (x->elem == DT_F32 || x->elem == DT_F64) && dim_is_const(w->dims[0]) && open &&
-           w->dims[0]->min >= LEAST_CHANNELS && w->dims[1]->max <= FEW && columns->max >= LEAST_COLUMNS &&
-           rows->min >= 1 && rows->max <= MOST_GROWTH * w->dims[0]->min;
+    return t->group == 1 && (x->elem == DT_F32 || x->elem == DT_F64) && dim_is_const(w->dims[0]) &&
+           dim_is_const(rows) && open && w->dims[0]->min >= LEAST_CHANNELS && w->dims[1]->max <= FEW &&
+           columns->max >= LEAST_COLUMNS && rows->min >= 1 && rows->max <= MOST_GROWTH * w->dims[0]->min;
 }
 
 // The dims of a matrix from axis `from` on: all in one.
