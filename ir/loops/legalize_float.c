@@ -253,22 +253,33 @@ static void make_usual_add(lbuild *b, lfunc *f, int w) {
     return_usual(s, f, sign, lb_get(b, exponent), lb_get(b, now), other);
 }
 
+// Two operands of a product or quotient: magnitudes, exponents and the sign of the result. `unusual` is open: what is in it is for
+// operands that are not normal.
+typedef struct factors {
+    ins *sign, *a, *d, *ea, *ed, *unusual;
+} factors;
+
+static factors factors_of(const soft *s, lfunc *f) {
+    factors x = {.sign = sign_of(s, xor_(s, param(f, 0), param(f, 1)))};
+    x.a = abs_of(s, param(f, 0)), x.d = abs_of(s, param(f, 1));
+    x.ea = exponent_field(s, x.a), x.ed = exponent_field(s, x.d);
+    x.unusual = lb_if(s->b, lb_bin(s->b, L_OR, is_unusual(s, x.ea), is_unusual(s, x.ed)));
+    return x;
+}
+
 static void make_usual_mul(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), *s = &c;
     const char *other = any_name(b, "fmul", w);
-    ins *sign = sign_of(s, xor_(s, param(f, 0), param(f, 1))), *a = abs_of(s, param(f, 0)),
-        *d = abs_of(s, param(f, 1));
-    ins *ea = exponent_field(s, a), *ed = exponent_field(s, d);
-    ins *unusual = lb_if(b, lb_bin(b, L_OR, is_unusual(s, ea), is_unusual(s, ed)));
-    ins *finite = lb_cmp(b, L_ULT, lb_bin(b, L_UMAX, a, d), infinity(s));
-    ins *zero = lb_if(b, lb_bin(b, L_AND, is_zero(s, lb_bin(b, L_UMIN, a, d)), finite));
-    lb_return(b, sign);
+    factors x = factors_of(s, f);
+    ins *finite = lb_cmp(b, L_ULT, lb_bin(b, L_UMAX, x.a, x.d), infinity(s));
+    ins *zero = lb_if(b, lb_bin(b, L_AND, is_zero(s, lb_bin(b, L_UMIN, x.a, x.d)), finite));
+    lb_return(b, x.sign);
     lb_end(b, zero);
     return_from(b, f, other);
-    lb_end(b, unusual);
-    ins *e = add(s, sub(s, ea, num(s, s->bias)), ed);
-    ins *r = fraction_product(s, normal_fraction(s, a), normal_fraction(s, d), &e);
-    return_usual(s, f, sign, e, r, other);
+    lb_end(b, x.unusual);
+    ins *e = add(s, sub(s, x.ea, num(s, s->bias)), x.ed);
+    ins *r = fraction_product(s, normal_fraction(s, x.a), normal_fraction(s, x.d), &e);
+    return_usual(s, f, x.sign, e, r, other);
 }
 
 // ---------------------------------------------------------------- quotients of normal numbers, by the divider
@@ -295,15 +306,12 @@ static bool divides_by_digits(const target *t, int w) { return w == 32 && !t->no
 static void make_usual_div(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), *s = &c;
     const char *other = any_name(b, "fdiv", w);
-    ins *sign = sign_of(s, xor_(s, param(f, 0), param(f, 1))), *a = abs_of(s, param(f, 0)),
-        *d = abs_of(s, param(f, 1));
-    ins *ea = exponent_field(s, a), *ed = exponent_field(s, d);
-    ins *unusual = lb_if(b, lb_bin(b, L_OR, is_unusual(s, ea), is_unusual(s, ed)));
+    factors x = factors_of(s, f);
     return_from(b, f, other);
-    lb_end(b, unusual);
-    ins *x = normal_fraction(s, a), *y = normal_fraction(s, d), *less = one_if(s, lb_cmp(b, L_ULT, x, y));
-    ins *e = sub(s, add(s, sub(s, ea, ed), num(s, s->bias)), less);
-    return_usual(s, f, sign, e, quotient_by_digits(s, x, y, less), other);
+    lb_end(b, x.unusual);
+    ins *a = normal_fraction(s, x.a), *d = normal_fraction(s, x.d), *less = one_if(s, lb_cmp(b, L_ULT, a, d));
+    ins *e = sub(s, add(s, sub(s, x.ea, x.ed), num(s, s->bias)), less);
+    return_usual(s, f, x.sign, e, quotient_by_digits(s, a, d, less), other);
 }
 
 // ---------------------------------------------------------------- quotients and roots, one bit after the
