@@ -93,7 +93,7 @@ def unit(results):
 
 
 def sanitizers(results):
-    """The cmocka programs and onnxc itself over all cases, built with the address and undefined-behaviour sanitizers."""
+    """The cmocka programs and onnxc itself over half the single nodes and all other cases, built with the address and undefined-behaviour sanitizers."""
     if not unit_programs(results, "san"):
         return
     checked = os.path.join(BUILD, "san", "onnxc")
