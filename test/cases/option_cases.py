@@ -123,6 +123,10 @@ for dtype in (np.uint8, np.int8, np.int32, np.float16, np.float64):
 resize("cubic", "half_pixel", scales=[2.0], shape=(6,), cubic_coeff_a=-0.5)
 resize("linear", "align_corners", sizes=[4, 4, 4], shape=(3, 2, 5))
 resize("linear", "half_pixel", sizes=[1, 1, 1, 1], shape=(1, 1, 3, 4))
+# A region that ends at the last element does not reach beyond it.
+END = [floats(1, 1, 8, 8), np.array([0, 0, 0.3, 0.3, 1, 1, 0.9, 1], np.float32), None, np.array([1, 1, 4, 4])]
+for constants in ((1, 3), ()):
+    case("Resize", END, {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}, opset=19, constants=constants)
 for mode in ("nearest", "linear"):
     for op, opset in (("Resize", 10), ("Upsample", 9)):
         for scales in ([1, 1, 2, 2.5], [1, 1, 1.5, 3]) + (([1, 1, 0.6, 0.5],) if op == "Resize" else ()):

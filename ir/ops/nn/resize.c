@@ -222,7 +222,7 @@ static expr *scale_of(const resize *z, kernel *k, const resized *r) {
 
 static expr *read_roi(const resize *z, kernel *k, int place) {
     expr *at = x_i64(k, place);
-    return x_cast(k, x_read(k, z->roi, &at), DT_F32, false);
+    return f64_of(k, x_cast(k, x_read(k, z->roi, &at), DT_F32, false));
 }
 
 // With aligned corners: i * span / (width - 1) + start if width is not 1, else middle.
@@ -252,10 +252,10 @@ static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     case CROP_AND_RESIZE: {
         if (!r->listed) return at;
         expr *start = read_roi(z, k, r->argument), *end = read_roi(z, k, z->m.count + r->argument);
-        // In float, so that halves such as 0.3f * 5 are exact.
-        expr *span = x_mul(k, f64_of(k, x_sub(k, end, start)), last);
-        start = f64_of(k, x_mul(k, start, x_cast(k, last, DT_F32, false)));
-        return x_add(k, between(k, at, width, span, x_mul(k, span, half)), start);
+        expr *span = x_mul(k, x_sub(k, end, start), last);
+        at = x_add(k, between(k, at, width, span, x_mul(k, span, half)), x_mul(k, start, last));
+        // Rounded once, to float: halves such as 0.3f * 5 are exact, and a region that ends at 1 ends at the last element.
+        return f64_of(k, x_cast(k, at, DT_F32, false));
     }
     }
     return at;
