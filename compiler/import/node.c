@@ -22,6 +22,15 @@ static int64_t opset_version(const body *b, const char *domain) {
     return 0;
 }
 
+static const char *domain_name(const char *domain) { return *domain ? domain : "ai.onnx"; }
+
+static void hint_custom(importer *im, const char *domain, const char *name) {
+    diag_hint(im->diag,
+              "a function of the model may define it, or a C function compute it: --custom-op %s::%s=SYMBOL",
+              domain_name(domain), name);
+}
+
+// Some converters leave the names of operators of their framework that they cannot convert.
 static void hint_similar(importer *im, const char *domain, const char *name) {
     string_list names = {0};
     const char *best = NULL;
@@ -33,6 +42,7 @@ static void hint_similar(importer *im, const char *domain, const char *name) {
     }
     if (!best) best = nearest_word(im->arena, name, names.at, names.n);
     if (best) diag_hint(im->diag, "did you mean %s?", best);
+    else hint_custom(im, domain, name);
 }
 
 typedef struct missing_op {
@@ -56,13 +66,10 @@ static void note_missing(importer *im, const loc *at, const char *domain, const 
 void report_missing(importer *im) {
     for (int i = 0; i < im->missing.n; i++) {
         const missing_op *m = im->missing.slots[i].value;
-        const char *hint = *m->domain ? absent_hint(m->domain, m->name + strlen(m->domain) + 1) : NULL;
+        const char *name = *m->domain ? m->name + strlen(m->domain) + 1 : m->name;
+        const char *hint = *m->domain ? absent_hint(m->domain, name) : NULL;
         if (hint) diag_hint(im->diag, "%s", hint);
-        if (*m->domain && !schema_newest_opset(m->domain))
-            diag_hint(im->diag,
-                      "a function of the model may define it, or a C function compute it: --custom-op "
-                      "%s::%s=SYMBOL",
-                      m->domain, m->name + strlen(m->domain) + 1);
+        if (*m->domain && !schema_newest_opset(m->domain)) hint_custom(im, m->domain, name);
         diag_missing(im->diag, m->at, "operator %s is not supported (used by %d node%s)", m->name, m->count,
                      m->count == 1 ? "" : "s");
     }
@@ -78,8 +85,7 @@ static const schema_version *find_version(importer *im, const loc *at, const sch
                                           const char *domain, const char *name, int64_t opset) {
     if (!op) {
         hint_similar(im, domain, name);
-        diag_error(im->diag, at, "there is no operator '%s' in domain '%s'", name,
-                   *domain ? domain : "ai.onnx");
+        diag_error(im->diag, at, "there is no operator '%s' in domain '%s'", name, domain_name(domain));
         return NULL;
     }
     const schema_version *v = schema_for_opset(op, (int)opset);
@@ -115,7 +121,7 @@ static const char *domain_of_node(const Onnx__NodeProto *n) {
 
 static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__NodeProto *n) {
     const char *domain = domain_of_node(n), *name = text_or_empty(n->op_type);
-    const char *shown = *domain ? domain : "ai.onnx";
+    const char *shown = domain_name(domain);
     int64_t opset = opset_version(s->body, domain);
     int newest = schema_newest_opset(domain);
     meaning m = {.op = find_op(im, domain, name)};
