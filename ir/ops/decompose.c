@@ -74,8 +74,8 @@ value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to) {
 
 void give_output(node *n, int i, value *v) {
     if (!node_out(n, i)) return;
-    if (!v->def || v->def->id <= n->id) v = NODE(n, "Identity", v); // an input of n, or a constant
-    v->type = (type){0}; // what the model declares of the output stays
+    // What is no output of a new node, such as an input of n, stays; so does what the model declares of n's output.
+    if (!v->def || v->type.kind != TYPE_NONE) v = NODE(n, "Identity", v);
     replace_output(n, i, v);
 }
 
