@@ -41,6 +41,8 @@ source session_model(session *s);
 _Noreturn void session_lacks(session *s, const char *what); // a positional argument
 source session_source(session *s, const char *path);
 pipeline *session_pipeline(session *s, const options *o);
+// Warns of options for compiling what is already compiled. --dim is not one: it gives random inputs their sizes.
+void session_compiled(session *s, const char *path);
 void session_clear_progress(session *s);
 void session_write(session *s, const char *text);           // to the file of -o, or to standard output
 void session_message(void *session, const diag_message *m); // the sink of a diag

@@ -85,6 +85,9 @@ static contestants open_all(session *s, const bench_options *o) {
         diag_fatal_missing(&s->diag, NULL, "%s needs a run in this process: leave --runner out",
                            o->kernels ? "--kernels" : "--save-times");
     if (s->args.n == 0) session_lacks(s, "model");
+    int libraries = 0;
+    for (int i = 0; i < s->args.n; i++) libraries += runnable_is_library(s->args.at[i]);
+    if (libraries == s->args.n) session_compiled(s, s->args.at[0]);
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);
         if (library && s->options.runner)

@@ -115,15 +115,26 @@ static bool compare_with(session *s, const char *with, const source *from, const
     return same;
 }
 
+static _Noreturn void lacks_nodes(session *s, const char *option) {
+    diag_fatal(&s->diag, NULL, "%s: '%s' is already compiled and has no nodes: run the model itself", option,
+               s->args.at[0]);
+}
+
+static void check_library(session *s, const run_options *o) {
+    if (o->interpret) lacks_nodes(s, "--interpret");
+    for (int i = 0; i < o->compare.n; i++)
+        if (strcmp(o->compare.at[i], "interpret") == 0) lacks_nodes(s, "--compare interpret");
+    session_compiled(s, s->args.at[0]);
+}
+
 // compiled: the model is a library or a program as text, without nodes.
 static inner *see_inside(session *s, run_options *o, bool compiled) {
-    if ((o->inner.dump || o->inner.stats) && o->interpret && strcmp(o->interpret, "gpu") == 0)
+    const char *option = o->inner.dump ? "--dump" : o->inner.stats ? "--stats" : NULL;
+    if (option && o->interpret && strcmp(o->interpret, "gpu") == 0)
         diag_fatal_missing(&s->diag, NULL, "--interpret=gpu runs kernels alone: use --interpret with %s",
-                           o->inner.dump ? "--dump" : "--stats");
+                           option);
     if (!compiled) return inner_new(s, &o->inner, &o->io);
-    if (o->inner.dump || o->inner.stats)
-        diag_fatal(&s->diag, NULL, "%s: '%s' is already compiled and has no nodes: run the model itself",
-                   o->inner.dump ? "--dump" : "--stats", s->args.at[0]);
+    if (option) lacks_nodes(s, option);
     return NULL;
 }
 
@@ -133,6 +144,7 @@ static int run(session *s, void *own) {
     s->diag.file = from.path;
     check_output_names(s, &o->io, &o->compare);
     bool library = runnable_is_library(from.path);
+    if (library) check_library(s, o);
     options_use_native(&s->options);
     expect_inputs(s, &o->io);
     inner *x = see_inside(s, o, library || source_is_program(&from));

@@ -223,6 +223,14 @@ void session_lacks(session *s, const char *what) {
     diag_fatal(&s->diag, NULL, "no %s given", what);
 }
 
+void session_compiled(session *s, const char *path) {
+    string_list lines = split_words(s->arena, options_text(s->arena, &s->options), '\n');
+    for (int i = 0; i < lines.n; i++)
+        if (*lines.at[i] && strncmp(lines.at[i], "--dim=", 6) != 0)
+            diag_warning(&s->diag, WARN_UNUSED_ARGUMENT, NULL,
+                         "argument unused: '%s': '%s' is already compiled", lines.at[i], path);
+}
+
 source session_model(session *s) {
     if (s->args.n == 0) session_lacks(s, "model");
     check_verb(s, s->args.at[0]);
