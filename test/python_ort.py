@@ -78,6 +78,7 @@ class Providers(Logged):
 
     def test_wrong_ones(self):
         for providers, provider_options, text in ("CPUExecutionProvider", None, "not the string"), ([3], None, "a provider is"), (
+                5, None, "list of names, not 5"), (
                 ["CPUExecutionProvider"], [{}, {}], "1 providers, but 2"):
             with self.assertRaisesRegex(ort.InvalidArgument, text):
                 ort.InferenceSession(path_of("mlp.onnx"), providers=providers, provider_options=provider_options)
@@ -106,9 +107,10 @@ class Options(Logged):
         session = ort.InferenceSession(path_of("mlp.onnx"), settings)
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
         self.assertIs(session.get_session_options(), settings)
-        settings.intra_op_num_threads = -1
-        with self.assertRaisesRegex(ort.InvalidArgument, "negative"):
-            ort.InferenceSession(path_of("mlp.onnx"), settings)
+        for threads, text in (-1, "negative"), ("two", "'two', which is not an integer"), (1.5, "not an integer"):
+            settings.intra_op_num_threads = threads
+            with self.assertRaisesRegex(ort.InvalidArgument, text):
+                ort.InferenceSession(path_of("mlp.onnx"), settings)
 
     def test_those_without_effect(self):
         settings = ort.SessionOptions()
@@ -628,6 +630,10 @@ class Binding(unittest.TestCase):
                     session.run_into({"y": y}, {"x": X, "z": X})
             with self.assertRaisesRegex(ort.InvalidArgument, "no output 'q'"):
                 session.run_into({"q": X}, {"x": X, "z": X})
+            with self.assertRaisesRegex(ort.InvalidArgument, "outputs must be a dict of names and arrays, not list"):
+                session.run_into([X], {"x": X, "z": X})
+            with self.assertRaisesRegex(ort.InvalidArgument, "run_options must be RunOptions, not int"):
+                session.run(None, {"x": X, "z": X}, 5)
             session.run(None, {"x": X, "z": X})
         binding = session.io_binding()
         for call, text in ((lambda: binding.bind_output("q"), "no output 'q'"), (lambda: binding.bind_cpu_input("q", X), "no input 'q'"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .errors import InvalidArgument
 
@@ -160,7 +160,9 @@ class SessionOptions(_Entries):
 
     def _keywords(self) -> Dict[str, Any]:
         """What they are as keywords of the compiler."""
-        threads = int(self.intra_op_num_threads)
+        threads = self.intra_op_num_threads
+        if not hasattr(threads, "__index__"):
+            raise InvalidArgument(f"intra_op_num_threads is {threads!r}, which is not an integer")
         if threads < 0:
             raise InvalidArgument(f"intra_op_num_threads is {threads}, which is negative")
         made: Dict[str, Any] = {}
@@ -198,8 +200,9 @@ class RunOptions(_Entries):
 # ---------------------------------------------------------------- providers
 def note_providers(providers: Optional[Sequence[Provider]], options: Optional[Sequence[Mapping[str, Any]]] = None) -> None:
     """Says once for each provider but the CPU's that it is not used."""
-    if isinstance(providers, str):
-        raise InvalidArgument(f"providers must be a list of names, not the string '{providers}'")
+    if isinstance(providers, str) or not isinstance(providers or (), Iterable):
+        given = f"the string '{providers}'" if isinstance(providers, str) else repr(providers)
+        raise InvalidArgument(f"providers must be a list of names, not {given}")
     for provider in providers or ():
         name = provider[0] if isinstance(provider, (tuple, list)) and provider else provider
         if not isinstance(name, str):

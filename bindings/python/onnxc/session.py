@@ -243,6 +243,8 @@ class InferenceSession:
     def _watched(self, input_feed: Feed, run_options: Optional[RunOptions],
                  into: Optional[List[Optional[NDArray[Any]]]] = None) -> List[Any]:
         """A run with options, or one that is recorded."""
+        if run_options is not None and not hasattr(run_options, "terminate"):
+            raise InvalidArgument(f"run_options must be RunOptions, not {type(run_options).__name__}")
         if run_options is not None and run_options.terminate:
             raise RunError(CANCELLED, "the run was not started: its RunOptions say terminate")
         if not self._profile:
@@ -284,6 +286,8 @@ class InferenceSession:
 
         For sessions with device_pointers, inputs and outputs are dense GPU arrays: anything with __cuda_array_interface__. The
         function returns without waiting: later work in the session's stream sees the outputs."""
+        if not isinstance(outputs, Mapping):
+            raise InvalidArgument(f"outputs must be a dict of names and arrays, not {type(outputs).__name__}")
         if self._on_device:
             self._run_on_device(outputs, inputs)
             return
