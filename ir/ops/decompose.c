@@ -74,7 +74,7 @@ value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to) {
 
 void give_output(node *n, int i, value *v) {
     if (!node_out(n, i)) return;
-    // What is no output of a new node, such as an input of n, stays; so does what the model declares of n's output.
+    // Outputs of new nodes have no type yet, and take what the model declares; an input of n keeps its own.
     if (!v->def || v->type.kind != TYPE_NONE) v = NODE(n, "Identity", v);
     replace_output(n, i, v);
 }

@@ -243,10 +243,11 @@ class InferenceSession:
     def _watched(self, input_feed: Feed, run_options: Optional[RunOptions],
                  into: Optional[List[Optional[NDArray[Any]]]] = None) -> List[Any]:
         """A run with options, or one that is recorded."""
-        if run_options is not None and not hasattr(run_options, "terminate"):
-            raise InvalidArgument(f"run_options must be RunOptions, not {type(run_options).__name__}")
-        if run_options is not None and run_options.terminate:
-            raise RunError(CANCELLED, "the run was not started: its RunOptions say terminate")
+        if run_options is not None:
+            if not hasattr(run_options, "terminate"):
+                raise InvalidArgument(f"run_options must be RunOptions, not {type(run_options).__name__}")
+            if run_options.terminate:
+                raise RunError(CANCELLED, "the run was not started: its RunOptions say terminate")
         if not self._profile:
             return self._execute(input_feed, into)
         with self._profile.event("model_run"):
