@@ -553,21 +553,29 @@ def check_quantised_floats(results, onnxc, path):
         results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,800 bytes, {differ} elements differ, by up to {most}")
 
 
-def average_pools(path, **attributes):
-    """Averages of windows that overlap, within an image and at its sides."""
+def average_pools(path, scale=0.04, **attributes):
+    """Averages of windows, within an image and at its sides."""
     n = Network((1, 24, 12, 12), (1, 1))
-    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3], **attributes), 0.04, 3), TensorProto.INT8)
+    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], **attributes), scale, 3), TensorProto.INT8)
     n.save(path, 14)
 
 
 def check_average_pools(results, onnxc, path):
-    """Bytes are averaged without floats: each is read in several windows."""
-    average_pools(path)
+    """Bytes are averaged without floats: each is read in several windows, and at the sides of an image their number varies."""
+    average_pools(path, kernel_shape=[3, 3])
     for cpu, limit in (("cortex-m0plus", 250), ("cortex-m3", 88), ("cortex-m4", 70), ("cortex-m55", 26)):
         count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
         good = count < limit and memory == 0 and differ <= 20 and most <= 1
         results.check(good, f"averages of bytes on a {cpu}", f"{count} thousand instructions for 21,600 bytes, {memory} bytes, {differ} elements differ, by up to {most}")
+    for cpu, limit in (("cortex-m3", 750), ("cortex-m4", 750), ("cortex-m55", 100)):
+        average_pools(path, 0.05, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, host=())
+        good = count < limit and differ == 0
+        results.check(good, f"padded averages of bytes on a {cpu}", f"{count} thousand instructions for 3,456 averages, {differ} elements differ, by up to {most}")
+    average_pools(path, 0.05, kernel_shape=[2, 2], strides=[2, 2])
+    count, differ, most = measured(Arguments(onnxc, "-O2"), path, "cortex-m3", host=())
+    results.check(count < 30 and differ == 0, "averages of four bytes", f"{count} thousand instructions for 864 averages, {differ} elements differ, by up to {most}")
 
 
 def functions_of_floats(path):
@@ -661,14 +669,14 @@ def check_fractions(results, onnxc, path):
         results.check(most < 1e-6, f"fractions of powers of two on a Cortex-M55 {level}", f"off by up to {most}")
 
 
-def measured(arguments, path, cpu, arrays=()):
-    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference); of these inputs, if any."""
+def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
+    """(thousand instructions of a run, elements that differ from those of `onnxc run` with the options, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "test_data_set_0"))
         for j, array in enumerate(arrays):
             with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(array).SerializeToString())
-        case = bench.Case(arguments.onnxc, path, folder, folder, ["--interpret"])
+        case = bench.Case(arguments.onnxc, path, folder, folder, host)
         *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
         return count, sum(int((d > 0).sum()) for d in apart), max(float(d.max()) for d in apart)
