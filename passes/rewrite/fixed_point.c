@@ -37,10 +37,9 @@ typedef struct form {
     int64_t count, *factor, *added; // M and B
     int64_t *odd;     // twice the sum that gives one more, or that and 1: one less; NONE_ODD: none
     bool some_odd[2]; // whether there are such channels, of each kind
-    uint8_t
-        *early; // of each channel: EARLY_BYTES of bits, of bytes whose step is one sum too early; NULL: none
-    int64_t *rest; // of high halves of a channel: at less, the sum is the first of its byte
-    int64_t band;  // of high halves around a step within which both sides may differ; 0: nowhere
+    uint8_t *early;   // by channel: a bit for each byte, whether its step is one sum too early; NULL: none is
+    int64_t *rest;    // of high halves of a channel: at less, the sum is the first of its byte
+    int64_t band;     // of high halves around a step within which both sides may differ; 0: nowhere
 } form;
 
 // ---------------------------------------------------------------- sums of whole floats
@@ -224,9 +223,12 @@ static int64_t first_sum(const form *f, int64_t channel, int64_t n) {
 }
 
 // Which steps of the channel are too early, and below which rests of high halves are the sums of these steps alone.
-static bool find_early(form *f, const chain *c, int64_t channel) {
+static bool find_early(form *f, const chain *c, const byte_steps *st, int64_t channel) {
     int64_t last = ((int64_t)1 << f->shift_out) - 1, most = last + 1, *rest = &f->rest[channel];
-    for (int64_t n = f->bytes.lo + 1; n <= f->bytes.hi; n++) {
+    if (int_max(result_at(f, channel, c->range.lo), f->clamp.lo) != st->out.lo ||
+        int_min(result_at(f, channel, c->range.hi), f->clamp.hi) != st->out.hi)
+        return false;
+    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
         int64_t s = first_sum(f, channel, n), less = n - chain_at(c, s), bit = n - f->bytes.lo;
         if (result_at(f, channel, s) != n || less == 0) continue; // larger bytes have this sum
         if (less != 1) return false;
@@ -238,7 +240,8 @@ static bool find_early(form *f, const chain *c, int64_t channel) {
 }
 
 // M and the least B for which no step is too late, nor more than one sum too early.
-static bool solve_early_channel(form *f, chain *c, byte_steps *st, int64_t channel) {
+static bool solve_early_channel(form *f, chain *c, const byte_steps *st, int64_t channel) {
+    byte_steps line;
     int64_t one = (int64_t)1 << f->shift_in, lo = INT32_MIN - c->range.lo * one,
             hi = INT32_MAX - c->range.hi * one, count = st->out.hi - st->out.lo,
             factor = (int64_t)rint(ldexp(st->slope, HALF + f->shift_out - f->shift_in));
@@ -249,14 +252,14 @@ static bool solve_early_channel(form *f, chain *c, byte_steps *st, int64_t chann
     }
     if (lo > hi) return false;
     f->factor[channel] = factor, f->added[channel] = lo;
-    return line_find(c, st, channel) && find_early(f, c, channel);
+    return line_find(c, &line, channel) && find_early(f, c, st, channel);
 }
 
-static bool solve_early(arena *scratch, form *f, chain *c, byte_steps *all, int64_t zero) {
+static bool solve_early(arena *scratch, form *f, chain *c, const byte_steps *all, int64_t zero) {
     f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
     bool averages = f->count == 1 || (c->channels.number && f->count <= EARLY_CHANNELS);
     if (!averages || !choose_shifts(f, c, all)) return false;
-    f->early = ARENA_ARRAY(scratch, uint8_t, f->count *EARLY_BYTES);
+    f->early = ARENA_ARRAY(scratch, uint8_t, EARLY_BYTES * f->count);
     f->rest = ARENA_ARRAY(scratch, int64_t, f->count);
     for (int64_t j = 0; j < f->count; j++)
         if (!solve_early_channel(f, c, &all[j], j)) return false;
