@@ -9,6 +9,7 @@
 #include "passes/match/contract.h"
 #include "passes/memory/memory_plan.h"
 #include "passes/memory/patch.h"
+#include "passes/memory/sink.h"
 #include "passes/memory/spaces.h"
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
@@ -47,6 +48,7 @@ void pass_panels(pass_context *c) {
 }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
 void pass_order(pass_context *c) { c->changed |= order_kernels(c->program, c->target); }
+void pass_sink(pass_context *c) { c->changed |= sink_rows(c->program, c->target, c->max_workspace); }
 void pass_patches(pass_context *c) {
     if (!c->max_workspace) return;
     c->changed |= patch_program(c->program, c->target, c->max_workspace, c->target->fp == FP_STRICT);

@@ -90,6 +90,7 @@ void pass_row_values(pass_context *c);  // functions that several stages of a ro
 void pass_row_windows(pass_context *c); // windows of a row are reduced to columns, then along the row
 void pass_round(pass_context *c);       // operands of products rounded as --precision allows, on GPUs
 void pass_gpu_layout(pass_context *c);
+void pass_sink(pass_context *c);    // rows that iterations of a loop read one by one are computed there
 void pass_patches(pass_context *c); // kernels at the peak of memory run on a few rows at a time
 void pass_order(pass_context *c);   // of kernels, by the peak of memory
 void pass_place(pass_context *c);   // memory spaces: device, host or caller's choice

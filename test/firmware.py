@@ -296,15 +296,16 @@ def recurrent(path, dynamic):
 
 
 def check_recurrent(results, onnxc, path):
-    """States in floats times weights of bytes are sums of integers without floating point."""
-    for cpu, limit in (("cortex-m0plus", 2500), ("cortex-m3", 1000)):
+    """States in floats times weights of bytes are sums of integers without floating point; inputs are projected step by step."""
+    for cpu, limit, options in (("cortex-m0plus", 2500, "-O2"), ("cortex-m3", 1000, "-O2"), ("cortex-m4", 400, "-Os"), ("cortex-m4", 400, "-O2 --max-workspace=1400")):
         for dynamic in 0, 1:
             recurrent(path, dynamic)
-            count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
-            foreseen = estimated(Arguments(onnxc, "-O2"), path, cpu)
-            good = count < limit and most < 1e-6 and abs(foreseen - count) < ESTIMATE * count
-            results.check(good, f"LSTM with weights of bytes on a {cpu}, {'dynamic' if dynamic else 'dequantised'}",
-                          f"{count} thousand instructions, {foreseen:.0f} estimated, off by up to {most}")
+            count, _, most = measured(Arguments(onnxc, options), path, cpu)
+            foreseen = estimated(Arguments(onnxc, options), path, cpu)
+            memory = inspected(Arguments(onnxc, options), path, cpu)["memory"]["workspace_bytes"]
+            good = count < limit and most < 1e-6 and abs(foreseen - count) < ESTIMATE * count and memory < 1400
+            results.check(good, f"LSTM with weights of bytes on a {cpu} {options}, {'dynamic' if dynamic else 'dequantised'}",
+                          f"{count} thousand instructions, {foreseen:.0f} estimated, {memory} bytes, off by up to {most}")
 
 
 def check_fixed_rows(results, onnxc, path):
@@ -553,21 +554,29 @@ def check_quantised_floats(results, onnxc, path):
         results.check(count < limit and differ == 0, f"floats to bytes on a {cpu}", f"{count} thousand instructions for 4,800 bytes, {differ} elements differ, by up to {most}")
 
 
-def average_pools(path, **attributes):
-    """Averages of windows that overlap, within an image and at its sides."""
+def average_pools(path, scale=0.04, **attributes):
+    """Averages of windows, within an image and at its sides."""
     n = Network((1, 24, 12, 12), (1, 1))
-    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], kernel_shape=[3, 3], **attributes), 0.04, 3), TensorProto.INT8)
+    n.output(n.quantised(n.node("AveragePool", [n.dequantised("x", 0.05, 3)], **attributes), scale, 3), TensorProto.INT8)
     n.save(path, 14)
 
 
 def check_average_pools(results, onnxc, path):
-    """Bytes are averaged without floats: each is read in several windows."""
-    average_pools(path)
+    """Bytes are averaged without floats: each is read in several windows, and at the sides of an image their number varies."""
+    average_pools(path, kernel_shape=[3, 3])
     for cpu, limit in (("cortex-m0plus", 250), ("cortex-m3", 88), ("cortex-m4", 70), ("cortex-m55", 26)):
         count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
         good = count < limit and memory == 0 and differ <= 20 and most <= 1
         results.check(good, f"averages of bytes on a {cpu}", f"{count} thousand instructions for 21,600 bytes, {memory} bytes, {differ} elements differ, by up to {most}")
+    for cpu, limit in (("cortex-m3", 750), ("cortex-m4", 750), ("cortex-m55", 100)):
+        average_pools(path, 0.05, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu, host=())
+        good = count < limit and differ == 0
+        results.check(good, f"padded averages of bytes on a {cpu}", f"{count} thousand instructions for 3,456 averages, {differ} elements differ, by up to {most}")
+    average_pools(path, 0.05, kernel_shape=[2, 2], strides=[2, 2])
+    count, differ, most = measured(Arguments(onnxc, "-O2"), path, "cortex-m3", host=())
+    results.check(count < 30 and differ == 0, "averages of four bytes", f"{count} thousand instructions for 864 averages, {differ} elements differ, by up to {most}")
 
 
 def functions_of_floats(path):
@@ -661,14 +670,14 @@ def check_fractions(results, onnxc, path):
         results.check(most < 1e-6, f"fractions of powers of two on a Cortex-M55 {level}", f"off by up to {most}")
 
 
-def measured(arguments, path, cpu, arrays=()):
-    """(thousand instructions of a run, elements that differ from the interpreter's, the largest difference); of these inputs, if any."""
+def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
+    """(thousand instructions of a run, elements that differ from those of `onnxc run` with the options, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "test_data_set_0"))
         for j, array in enumerate(arrays):
             with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(array).SerializeToString())
-        case = bench.Case(arguments.onnxc, path, folder, folder, ["--interpret"])
+        case = bench.Case(arguments.onnxc, path, folder, folder, host)
         *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
         return count, sum(int((d > 0).sum()) for d in apart), max(float(d.max()) for d in apart)

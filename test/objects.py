@@ -252,7 +252,7 @@ def check_sources(results, folder, names):
 
     def check_source(job):
         name, compiler = job
-        return run([compiler, "-std=c99", *PEDANTIC, "-Wsign-conversion", "-Wdouble-promotion", "-Wvla", os.path.join(folder, f"{name}.c")])
+        return run([compiler, "-std=c99", *PEDANTIC, "-Wsign-conversion", "-Wdouble-promotion", "-Wcast-qual", "-Wvla", os.path.join(folder, f"{name}.c")])
 
     jobs = [(name, compiler) for name in names for compiler in ("gcc", "clang-19")]
     for (name, compiler), ran in zip(jobs, parallel(check_source, jobs)):

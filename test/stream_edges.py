@@ -1,5 +1,6 @@
 """Layers of test/streams.py that resize the signal, or pad it with samples of its own. Each maps n.x, of [1, channels, T], to a function of it."""
 import numpy as np
+from onnx import TensorProto
 
 LONG = np.iinfo(np.int64).max
 
@@ -72,6 +73,31 @@ def upsample_by_cubes(n):
 
 def upsample_aligned(n):
     upsample_linearly(n, 2.0, transform="align_corners")
+
+
+def interpolated(n, last=None):
+    """Twice as many samples, each between two of the signal, at positions that the model computes; `last`: of the earlier ones."""
+    one, two, half = (n.constant(np.float32(v)) for v in (1, 2, 0.5))
+    length = n.add("Gather", n.add("Shape", n.x), n.constant(np.int64(2)))
+    places = n.add("Range", n.constant(np.int64(0)), n.add("Mul", length, n.constant(np.int64(2))), n.constant(np.int64(1)))
+    places = n.add("Sub", n.add("Div", n.add("Add", n.add("Cast", places, to=TensorProto.FLOAT), half), two), half)
+    places = n.add("Max", places, n.constant(np.float32(0)))
+    floor = n.add("Floor", places)
+    before = n.add("Cast", floor, to=TensorProto.INT64)
+    before = n.add("Min", before, n.constant(np.int64(last))) if last else before
+    after = n.add("Min", n.add("Add", before, n.constant(np.int64(1))), n.add("Sub", length, n.constant(np.int64(1))))
+    share = n.add("Sub", places, floor)
+    before, after = (n.add("Gather", n.x, at, axis=2) for at in (before, after))
+    n.x = n.add("Add", n.add("Mul", before, n.add("Sub", one, share)), n.add("Mul", after, share))
+
+
+def interpolated_and_shrunk(n):
+    interpolated(n)
+    n.x = n.add("Conv", n.x, n.weight(n.channels, n.channels, 2), strides=[2])
+
+
+def interpolated_up_to_100(n):
+    interpolated(n, 100)
 
 
 def padded(n, mode, before, after=0, kernel=3):
@@ -206,4 +232,4 @@ EDGES = [([repeated], 0, [1, 2, 12]), ([repeated_more, residual_repeated], 0, [1
          ([filled_by_zeros, filled_by_zeros], 0, [4, 12]), ([filled_by_reflection, filled_by_reflection], 0, [12, 16]),
          ([cut_to_size], 0, [4, 5, 12]), ([repeated, cut_to_size], 0, [4, 12]),
          ([upsample_linearly], 1, [1, 4]), ([upsample_by_three], 1, [1, 4]), ([upsample_from_start], 1, [1, 4]), ([upsample_for_pytorch], 1, [1, 4]),
-         ([upsample_by_cubes], 2, [1, 4]), ([convolve_ahead, upsample_by_three, repeated], 3, [4, 5])]
+         ([upsample_by_cubes], 2, [1, 4]), ([interpolated_and_shrunk], 1, [1, 4]), ([repeated, interpolated_and_shrunk], 1, [4]), ([convolve_ahead, upsample_by_three, repeated], 3, [4, 5])]

@@ -109,7 +109,31 @@ def baked_period(n, length):
     n.x = n.add("Mul", n.x, n.constant(np.tile(np.array([1, 0.5, -2, 3], np.float32), length // 4)))
 
 
-BAKED = [baked_fold, baked_scatter, baked_frames, baked_zeros, baked_period]
+def between(n, length, places):
+    """Samples between two of the signal, by constant indices and weights."""
+    before = np.floor(places).astype(np.int64)
+    share = (places - before).astype(np.float32)
+    after = np.minimum(before + 1, length - 1)
+    before, after = (n.add("Gather", n.x, n.constant(at), axis=2) for at in (before, after))
+    n.x = n.add("Add", n.add("Mul", before, n.constant(1 - share)), n.add("Mul", after, n.constant(share)))
+
+
+def baked_between(n, length):
+    """Three times as many, none of them later than the sample of the output."""
+    between(n, length, np.maximum(np.arange(3 * length) / 3 - 1, 0))
+    n.rate = n.rate / 3
+
+
+def baked_between_ahead(n, length):
+    """As `interpolate` of torch has them."""
+    between(n, length, np.maximum((np.arange(2 * length) + 0.5) / 2 - 0.5, 0))
+
+
+def baked_nearest(n, length):
+    n.x = n.add("Gather", n.x, n.constant(np.arange(2 * length) // 2), axis=2)
+
+
+BAKED = [baked_between, baked_nearest, baked_fold, baked_scatter, baked_frames, baked_zeros, baked_period]
 
 
 # ---------------------------------------------------------------- scores by distance

@@ -21,7 +21,7 @@ import onnxc  # noqa: E402
 import stream_edges  # noqa: E402
 from stream_edges import EDGES, average, repeat, shrink_linearly, shrink_to_middle, shrink_to_nearest, upsample, upsample_by_many  # noqa: E402
 from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
-from stream_overlap import BAKED, OVERLAPS, relative_scores, relative_scores_joined  # noqa: E402
+from stream_overlap import BAKED, OVERLAPS, baked_between_ahead, relative_scores, relative_scores_joined  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -474,6 +474,14 @@ def exports(checks):
         n = Network(4, np.random.default_rng(6))
         layer(n, LENGTH)
         agree(checks, layer.__name__, n.model(length=LENGTH), [2, 4, 12], samples=LENGTH)
+    n = Network(4, np.random.default_rng(6))
+    baked_between_ahead(n, LENGTH)
+    agree(checks, "samples between others", n.model(length=LENGTH), [2, 4, 12], samples=LENGTH, delay=1)
+    session = onnxc.InferenceSession(n.model(length=LENGTH), options=["--stream=x:2=12", "--stream-delay=1"])
+    ramp = np.arange(4 * LENGTH, dtype=np.float32)[None, None] + np.zeros((1, 4, 1), np.float32)
+    got = np.concatenate(streamed(session, ramp, 2, 12, [n.x])[0], 2)[0, 0, 1:]
+    want = np.maximum((np.arange(len(got)) + 0.5) / 2 - 0.5, 0)
+    checks.check("samples between others, beyond the signal of the export", np.array_equal(got, want), f"{got[:8]}, {np.abs(got - want).max()}")
     for name, mask in MASKS.items():
         for length in LENGTH, "T":
             n = Network(4, np.random.default_rng(6))
@@ -691,6 +699,7 @@ def edges(checks):
         agree(checks, " ".join(layer.__name__ for layer in layers), n.model(), steps, delay=delay)
     for layers, words in ((["reflected"], ["sample 4 of its input, which is not known after the first step"]),
                           (["convolve_ahead", "parts_before"], ["Concat", "puts samples before a signal"]),
+                          (["interpolated_up_to_100"], ["Min", "depends on the length of the signal"]),
                           (["upsample_aligned"], ["Resize", "depends on the length of the signal"])):
         n = Network(4, np.random.default_rng(3))
         for layer in layers:

@@ -274,8 +274,10 @@ csign cparam_sign(const lparam *p) {
     return p && p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT ? SIGN_UNSIGNED : SIGN_SIGNED;
 }
 
-// The number of bytes of memcpy and the like, a size_t.
-static bool is_size(const ins *x, int k) { return x->op == L_CALL && k == 2 && !strncmp(x->name, "mem", 3); }
+// Argument k of memcpy and the like: of these, 2 is the number of bytes, a size_t, and what 1 points to is const.
+static bool is_of_memory(const ins *x, int k, int which) {
+    return x->op == L_CALL && k == which && !strncmp(x->name, "mem", 3);
+}
 
 static const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
     text t = {.arena = c->arena};
@@ -283,7 +285,8 @@ static const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *calle
         const lparam *p = callee && k - from < callee->params.n ? &callee->params.at[k - from] : NULL;
         cptr want = {0};
         if (p && p->type.kind == LK_PTR) want = cptr_of_param(p);
-        csign sign = is_size(x, k) ? SIGN_UNSIGNED : cparam_sign(p);
+        want.constant |= is_of_memory(x, k, 1);
+        csign sign = is_of_memory(x, k, 2) ? SIGN_UNSIGNED : cparam_sign(p);
         if (k > from) text_add(&t, ", ");
         text_add(&t, x->args[k]->type.kind == LK_PTR ? cmem_arg(c, x->args[k], p ? &want : NULL)
                                                      : cexpr_passed(c, x->args[k], sign));

@@ -150,10 +150,11 @@ cexpr cmem_load(cfn *c, const ins *x, const ins *ptr, const ins *index) {
     return cexpr_make(PREC_POSTFIX, is_bits(k) ? SIGN_UNSIGNED : sign, s);
 }
 
-// The value that a store writes. Pointers in memory are not const.
+// The value that a store writes. Pointers in memory are not const: as integers they lose it without a warning of -Wcast-qual.
 static const char *stored(cfn *c, const ins *value, csign sign) {
     if (value->type.kind == LK_PTR)
-        return arena_printf(c->arena, "(void *)%s", cexpr_paren(c, cexpr_of(c, value), PREC_UNARY));
+        return arena_printf(c->arena, "(void *)(uintptr_t)%s",
+                            cexpr_paren(c, cexpr_of(c, value), PREC_UNARY));
     return cexpr_passed(c, value, sign);
 }
 
@@ -196,11 +197,18 @@ static bool needs_cast(const ins *x, cptr have, cptr want) {
     return !same_elem(have, want);
 }
 
+// A pointer to pointers, which may be const, is cast by way of void *, and what loses const by way of an integer: without warnings.
 const char *cmem_arg(cfn *c, const ins *x, const cptr *want) {
     cptr have = cptr_of(c, x), unknown = byte_ptr(have.constant);
     cexpr e = cexpr_of(c, x);
     bool raw = have.kind == PTR_BYTES && e.prec != PREC_POSTFIX; // char * arithmetic
     if (have.kind == PTR_FUNC || (!want && !raw) || (want && !needs_cast(x, have, *want))) return e.s;
-    return arena_printf(c->arena, "(%s)%s", cptr_text(c->arena, want ? *want : unknown),
+    bool pointers = want && (want->kind == PTR_ELEM ? want->elem == LK_PTR
+                                                    : want->kind == PTR_STRUCT && strchr(want->type, '*'));
+    bool drops = have.constant && want && !want->constant;
+    return arena_printf(c->arena, "(%s)%s%s", cptr_text(c->arena, want ? *want : unknown),
+                        pointers ? "(void *)"
+                        : drops  ? "(uintptr_t)"
+                                 : "",
                         cexpr_paren(c, e, PREC_UNARY));
 }

@@ -57,6 +57,7 @@ const pass passes[] = {
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
     {"fixed-point", NULL, pass_fixed_point, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"float-tables", NULL, pass_float_tables, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"sink", NULL, pass_sink, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"fixed-rows", NULL, pass_fixed_rows, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
 
     {"cblas", "algorithm", pass_cblas, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},

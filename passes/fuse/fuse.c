@@ -250,6 +250,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
     program *p = c->program;
     fuse f = fuse_begin(p, c->target && c->target->fp == FP_STRICT, late);
     f.bare = c->target && c->target->freestanding;
+    f.sums_bytes = c->target && !c->target->arch.is_gpu && !f.strict;
     f.factor_bits = c->target && sums_halves(c->target) ? 16 : 8;
     part(&f);
     c->changed = f.changed;

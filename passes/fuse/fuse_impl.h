@@ -42,6 +42,7 @@ typedef struct fuse {
     bool late;           // arithmetic may be inlined into kernels that only move data
     bool changed;
     bool bare;       // on bare machines, where elements of several pieces are not selected twice
+    bool sums_bytes; // sums of dequantised bytes become sums of integers
     int factor_bits; // of the widest integers whose products the target adds as integers
 } fuse;
 

@@ -228,11 +228,11 @@ static bool transposes(const source *src) {
     return last->op == X_AXIS && !expr_uses_axis(v->index[v->buffer->rank - 1], last->axis);
 }
 
-// Whether sums of the source's values become sums of its bytes, which on bare machines take less time than floats: a scale
-// that is not a literal stays within the sum.
+// Whether sums of the source's values become sums of its bytes, which take less time than floats, and on all CPUs, so that
+// these agree: a scale that is not a literal stays within the sum.
 static bool sums_bytes(const fuse *f, const source *src) {
     const write *w = src->pieces[0].w;
-    return f->bare && !f->strict && src->n == 1 && reads_only(expr_nodes(f->arena, w->value)).n == 1;
+    return f->sums_bytes && src->n == 1 && reads_only(expr_nodes(f->arena, w->value)).n == 1;
 }
 
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.

@@ -8,7 +8,7 @@
 // from each byte to the next. The steps of the first are searched for by ir/kernel/eval.c, in f32 as ONNX defines it. They
 // bound B for every M near the exact factor. Where no pair satisfies all of them, because roundings of f32 move a step
 // past an integer, one sum of a channel may be corrected by one. Averages have many sums halfway between two bytes, which
-// rounding to even ones moves up or down: a table tells at which bytes the form with one channel steps one sum too early.
+// rounding to even ones moves up or down: a table of bits tells at which bytes of a channel the form steps one sum too early.
 // Where that does not suffice, sums near a step are left to the first form: a few in a thousand. Targets with floating
 // point take a line in f32 instead (byte_lines.h).
 #include "compiler/base/integers.h"
@@ -25,6 +25,7 @@
 
 enum { HALF = 32, MOST_SHIFT = 21, FACTOR_BITS = 31, TRIED = 160 };
 enum { NONE_ODD = INT32_MIN, NO_STEP = INT32_MIN };
+enum { EARLY_BYTES = BYTES / 8, EARLY_CHANNELS = 64 };
 
 // A step of a channel that the integer form takes one sum too late, or too early.
 typedef enum odd_step { ODD_NONE, ODD_LATE, ODD_EARLY } odd_step;
@@ -36,8 +37,8 @@ typedef struct form {
     int64_t count, *factor, *added; // M and B
     int64_t *odd;     // twice the sum that gives one more, or that and 1: one less; NONE_ODD: none
     bool some_odd[2]; // whether there are such channels, of each kind
-    int64_t rest;     // of high halves: at less, the sum is the first of its byte
-    uint8_t *early;   // from bytes.lo on: whether its step is one sum too early; NULL: none
+    uint8_t *early;   // by channel: a bit for each byte, whether its step is one sum too early; NULL: none is
+    int64_t *rest;    // of high halves of a channel: at less, the sum is the first of its byte
     int64_t band;     // of high halves around a step within which both sides may differ; 0: nowhere
 } form;
 
@@ -159,7 +160,7 @@ static bool choose_shifts(form *f, const chain *c, const byte_steps *all) {
     for (int64_t j = 0; j < f->count; j++) {
         double middle = (all[j].offset + 0.5 - (double)f->zero) / all[j].slope;
         operand = fmax(operand, fmax(fabs((double)c->range.lo + middle), fabs((double)c->range.hi + middle)));
-        slope = fmax(slope, all[j].slope);
+        slope = fmax(slope, all[j].slope * (1 + 0x1p-24)); // which may not round up to 2^FACTOR_BITS
     }
     int room = FACTOR_BITS - 1 - ilogb(operand), most;
     for (f->shift_in = room; f->shift_in > 0; f->shift_in--) {
@@ -216,30 +217,31 @@ static bool solve(form *f, const chain *c, const byte_steps *all, int64_t zero, 
     return true;
 }
 
-static int64_t first_sum(const form *f, int64_t n) {
+static int64_t first_sum(const form *f, int64_t channel, int64_t n) {
     int64_t one = (int64_t)1 << f->shift_in;
-    return (least_operand(f, n, f->factor[0]) - f->added[0] + one - 1) >> f->shift_in;
+    return (least_operand(f, n, f->factor[channel]) - f->added[channel] + one - 1) >> f->shift_in;
 }
 
-// Which steps are too early, and below which rests of high halves are the sums of these steps alone.
-static bool find_early(arena *scratch, form *f, const chain *c, span out) {
-    int64_t last = ((int64_t)1 << f->shift_out) - 1, most = last + 1;
-    f->early = ARENA_ARRAY(scratch, uint8_t, out.hi - out.lo + 1), f->rest = 0;
-    for (int64_t n = out.lo + 1; n <= out.hi; n++) {
-        int64_t s = first_sum(f, n), less = n - chain_at(c, s);
-        if (result_at(f, 0, s) != n || less == 0) continue; // larger bytes have this sum
+// Which steps of the channel are too early, and below which rests of high halves are the sums of these steps alone.
+static bool find_early(form *f, const chain *c, const byte_steps *st, int64_t channel) {
+    int64_t last = ((int64_t)1 << f->shift_out) - 1, most = last + 1, *rest = &f->rest[channel];
+    if (int_max(result_at(f, channel, c->range.lo), f->clamp.lo) != st->out.lo ||
+        int_min(result_at(f, channel, c->range.hi), f->clamp.hi) != st->out.hi)
+        return false;
+    for (int64_t n = st->out.lo + 1; n <= st->out.hi; n++) {
+        int64_t s = first_sum(f, channel, n), less = n - chain_at(c, s), bit = n - f->bytes.lo;
+        if (result_at(f, channel, s) != n || less == 0) continue; // larger bytes have this sum
         if (less != 1) return false;
-        f->early[n - out.lo] = 1;
-        f->rest = int_max(f->rest, (high_at(f, 0, s) & last) + 1);
-        if (result_at(f, 0, s + 1) == n) most = int_min(most, high_at(f, 0, s + 1) & last);
+        f->early[channel * EARLY_BYTES + bit / 8] |= (uint8_t)(1 << bit % 8);
+        *rest = int_max(*rest, (high_at(f, channel, s) & last) + 1);
+        if (result_at(f, channel, s + 1) == n) most = int_min(most, high_at(f, channel, s + 1) & last);
     }
-    return f->rest <= most;
+    return *rest <= most;
 }
 
 // M and the least B for which no step is too late, nor more than one sum too early.
-static bool solve_early(arena *scratch, form *f, const chain *c, const byte_steps *st, int64_t zero) {
-    f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
-    if (f->count != 1 || !choose_shifts(f, c, st)) return false;
+static bool solve_early_channel(form *f, chain *c, const byte_steps *st, int64_t channel) {
+    byte_steps line;
     int64_t one = (int64_t)1 << f->shift_in, lo = INT32_MIN - c->range.lo * one,
             hi = INT32_MAX - c->range.hi * one, count = st->out.hi - st->out.lo,
             factor = (int64_t)rint(ldexp(st->slope, HALF + f->shift_out - f->shift_in));
@@ -249,8 +251,19 @@ static bool solve_early(arena *scratch, form *f, const chain *c, const byte_step
         lo = int_max(lo, b), hi = int_min(hi, b + 2 * one - 1);
     }
     if (lo > hi) return false;
-    f->factor[0] = factor, f->added[0] = lo;
-    return find_early(scratch, f, c, st->out);
+    f->factor[channel] = factor, f->added[channel] = lo;
+    return line_find(c, &line, channel) && find_early(f, c, st, channel);
+}
+
+static bool solve_early(arena *scratch, form *f, chain *c, const byte_steps *all, int64_t zero) {
+    f->zero = zero, f->band = 0, f->some_odd[0] = f->some_odd[1] = false;
+    bool averages = f->count == 1 || (c->channels.number && f->count <= EARLY_CHANNELS);
+    if (!averages || !choose_shifts(f, c, all)) return false;
+    f->early = ARENA_ARRAY(scratch, uint8_t, EARLY_BYTES * f->count);
+    f->rest = ARENA_ARRAY(scratch, int64_t, f->count);
+    for (int64_t j = 0; j < f->count; j++)
+        if (!solve_early_channel(f, c, &all[j], j)) return false;
+    return true;
 }
 
 static bool solve_in_bands(form *f, const chain *c, const byte_steps *all, int64_t zero) {
@@ -323,15 +336,23 @@ static expr *limited(const form *f, kernel *k, expr *y) {
 }
 
 // One less at the first sum of byte y where its step is too early.
-static expr *delay(const form *f, kernel *k, expr *high, expr *y) {
+static expr *delay(const chain *c, const form *f, expr *high, expr *y) {
     if (!f->early) return y;
-    int64_t size = f->bytes.hi - f->bytes.lo + 1, last = ((int64_t)1 << f->shift_out) - 1;
-    constant *data = constant_new(k->program->arena, DT_U8, 1, &size);
-    for (int64_t j = 0; j < size; j++) eval_store(DT_U8, (void *)data->data, j, (cell){.i = f->early[j]});
-    expr *at = x_cast(k, x_sub(k, limited(f, k, y), x_int(k, DT_I32, f->bytes.lo)), DT_I64, true);
-    expr *early = x_read(k, program_constant(k->program, "early", data), &at);
-    expr *first = x_lt(k, x_bin(k, X_AND, high, x_int(k, DT_I32, last)), x_int(k, DT_I32, f->rest));
-    return x_sub(k, y, x_select(k, first, x_cast(k, early, DT_I32, true), x_int(k, DT_I32, 0)));
+    kernel *k = c->k;
+    expr *index[CHANNEL_AXES + 1];
+    int64_t sizes[CHANNEL_AXES + 1], last = ((int64_t)1 << f->shift_out) - 1;
+    int rank = channel_index(&c->channels, k, index, sizes);
+    sizes[rank] = EARLY_BYTES;
+    constant *data = constant_new(k->program->arena, DT_U8, rank + 1, sizes);
+    for (int64_t j = 0; j < f->count * EARLY_BYTES; j++)
+        eval_store(DT_U8, (void *)data->data, j, (cell){.i = f->early[j]});
+    expr *bit = x_sub(k, limited(f, k, y), x_int(k, DT_I32, f->bytes.lo));
+    index[rank] = x_cast(k, x_bin(k, X_SHR, bit, x_int(k, DT_I32, 3)), DT_I64, true);
+    expr *early = x_cast(k, x_read(k, program_constant(k->program, "early", data), index), DT_I32, true);
+    early = x_bin(k, X_SHR, early, x_bin(k, X_AND, bit, x_int(k, DT_I32, 7)));
+    early = x_bin(k, X_AND, early, x_int(k, DT_I32, 1));
+    expr *first = x_lt(k, x_bin(k, X_AND, high, x_int(k, DT_I32, last)), number_of(c, "rest", f->rest));
+    return x_sub(k, y, x_select(k, first, early, x_int(k, DT_I32, 0)));
 }
 
 static expr *build(const chain *c, const form *f, expr *x) {
@@ -344,7 +365,7 @@ static expr *build(const chain *c, const form *f, expr *x) {
     expr *wide = x_mul(k, x_cast(k, a, DT_I64, true), x_cast(k, m, DT_I64, true));
     expr *high = x_cast(k, x_bin(k, X_SHR, wide, x_i64(k, HALF)), DT_I32, true);
     expr *y = x_bin(k, X_SHR, high, x_int(k, DT_I32, f->shift_out));
-    y = delay(f, k, high, x_add(k, y, x_int(k, DT_I32, f->zero)));
+    y = delay(c, f, high, x_add(k, y, x_int(k, DT_I32, f->zero)));
     y = x_cast(k, correct(c, f, s, limited(f, k, y)), x->dtype, true);
     if (!f->band) return y;
     expr *near = x_bin(k, X_AND, x_add(k, high, x_int(k, DT_I32, f->band)), x_int(k, DT_I32, one - 1));
@@ -413,7 +434,9 @@ static expr *rewrite_node(void *user, expr *x) {
     if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
     if (!dtype_is_byte(x->dtype))
         return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
-    if (r->t->f32) return byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT);
+    expr *line = r->t->f32 ? byte_of_line(r->scratch, &c, x, r->t->fp == FP_STRICT) : NULL;
+    // Averages of different numbers of elements round up as often as down: no line of floats does.
+    if (r->t->f32 && (line || !c.channels.number || r->t->vector_bits)) return line;
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
 }
 

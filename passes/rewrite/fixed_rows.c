@@ -28,6 +28,7 @@ typedef struct fixed {
     int64_t zero;          // w's factor is w - zero
     int bits, total;       // of a digit, of both
     bool is_row[MAX_RANK]; // dims of x that count rows
+    dim *place[MAX_RANK];  // of the row in a dim, such as that of a loop's iteration; NULL: all are used
     buffer *power, *digit[2];
 } fixed;
 
@@ -63,18 +64,23 @@ static bool find_rows(fixed *f) {
     if (b->dtype != DT_F32 || b->role == BUF_CONST || (f->x->guard && !is_zero(f->x->fill))) return false;
     for (int j = 0; j < b->rank; j++) {
         const expr *i = f->x->index[j];
-        if (!dim_is_const(b->dims[j]) || expr_any(f->x->index[j], is_of_run)) return false;
+        f->place[j] = i->op == X_DIM ? i->dim : NULL;
+        if (!dim_is_const(b->dims[j]) || (!f->place[j] && expr_any(f->x->index[j], is_of_run))) return false;
         f->is_row[j] = i->op == X_AXIS && f->k->axes.at[i->axis].kind == AXIS_PARALLEL;
     }
     return true;
 }
 
-static int64_t elements(const buffer *b) { return dim_value(buffer_count(b)); }
+static int64_t elements(const fixed *f) {
+    int64_t n = 1;
+    for (int j = 0; j < f->x->buffer->rank; j++) n *= f->place[j] ? 1 : dim_value(f->x->buffer->dims[j]);
+    return n;
+}
 
 // The digits take as much memory as x: no more than the weights do, or than hardly matters. Each is used by some sums.
 static bool pays(const fixed *f, const contraction *c, int64_t workspace) {
-    enum { LEAST_COLUMNS = 8, LITTLE = 2048, PART = 16 };
-    int64_t bytes = 4 * elements(f->x->buffer), columns = 1, limit = elements(f->w->buffer);
+    enum { LEAST_COLUMNS = 8, LITTLE = 2048, PART = 8 };
+    int64_t bytes = 4 * elements(f), columns = 1, limit = dim_value(buffer_count(f->w->buffer));
     axis_list n = f->x == c->a ? contraction_columns(c) : c->m;
     for (int j = 0; j < n.n; j++) columns *= f->k->axes.at[n.at[j]].extent->max;
     if (limit < LITTLE) limit = LITTLE;
@@ -109,7 +115,7 @@ static buffer *temp(const fixed *f, const char *suffix, dtype t, bool rows_only)
     const buffer *x = f->x->buffer;
     dim *dims[MAX_RANK];
     for (int j = 0; j < x->rank; j++)
-        dims[j] = f->is_row[j] || !rows_only ? x->dims[j] : dim_const(f->p->dims, 1);
+        dims[j] = !f->place[j] && (f->is_row[j] || !rows_only) ? x->dims[j] : dim_const(f->p->dims, 1);
     return program_temp(f->p, arena_printf(f->p->arena, "%s.%s", x->name, suffix), t, x->rank, dims);
 }
 
@@ -122,10 +128,19 @@ static stage *stage_over_x(const fixed *f, kernel *k, axis_kind inner, expr **in
     for (int pass = 0; pass < 2; pass++)
         for (int j = 0; j < x->rank; j++) {
             if (f->is_row[j] != !pass) continue;
+            if (f->place[j]) {
+                index[j] = x_dim(k, f->place[j]), row[j] = x_i64(k, 0);
+                continue;
+            }
             index[j] = stage_own_axis(k, s, pass ? inner : AXIS_PARALLEL, pass ? "k" : "row", x->dims[j]);
             row[j] = pass ? x_i64(k, 0) : index[j];
         }
     return s;
+}
+
+// Of the element among the digits.
+static void index_of_digit(const fixed *f, kernel *k, expr *const *index, expr **digit) {
+    for (int j = 0; j < f->x->buffer->rank; j++) digit[j] = f->place[j] ? x_i64(k, 0) : index[j];
 }
 
 static expr *magnitude_bits(kernel *k, const fixed *f, expr *const *index) {
@@ -151,8 +166,9 @@ static kernel *power_kernel(fixed *f) {
 // The digits of x's elements, from their bits alone: digit 1 is rounded to nearest, so that digit 0 has a sign, too.
 static kernel *digit_kernel(fixed *f) {
     kernel *k = kernel_new(f->p, arena_printf(f->p->arena, "%s_digits", f->k->name), f->k->loc);
-    expr *index[MAX_RANK], *row[MAX_RANK];
+    expr *index[MAX_RANK], *row[MAX_RANK], *digit[MAX_RANK];
     stage *s = stage_over_x(f, k, AXIS_PARALLEL, index, row);
+    index_of_digit(f, k, index, digit);
     expr *bits = x_bitcast(k, x_read(k, f->x->buffer, index), DT_I32),
          *magnitude = magnitude_bits(k, f, index);
     expr *exponent = x_bin(k, X_SHR, magnitude, word(k, MANTISSA - 1)), *one = word(k, 1 << (MANTISSA - 1));
@@ -170,7 +186,7 @@ static kernel *digit_kernel(fixed *f) {
     expr *low = x_sub(k, number, x_bin(k, X_SHL, high, width));
     for (int j = 0; j < 2; j++) {
         f->digit[j] = temp(f, j ? "high" : "low", DT_I16, false);
-        stage_write(k, s, f->digit[j], index, x_cast(k, j ? high : low, DT_I16, false));
+        stage_write(k, s, f->digit[j], digit, x_cast(k, j ? high : low, DT_I16, false));
     }
     return k;
 }
@@ -178,7 +194,9 @@ static kernel *digit_kernel(fixed *f) {
 // ---------------------------------------------------------------- their products
 static expr *digit_sum(fixed *f, int j) {
     kernel *k = f->k;
-    expr *digit = x_read_guarded(k, f->digit[j], f->x->index, f->x->guard, NULL);
+    expr *at[MAX_RANK];
+    index_of_digit(f, k, f->x->index, at);
+    expr *digit = x_read_guarded(k, f->digit[j], at, f->x->guard, NULL);
     expr *factor = x_sub(k, x_cast(k, f->w, DT_I32, false), word(k, f->zero));
     return stage_reduce(k, f->s, RED_SUM, x_mul(k, x_cast(k, digit, DT_I32, false), factor));
 }

@@ -1,5 +1,6 @@
 // Frames by indices, as exporters write `unfold`: a Gather along time whose indices depend on positions alone, up * t + offset for
-// sample t of its output and each element of a frame.
+// sample t of its output and each element of a frame. Samples that are repeated by indices, as exporters write the two samples that a
+// linear interpolation reads, for sample t the one at min(max(floor((t + shift) / times), first), last), become a Resize between edges.
 #include "passes/stream/stream_impl.h"
 #include <string.h>
 
@@ -52,4 +53,50 @@ constant *indices_of(streaming *s, const plan *p, int64_t count) {
         dtype_store_int(c->elem, (void *)all->data, e, first + t * up);
     }
     return all;
+}
+
+// ---------------------------------------------------------------- repeated samples
+typedef struct repeats {
+    int64_t times, shift, first;
+} repeats;
+
+static int64_t repeated_at(const repeats *r, int64_t t, int64_t last) {
+    int64_t at = t + r->shift, i = (at >= 0 ? at : at - r->times + 1) / r->times;
+    return i < r->first ? r->first : i < last ? i : last;
+}
+
+// False: the constant has no such indices of a signal of so many samples.
+static bool find_repeats(const constant *c, int64_t samples, repeats *r) {
+    if (c->rank != 1 || samples < 2 || c->count % samples || c->count < samples) return false;
+    int64_t middle = c->count / 2, at = constant_int(c, middle), from = middle;
+    while (from > 0 && constant_int(c, from - 1) == at) from--;
+    r->times = c->count / samples, r->first = constant_int(c, 0);
+    r->shift = at * r->times - from;
+    for (int64_t t = 0; t < c->count; t++)
+        if (constant_int(c, t) != repeated_at(r, t, samples - 1)) return false;
+    return r->first >= 0 && r->first < at && at < samples - 1;
+}
+
+static value *resized(streaming *s, value *v, int axis, int64_t times) {
+    int64_t rank = v->type.rank;
+    constant *c = constant_new(s->arena, DT_F32, 1, &rank);
+    for (int64_t j = 0; j < rank; j++) ((float *)c->data)[j] = j == axis ? (float)times : 1;
+    return make(s, "Resize", 3, (value *[]){v, NULL, value_constant(s->graph, NULL, c)}, NULL);
+}
+
+bool repeat_samples(streaming *s, node *n, const constant *c, int64_t samples) {
+    repeats r;
+    value *y = n->in[0];
+    int axis = (int)node_int(n, "axis", 0);
+    if (axis < 0) axis += y->type.rank;
+    if (!c || !find_repeats(c, samples, &r)) return false;
+    s->at = n;
+    int64_t behind = r.shift - r.times * r.first; // the first sample of the output among the repeated ones
+    if (r.first) y = slice_of(s, y, axis, r.first, INT64_MAX);
+    if (r.times > 1) y = resized(s, y, axis, r.times);
+    y = pad_axis(s, y, axis, behind < 0 ? -behind : 0, r.shift > 0 ? r.shift : 0, "edge");
+    if (behind > 0 || r.shift < 0)
+        y = slice_of(s, y, axis, behind > 0 ? behind : 0, r.shift < 0 ? r.shift : INT64_MAX);
+    value_replace(n->out[0], y);
+    return true;
 }

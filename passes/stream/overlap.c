@@ -12,13 +12,6 @@ typedef struct frames {
     bool oldest_first; // is added first
 } frames;
 
-static value *pad_axis(streaming *s, value *v, int axis, int64_t before, int64_t after) {
-    int64_t pads[2 * MAX_RANK] = {0};
-    if (!before && !after) return v;
-    pads[axis] = before, pads[axis + v->type.rank] = after;
-    return make(s, "Pad", 2, (value *[]){v, ints(s, pads, 2 * v->type.rank)}, NULL);
-}
-
 // v with `open` instead of its sizes from axis to end; the axes after these have constant sizes.
 static value *with_axes(streaming *s, value *v, int axis, int end, const int64_t *open, int n) {
     int64_t shape[2 * MAX_RANK] = {0};
@@ -34,11 +27,11 @@ static value *overlap(streaming *s, const frames *f) {
     attr along = {.name = "axis", .kind = ATTR_INT, .i = within};
     if (f->order)
         x = make(s, "Gather", 2, (value *[]){x, ints(s, f->order, (int)length_of(x, within))}, &along);
-    x = pad_axis(s, x, within, 0, f->parts * f->hop - length_of(x, within));
+    x = pad_axis(s, x, within, 0, f->parts * f->hop - length_of(x, within), "constant");
     for (int64_t i = 0; i < f->parts; i++) {
         int64_t part = f->oldest_first ? f->parts - 1 - i : i;
         value *v = slice_of(s, x, within, part * f->hop, (part + 1) * f->hop);
-        v = pad_axis(s, v, f->axis, part, f->parts - 1 - part);
+        v = pad_axis(s, v, f->axis, part, f->parts - 1 - part, "constant");
         sum = sum ? make(s, "Add", 2, (value *[]){sum, v}, NULL) : v;
     }
     int64_t open = -1;
@@ -62,7 +55,7 @@ static bool difference(const streaming *s, const dim *a, const dim *b, int64_t *
 static value *cut(streaming *s, value *v, int axis, int64_t from, dim *size) {
     int64_t more;
     if (!difference(s, v->type.dims[axis], dim_addk(size, from), &more)) return NULL;
-    if (more < 0) return slice_of(s, pad_axis(s, v, axis, 0, -more), axis, from, INT64_MAX);
+    if (more < 0) return slice_of(s, pad_axis(s, v, axis, 0, -more, "constant"), axis, from, INT64_MAX);
     return from || more ? slice_of(s, v, axis, from, more ? -more : INT64_MAX) : v;
 }
 

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { PROBE = 1024 };
-
 // ---------------------------------------------------------------- values of positions
 static constant *probe_of(streaming *s, value *v) {
     constant *c = map_get_number(&s->probes, (uint64_t)v->id);

@@ -24,10 +24,18 @@ int64_t length_of(const value *v, int axis) {
 }
 
 value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to) {
-    if (from == 0 && to == length_of(v, axis)) return v;
+    if (from == 0 && to >= 0 && to == length_of(v, axis)) return v;
     int64_t at = axis;
     value *in[] = {v, ints(s, &from, 1), ints(s, &to, 1), ints(s, &at, 1)};
     return make(s, "Slice", 4, in, NULL);
+}
+
+value *pad_axis(streaming *s, value *v, int axis, int64_t before, int64_t after, const char *mode) {
+    int64_t pads[2 * MAX_RANK] = {0};
+    attr by = {.name = "mode", .kind = ATTR_STRING, .s = mode};
+    if (!before && !after) return v;
+    pads[axis] = before, pads[axis + v->type.rank] = after;
+    return make(s, "Pad", 2, (value *[]){v, ints(s, pads, 2 * v->type.rank)}, &by);
 }
 
 value *join(streaming *s, value *a, value *b, int axis) {

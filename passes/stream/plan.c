@@ -559,12 +559,26 @@ static bool add_frames(streaming *s, node *n) {
     return true;
 }
 
+// A Gather of samples by indices that depend on positions alone.
+static bool add_repeats(streaming *s, node *n) {
+    const value *at = node_is(n, "Gather") ? n->in[1] : NULL;
+    const type *x = at ? &n->in[0]->type : NULL;
+    int64_t axis = x ? node_int(n, "axis", 0) : 0, samples;
+    if (x && axis < 0) axis += x->rank;
+    if (!x || axis < 0 || axis >= x->rank || !dim_at(s, x->dims[axis], PROBE, &samples)) return false;
+    if (!dim_has_atom(x->dims[axis], s->length) || map_get_number(&s->doubtful, (uint64_t)at->id))
+        return false;
+    if (!repeat_samples(s, n, map_get_number(&s->probes, (uint64_t)at->id), samples)) return false;
+    node_delete(n);
+    return true;
+}
+
 // False: nothing changed. Sizes after padding that depends on the length of the signal are known once that is replaced.
 static bool replace_nodes(streaming *s) {
     bool changed = false;
     for (int j = 0; j < s->graph->nodes.n; j++) {
         node *n = s->graph->nodes.at[j];
-        changed |= pad_signal(s, n) || add_frames(s, n) || find_relative(s, n);
+        changed |= pad_signal(s, n) || add_frames(s, n) || add_repeats(s, n) || find_relative(s, n);
     }
     if (!changed) return false;
     pass_dce(s->context);

@@ -349,27 +349,39 @@ static value *counted(streaming *s, const constant *c, int axis, value *length) 
     return make(s, "Reshape", 2, (value *[]){at, ints(s, dims, c->rank)}, NULL);
 }
 
-// After how many rows the table repeats, with at least two of them in it; its length: it does not.
-static int64_t repeats_after(const streaming *s, const constant *c, int axis) {
+// After how many rows the table repeats, with at least two of them after the first ones, which may differ, such as the weights of
+// samples at the edge of an interpolation: at most a quarter. Its length: it does not.
+static int64_t repeats_after(const streaming *s, const constant *c, int axis, int64_t *first) {
     int64_t n = c->dims[axis], inner = stride_of(c, axis), work = s->context->fold_work;
-    for (int64_t p = 1; 2 * p <= n && work > 0; p++) {
-        bool repeats = true;
-        for (int64_t e = 0; repeats && e < c->count; e++, work--)
-            repeats = e / inner % n < p || same(c, e, e - p * inner);
-        if (repeats) return p;
-    }
+    for (*first = 0; 4 * *first <= n; ++*first)
+        for (int64_t p = 1; *first + 2 * p <= n && work > 0; p++) {
+            bool repeats = true;
+            for (int64_t e = 0; repeats && e < c->count; e++, work--)
+                repeats = e / inner % n < *first + p || same(c, e, e - p * inner);
+            if (repeats) return p;
+        }
     return n;
+}
+
+// The row of each position: min(t, first + (t - first) mod period).
+static value *repeated_places(streaming *s, value *t, int64_t first, int64_t period) {
+    if (!first) return make(s, "Mod", 2, (value *[]){t, ints(s, &period, 1)}, NULL);
+    value *from = ints(s, &first, 1);
+    value *at = make(s, "Mod", 2,
+                     (value *[]){make(s, "Sub", 2, (value *[]){t, from}, NULL), ints(s, &period, 1)}, NULL);
+    return make(s, "Min", 2, (value *[]){t, make(s, "Add", 2, (value *[]){at, from}, NULL)}, NULL);
 }
 
 // Rows of a table by position, or its one row if all are equal.
 static value *rows_of(streaming *s, const constant *c, int axis, value *length) {
-    int64_t n = c->dims[axis], period = repeats_after(s, c, axis), zero = 0;
+    int64_t n = c->dims[axis], first, period = repeats_after(s, c, axis, &first), zero = 0;
+    bool equal = period == 1 && !first;
     value *v = value_constant(s->graph, NULL, (constant *)c);
     attr along = {.name = "axis", .kind = ATTR_INT, .i = axis};
-    value *count = period == 1 ? NULL : counted(s, c, axis, length);
+    value *count = equal ? NULL : counted(s, c, axis, length);
     if (count) return count;
-    value *at = period == 1 ? ints(s, &zero, 1) : places(s, length);
-    if (period > 1 && period < n) at = make(s, "Mod", 2, (value *[]){at, ints(s, &period, 1)}, NULL);
+    value *at = equal ? ints(s, &zero, 1) : places(s, length);
+    if (!equal && period < n) at = repeated_places(s, at, first, period);
     return make(s, "Gather", 2, (value *[]){v, at}, &along);
 }
 
@@ -541,7 +553,10 @@ static void adjust_gather(streaming *s, node *n) {
     int64_t was = c ? exported_size(s, x->dims[axis]) : -1;
     window w;
     int along = was > 0 ? axis_of_frames(c, was, &w) : -1;
-    if (along < 0) return;
+    if (along < 0) {
+        repeat_samples(s, n, c, was);
+        return;
+    }
     for (int j = 0; j < c->rank; j++) dims[j] = j == along ? -1 : 1;
     int64_t rest = w.up - w.hi - 1;
     value *size = make(s, "Add", 2, (value *[]){size_of(s, n->in[0], (int)axis), ints(s, &rest, 1)}, NULL);

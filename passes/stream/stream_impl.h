@@ -18,6 +18,8 @@
 #include "passes/passes.h"
 #include "passes/stream/reach.h"
 
+enum { PROBE = 1024 }; // samples of the signal for which values of positions are computed
+
 // Samples of a value before those of a step. `fill` counts as the value of samples before the first one, also where these were
 // computed; NULL: none is read.
 typedef struct past {
@@ -173,6 +175,10 @@ constant *indices_of(streaming *s, const plan *p, int64_t count); // of so many 
 // Whether indices grow evenly along the axis, from each sample to the next; to->lo and to->hi are of the first one.
 bool window_of_indices(const constant *c, int axis, window *to);
 
+// Replaces the output of n, a Gather of repeated samples by these indices, which are those of a signal of so many samples. False: they
+// are others, or c is NULL.
+bool repeat_samples(streaming *s, node *n, const constant *c, int64_t samples);
+
 // relative.c
 bool find_relative(
     streaming *s,
@@ -227,6 +233,7 @@ value *join(streaming *s, value *a, value *b, int axis);
 // The outputs of n with the inputs that `as` has for its own, by index; NULL: not known at compile time.
 constant **evaluate_copy(streaming *s, const node *n, map *as);
 value *slice_of(streaming *s, value *v, int axis, int64_t from, int64_t to);
+value *pad_axis(streaming *s, value *v, int axis, int64_t before, int64_t after, const char *mode);
 // A state of the stream: an input of the graph; state_next makes v the output that updates it.
 value *state_new(streaming *s, const char *name, const type *t);
 void state_next(streaming *s, value *state, value *v);
