@@ -115,7 +115,7 @@ static bool can_sink(sinking *x) {
     if (!kernel_only_sets(x->k, x->rows) || x->k->messages.n) return false;
     if (!finds_axis(x) || !reads_in_loop(x) || !keeps_operands(x, &longer)) return false;
     int64_t bytes = dim_value(buffer_bytes(x->rows));
-    return bytes - bytes / dim_value(x->rows->dims[x->dim]) > longer;
+    return bytes > 0 && bytes - bytes / dim_value(x->rows->dims[x->dim]) > longer;
 }
 
 // ---------------------------------------------------------------- rewriting
