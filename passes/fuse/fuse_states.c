@@ -14,6 +14,7 @@
 #include "passes/fuse/fuse_impl.h"
 #include "passes/fuse/split_stages.h"
 #include "passes/match/contract.h"
+#include "passes/match/spans.h"
 #include "passes/passes.h"
 
 static expr *direct_read(void *user, kernel *k, const expr *read) {
@@ -106,6 +107,25 @@ static bool is_movable(const uses *u, const part *p) {
     return true;
 }
 
+// Whether nothing else writes the part of the state, or reads it before the copy.
+static bool is_alone(const uses *u, const part *p) {
+    span own[MAX_RANK];
+    dim *one = dim_const(p->at->s->kernel->program->dims, 1);
+    const site_list *l = &u->of[p->to->id].sites;
+    for (int d = 0; d < p->to->rank; d++)
+        own[d] = (span){p->low[d], p->of[d] < 0 ? one : p->from->dims[p->of[d]]};
+    for (int j = 0; j < l->n; j++) {
+        const site *x = l->at[j];
+        bool writes = site_writes(x, p->to), early = x->time <= p->at->time && site_reads(x, p->to);
+        if (!writes && !early) continue;
+        if (x->depth || x->s->kind != STEP_KERNEL) return false;
+        const kernel *k = x->s->kernel;
+        if (early && !reads_apart_from(k, p->to, own)) return false;
+        if (!writes_apart_from(k, x == p->at ? k->stages.at[p->stage] : NULL, p->to, own)) return false;
+    }
+    return true;
+}
+
 // Whether a kernel computes b from the old state, or moves what is so computed.
 static bool comes_from(const uses *u, const buffer *b, const buffer *old, int depth) {
     const site_list *l = &u->of[b->id].sites;
@@ -163,7 +183,7 @@ static bool move_any_part(program *p, int output) {
         bool kernel = !x.at->depth && x.at->s->kind == STEP_KERNEL && site_writes(x.at, state);
         for (; kernel && !moved && x.stage < x.at->s->kernel->stages.n; x.stage += !moved) {
             struct kernel *k = x.at->s->kernel;
-            moved = find_part(k, k->stages.at[x.stage], state, &x) && is_movable(u, &x) &&
+            moved = find_part(k, k->stages.at[x.stage], state, &x) && is_movable(u, &x) && is_alone(u, &x) &&
                     comes_from(u, x.from, old, DEPTH);
         }
         if (moved) move_part(u, &x);
