@@ -33,7 +33,8 @@ static bool overwrites(const uses *u, const site *writer, const buffer *in, cons
     const kernel *k = writer->s->kind == STEP_KERNEL ? writer->s->kernel : NULL;
     for (int j = 0; j < reads->n; j++) {
         const site *r = reads->at[j];
-        if (r->time < writer->time || (r == writer && k && writes_in_place(k, in, out))) continue;
+        if (r->time < writer->time || sites_exclude(r, writer)) continue;
+        if (r == writer && k && writes_in_place(k, in, out)) continue;
         if (!k || r->s->kind != STEP_KERNEL || !reads_apart(r->s->kernel, in, k, out)) return true;
     }
     return false;
@@ -202,20 +203,11 @@ static void give_room(const growth *g, buffer *b) {
     b->layout = l;
 }
 
-static kernel *copy_kernel(program *p, const char *name, buffer *from, buffer *to) {
-    expr *at[MAX_RANK];
-    kernel *k = kernel_new(p, name, NULL);
-    stage *s = kernel_stage(k);
-    for (int j = 0; j < to->rank; j++) at[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", to->dims[j]);
-    stage_write(k, s, to, at, x_read(k, from, at));
-    return k;
-}
-
 // Whether only kernels access the buffer, and by its own indices.
 static bool is_plain(const growth *g, const buffer *b) {
     const buffer_uses *all = &g->u->of[b->id];
     for (int j = 0; j < all->sites.n; j++)
-        if (all->sites.at[j]->depth && site_writes(all->sites.at[j], b)) return false;
+        if (site_repeats(all->sites.at[j]) && site_writes(all->sites.at[j], b)) return false;
     return !all->viewed && !all->by_others;
 }
 
@@ -248,10 +240,11 @@ static bool grows_in_place(const growth *g) {
     const site *obstacle = NULL;
     bool plain = is_plain(g, g->in) && is_plain(g, g->out);
     for (int j = 0; plain && j < all->n && !obstacle; j++) {
-        const kernel *k = all->at[j]->s->kernel;
-        bool changes = site_writes(all->at[j], g->out) && !keeps(k, g);
-        if (changes && (!writes_in_place(k, g->in, g->out) || overwrites(g->u, all->at[j], g->in, g->out)))
-            obstacle = all->at[j];
+        const site *at = all->at[j];
+        const kernel *k = at->s->kernel;
+        bool changes = site_writes(at, g->out) && !keeps(k, g);
+        bool mixes = changes && site_reads(at, g->in) && !writes_in_place(k, g->in, g->out);
+        if (mixes || (changes && overwrites(g->u, at, g->in, g->out))) obstacle = at;
     }
     if (!plain || obstacle) remark_copy(g->p, g->output, obstacle);
     return plain && !obstacle;
@@ -272,11 +265,11 @@ static void grow_by_copies(growth *g) {
     in->role = BUF_TEMP, in->layout = NULL;
     p->inputs.at[in->io] = copy;
     give_room(g, copy);
-    step_insert(p, p->main, 0, STEP_KERNEL, NULL)->kernel = copy_kernel(p, in->name, copy, in);
+    step_insert(p, p->main, 0, STEP_KERNEL, NULL)->kernel = kernel_copying(p, in->name, NULL, copy, in);
     buffer *old = g->out, *b = new_output(p, g->output);
     old->layout = NULL;
     give_room(g, b);
-    step_kernel(p, p->main, copy_kernel(p, b->name, old, b));
+    step_kernel(p, p->main, kernel_copying(p, b->name, NULL, old, b));
 }
 
 static void grow(program *p, const uses *u, int output) {
