@@ -341,6 +341,23 @@ static bool has_versions(const options *o, const char *name) {
     return false;
 }
 
+static bool names_state(const options *o, const char *out, const char *in) {
+    for (int j = 0; j < o->state.n; j++) {
+        const char *s = o->state.at[j];
+        size_t n = strlen(out);
+        if (strncmp(s, out, n) == 0 && s[n] == '=' && strcmp(s + n + 1, in) == 0) return true;
+    }
+    return false;
+}
+
+void bind_growing_branches(const module *m, const options *o) {
+    const graph *g = m->main;
+    for (int j = 0; o->state.n && j < g->outputs.n; j++)
+        for (int i = 0; i < g->inputs.n; i++)
+            if (names_state(o, g->output_names.at[j], g->inputs.at[i]->name))
+                grow_in_branches(g->outputs.at[j], g->inputs.at[i]);
+}
+
 // States that share the size have to grow to the same one, which the run checks where it does not follow.
 static void grow_alike(program *p, diag *d, const char *grows, int out, const dim *size, dim *now) {
     int axis = state_axis(p, out);

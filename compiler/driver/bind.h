@@ -14,6 +14,8 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
 void bind_constants(arena *a, diag *d, module *m, const options *o);
 // --stream: after bind_options.
 void bind_streams(arena *a, diag *d, module *m, const options *o);
+// --state: before the module is lowered.
+void bind_growing_branches(const module *m, const options *o);
 // --state, and the states that passes have made, of the lowered program.
 void bind_states(program *p, diag *d, const options *o);
 // Makes every wanted axis of every input a symbol, "input.axis", and drops declared shapes of other values.

@@ -151,6 +151,7 @@ void step_lower(pipeline *p) {
     }
     p->module->vector_bits = widest_vectors(p);
     p->module->on_cpu = !p->gpu_target;
+    bind_growing_branches(p->module, p->options);
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);
     if (p->of) return;

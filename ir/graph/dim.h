@@ -43,7 +43,7 @@ struct dim {
     int64_t value;    // DIM_CONST
     const char *name; // DIM_SYMBOL, DIM_OPAQUE: unique in the table
     dim *most;        // DIM_OPAQUE: it is at most this; NULL: not known
-    bool is_count;    // DIM_OPAQUE: data decide it, as how many elements are not zero
+    bool is_count;    // DIM_OPAQUE: a declared size does not hold, as data or a branch decide it
     int nterms;       // DIM_POLY
     dim_term *terms;
     dim *a, *b, *c; // operands of the other kinds (SELECT: c ? a : b)

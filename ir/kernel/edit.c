@@ -85,6 +85,15 @@ expr *expr_substitute(kernel *k, expr *e, expr *const *axis, expr *state) {
     return expr_rewrite(k, e, substitute, &(substitution){.axis = axis, .only = -1, .state = state});
 }
 
+kernel *kernel_copying(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
+    expr *index[MAX_RANK];
+    kernel *k = kernel_new(p, name, at);
+    stage *s = kernel_stage(k);
+    for (int j = 0; j < from->rank; j++) index[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", from->dims[j]);
+    stage_write(k, s, to, index, x_read(k, from, index));
+    return k;
+}
+
 // ---------------------------------------------------------------- compaction
 bool *kernel_locals_read(arena *a, const kernel *k) {
     bool *read = ARENA_ARRAY(a, bool, k->locals.n + 1);

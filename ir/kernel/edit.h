@@ -24,6 +24,9 @@ expr *expr_substitute_axis(kernel *k, expr *e, int axis, expr *by);
 // unchanged.
 expr *expr_substitute(kernel *k, expr *e, expr *const *axis, expr *state);
 
+// A kernel that copies what `from` has to the same indices of `to`.
+kernel *kernel_copying(program *p, const char *name, const loc *at, buffer *from, buffer *to);
+
 bool *kernel_locals_read(arena *a, const kernel *k); // by id of the local
 // Removes kernel steps without stages, unused allocations, buffers and locals; renumbers the rest.
 void program_compact(program *p);

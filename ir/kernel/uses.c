@@ -176,3 +176,17 @@ const site *uses_last_site(const uses *u, const buffer *root) {
     }
     return last;
 }
+
+// ---------------------------------------------------------------- branches and loops
+bool site_repeats(const site *at) {
+    for (const site *x = at->owner; x; x = x->owner)
+        if (x->s->kind == STEP_LOOP) return true;
+    return false;
+}
+
+bool sites_exclude(const site *a, const site *b) {
+    while (a->depth > b->depth) a = a->owner;
+    while (b->depth > a->depth) b = b->owner;
+    for (; a->owner != b->owner; b = b->owner) a = a->owner;
+    return a->region != b->region && !site_repeats(a);
+}

@@ -45,6 +45,8 @@ bool site_writes(const site *at, const buffer *root);
 static inline bool site_touches(const site *at, const buffer *root) {
     return site_reads(at, root) || site_writes(at, root);
 }
+bool site_repeats(const site *at);                // a loop contains it
+bool sites_exclude(const site *a, const site *b); // they are in branches of which a run takes only one
 // Whether exactly n sites access it, and none through a view; being the default of an input counts as a use.
 bool uses_are_direct(const uses *u, const buffer *root, int n);
 // From the first to the last use, extended to the whole of a loop if some use is outside it; {0, 0}: no use.

@@ -17,6 +17,9 @@ void branch_on_rank(value *input, int most);
 bool branch_on_item_rank(node *n);
 // The same for any value, with the branches before `before`.
 bool branch_on_value_rank(value *v, const loc *at, node *before);
+// Declares an output of If to be as large as in the branch where it grows from the input of the model, which the run checks in the
+// other branch.
+void grow_in_branches(value *out, const value *in);
 // Lets a Loop carry value i as the only item of a sequence, whose rank may change.
 void carry_any_rank(node *loop, graph *body, int i);
 // The declared rank of output 0, RANK_UNKNOWN if it has none.

@@ -14,6 +14,7 @@
 #include "passes/fuse/fuse_impl.h"
 #include "passes/fuse/split_stages.h"
 #include "passes/match/contract.h"
+#include "passes/match/spans.h"
 #include "passes/passes.h"
 
 static expr *direct_read(void *user, kernel *k, const expr *read) {
@@ -96,12 +97,32 @@ static bool is_movable(const uses *u, const part *p) {
     for (int j = 0; j < of->sites.n; j++) {
         const site *x = of->sites.at[j];
         bool writes = site_writes(x, p->from);
-        if (x->depth || x->s->kind != STEP_KERNEL || !sets_directly(x->s->kernel, p)) return false;
+        if (x->region != p->at->region || x->s->kind != STEP_KERNEL) return false;
+        if (!sets_directly(x->s->kernel, p)) return false;
         if (writes && (x->time >= p->at->time || site_touches(x, p->to))) return false;
         for (int i = 0; i < x->accessed.n; i++) {
             const buffer *b = x->accessed.at[i];
             if (buffer_root(b) == p->from && (!is_plain_view(b) || b->dtype != p->from->dtype)) return false;
         }
+    }
+    return true;
+}
+
+// Whether nothing else writes the part of the state, or reads it before the copy.
+static bool is_alone(const uses *u, const part *p) {
+    span own[MAX_RANK];
+    dim *one = dim_const(p->at->s->kernel->program->dims, 1);
+    const site_list *l = &u->of[p->to->id].sites;
+    for (int d = 0; d < p->to->rank; d++)
+        own[d] = (span){p->low[d], p->of[d] < 0 ? one : p->from->dims[p->of[d]]};
+    for (int j = 0; j < l->n; j++) {
+        const site *x = l->at[j];
+        bool writes = site_writes(x, p->to), early = x->time <= p->at->time && site_reads(x, p->to);
+        if ((!writes && !early) || sites_exclude(x, p->at)) continue;
+        if (x->s->kind != STEP_KERNEL) return false;
+        const kernel *k = x->s->kernel;
+        if (early && !reads_apart_from(k, p->to, own)) return false;
+        if (!writes_apart_from(k, x == p->at ? k->stages.at[p->stage] : NULL, p->to, own)) return false;
     }
     return true;
 }
@@ -160,16 +181,28 @@ static bool move_any_part(program *p, int output) {
     bool moved = false;
     for (int j = 0; j < l->n && !moved; j++) {
         part x = {.at = l->at[j]};
-        bool kernel = !x.at->depth && x.at->s->kind == STEP_KERNEL && site_writes(x.at, state);
+        bool kernel = !site_repeats(x.at) && x.at->s->kind == STEP_KERNEL && site_writes(x.at, state);
         for (; kernel && !moved && x.stage < x.at->s->kernel->stages.n; x.stage += !moved) {
             struct kernel *k = x.at->s->kernel;
-            moved = find_part(k, k->stages.at[x.stage], state, &x) && is_movable(u, &x) &&
+            moved = find_part(k, k->stages.at[x.stage], state, &x) && is_movable(u, &x) && is_alone(u, &x) &&
                     comes_from(u, x.from, old, DEPTH);
         }
         if (moved) move_part(u, &x);
     }
     arena_destroy(scratch);
     return moved;
+}
+
+// ---------------------------------------------------------------- results of branches
+//   copy present = t         for i < S: present[i] = t[i]
+static void copy_by_kernels(program *p, buffer *state, const buffer *old) {
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++) {
+        step *s = steps.at[j].s;
+        if (s->kind != STEP_COPY || s->buffer != state || buffer_root(s->from) == old) continue;
+        kernel *k = kernel_copying(p, s->from->name, s->loc, s->from, state);
+        *s = (step){.kind = STEP_KERNEL, .kernel = k, .loc = s->loc};
+    }
 }
 
 // ---------------------------------------------------------------- stages of several parts
@@ -252,9 +285,10 @@ void pass_states(pass_context *c) {
     for (int j = 0; p->state && j < p->outputs.n; j++) {
         if (!p->state[j]) continue;
         buffer *in = p->inputs.at[p->state[j] - 1], *out = p->outputs.at[j];
-        bool parts = halve_writers(p, out, in);
+        bool grows = state_axis(p, j) >= 0, parts = halve_writers(p, out, in);
+        if (grows) copy_by_kernels(p, out, in);
         while (move_any_part(p, j)) parts = true;
-        if (!parts && state_axis(p, j) < 0) continue;
+        if (!parts && !grows) continue;
         read_directly(p, in), read_directly(p, out);
         if (parts) split_writers(p, out);
         any = true;

@@ -8,53 +8,22 @@
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
+#include "passes/match/spans.h"
 #include "passes/memory/memory_plan.h"
 #include "passes/memory/slide.h"
 
 // ---------------------------------------------------------------- which elements are read after they are written
-// Positions `low` to `low + extent` of a dim; NULL: unknown.
-typedef struct span {
-    dim *low, *extent;
-} span;
-
-static span span_of(const kernel *k, const expr *index) {
-    span s = {0};
-    int axis;
-    if (shifted_axis(k, index, &axis, &s.low))
-        s.extent = axis < 0 ? dim_const(k->program->dims, 1) : k->axes.at[axis].extent;
-    return s;
-}
-
-static bool precedes(const span *a, const span *b) {
-    return a->extent && b->extent && dim_less_equal(dim_add(a->low, a->extent), b->low) == TRI_YES;
-}
-
-// Whether two accesses are to different elements, judging by each dim alone.
-static bool are_apart(const kernel *k, expr *const *index, const kernel *l, expr *const *other, int rank) {
-    for (int d = 0; d < rank; d++) {
-        span a = span_of(k, index[d]), b = span_of(l, other[d]);
-        if (precedes(&a, &b) || precedes(&b, &a)) return true;
-    }
-    return false;
-}
-
 // Whether the kernel reads no element of the input where the other one writes the output.
 static bool reads_apart(const kernel *reader, const buffer *in, const kernel *writer, const buffer *out) {
-    arena *scratch = arena_new();
-    expr_list reads = reads_only(kernel_nodes(scratch, reader, PART_ALL));
     write_list writes = kernel_write_list(writer);
     bool apart = in->rank == out->rank;
-    for (int j = 0; j < reads.n && apart; j++) {
-        const expr *x = reads.at[j];
-        if (buffer_root(x->buffer) != in) continue;
-        for (int i = 0; i < writes.n && apart; i++) {
-            const write *w = writes.at[i];
-            if (buffer_root(w->to) != out) continue;
-            apart =
-                x->buffer == in && w->to == out && are_apart(reader, x->index, writer, w->index, in->rank);
-        }
+    for (int i = 0; i < writes.n && apart; i++) {
+        const write *w = writes.at[i];
+        span there[MAX_RANK];
+        if (buffer_root(w->to) != out) continue;
+        index_spans(writer, w->index, w->to->rank, there);
+        apart = w->to == out && reads_apart_from(reader, in, there);
     }
-    arena_destroy(scratch);
     return apart;
 }
 
@@ -64,17 +33,28 @@ static bool overwrites(const uses *u, const site *writer, const buffer *in, cons
     const kernel *k = writer->s->kind == STEP_KERNEL ? writer->s->kernel : NULL;
     for (int j = 0; j < reads->n; j++) {
         const site *r = reads->at[j];
-        if (r->time < writer->time || (r == writer && k && writes_in_place(k, in, out))) continue;
+        if (r->time < writer->time || sites_exclude(r, writer)) continue;
+        if (r == writer && k && writes_in_place(k, in, out)) continue;
         if (!k || r->s->kind != STEP_KERNEL || !reads_apart(r->s->kernel, in, k, out)) return true;
     }
     return false;
 }
 
+// Whether the site only copies elements of the input to their places in the output.
+static bool copies_in_place(const site *at, const buffer *in, const buffer *out) {
+    const kernel *k = at->s->kind == STEP_KERNEL ? at->s->kernel : NULL;
+    if (!k || !writes_in_place(k, in, out)) return false;
+    const expr *value = k->stages.at[0]->writes.at[0].value;
+    return value->op == X_READ && buffer_root(value->buffer) == in;
+}
+
 // Uses of the output in nested regions are not analysed.
 static bool is_safe(const uses *u, const buffer *in, const buffer *out) {
     const site_list *l = &u->of[out->id].sites;
-    for (int j = 0; j < l->n; j++)
-        if (l->at[j]->depth || (site_writes(l->at[j], out) && overwrites(u, l->at[j], in, out))) return false;
+    for (int j = 0; j < l->n; j++) {
+        bool changes = site_writes(l->at[j], out) && !copies_in_place(l->at[j], in, out);
+        if (l->at[j]->depth || (changes && overwrites(u, l->at[j], in, out))) return false;
+    }
     return true;
 }
 
@@ -223,20 +203,11 @@ static void give_room(const growth *g, buffer *b) {
     b->layout = l;
 }
 
-static kernel *copy_kernel(program *p, const char *name, buffer *from, buffer *to) {
-    expr *at[MAX_RANK];
-    kernel *k = kernel_new(p, name, NULL);
-    stage *s = kernel_stage(k);
-    for (int j = 0; j < to->rank; j++) at[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", to->dims[j]);
-    stage_write(k, s, to, at, x_read(k, from, at));
-    return k;
-}
-
 // Whether only kernels access the buffer, and by its own indices.
 static bool is_plain(const growth *g, const buffer *b) {
     const buffer_uses *all = &g->u->of[b->id];
     for (int j = 0; j < all->sites.n; j++)
-        if (all->sites.at[j]->depth && site_writes(all->sites.at[j], b)) return false;
+        if (site_repeats(all->sites.at[j]) && site_writes(all->sites.at[j], b)) return false;
     return !all->viewed && !all->by_others;
 }
 
@@ -269,10 +240,11 @@ static bool grows_in_place(const growth *g) {
     const site *obstacle = NULL;
     bool plain = is_plain(g, g->in) && is_plain(g, g->out);
     for (int j = 0; plain && j < all->n && !obstacle; j++) {
-        const kernel *k = all->at[j]->s->kernel;
-        bool changes = site_writes(all->at[j], g->out) && !keeps(k, g);
-        if (changes && (!writes_in_place(k, g->in, g->out) || overwrites(g->u, all->at[j], g->in, g->out)))
-            obstacle = all->at[j];
+        const site *at = all->at[j];
+        const kernel *k = at->s->kernel;
+        bool changes = site_writes(at, g->out) && !keeps(k, g);
+        bool mixes = changes && site_reads(at, g->in) && !writes_in_place(k, g->in, g->out);
+        if (mixes || (changes && overwrites(g->u, at, g->in, g->out))) obstacle = at;
     }
     if (!plain || obstacle) remark_copy(g->p, g->output, obstacle);
     return plain && !obstacle;
@@ -293,11 +265,11 @@ static void grow_by_copies(growth *g) {
     in->role = BUF_TEMP, in->layout = NULL;
     p->inputs.at[in->io] = copy;
     give_room(g, copy);
-    step_insert(p, p->main, 0, STEP_KERNEL, NULL)->kernel = copy_kernel(p, in->name, copy, in);
+    step_insert(p, p->main, 0, STEP_KERNEL, NULL)->kernel = kernel_copying(p, in->name, NULL, copy, in);
     buffer *old = g->out, *b = new_output(p, g->output);
     old->layout = NULL;
     give_room(g, b);
-    step_kernel(p, p->main, copy_kernel(p, b->name, old, b));
+    step_kernel(p, p->main, kernel_copying(p, b->name, NULL, old, b));
 }
 
 static void grow(program *p, const uses *u, int output) {
@@ -320,21 +292,16 @@ static void grow(program *p, const uses *u, int output) {
 }
 
 // ---------------------------------------------------------------- the pass
-// Whether a kernel that writes the output in place only copies the input.
-static bool only_copies(const kernel *k) {
-    const expr *value = k->stages.at[0]->writes.at[0].value;
-    return value->op == X_READ && buffer_root(value->buffer) == buffer_root(k->in_place);
-}
-
 static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
     const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
     if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return;
     if (l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth) slide_in_place(p, l->at[0], in, out);
 }
 
-static void write_changes(kernel *k, const buffer *in) {
+static void write_changes(const site *at, const buffer *in, const buffer *out) {
+    kernel *k = at->s->kernel;
     k->in_place = in;
-    if (only_copies(k)) {
+    if (copies_in_place(at, in, out)) {
         k->stages.n = 0; // later kernels write what is new
         return;
     }
@@ -374,7 +341,7 @@ static void place_state(program *p, const uses *u, int output) {
     const site_list *l = &u->of[out->id].sites;
     for (int j = 0; j < l->n; j++)
         if (l->at[j]->s->kind == STEP_KERNEL && writes_in_place(l->at[j]->s->kernel, in, out))
-            write_changes(l->at[j]->s->kernel, in);
+            write_changes(l->at[j], in, out);
 }
 
 void place_states(program *p) {

@@ -248,6 +248,15 @@ static bool use_declared_rank(node *n, int i, const type *a, const type *b) {
     return true;
 }
 
+// Whether a branch returns another size than is declared, as exporters that merge models let a branch return nothing.
+static bool contradicts(const value *out, int axis, const type *a, const type *b) {
+    const type *t = infer_declared(out);
+    if (t->kind != TYPE_TENSOR || t->rank != a->rank) return false;
+    const dim *d = t->dims[axis];
+    return dim_is_const(d) &&
+           (dim_equal(d, a->dims[axis]) == TRI_NO || dim_equal(d, b->dims[axis]) == TRI_NO);
+}
+
 static void merge_outputs(node *n, int i, const value *a, const value *b) {
     const type *ta = &a->type, *tb = &b->type;
     if (ta->kind != tb->kind || (ta->kind == TYPE_TENSOR && ta->elem != tb->elem))
@@ -271,6 +280,7 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
             dim *own = infer_unknown_dim(n, "if", NULL);
             bool known = restored || dim_equal(ta->dims[j], tb->dims[j]) == TRI_YES;
             own->most = dim_max(ta->dims[j], tb->dims[j]);
+            own->is_count = contradicts(n->out[i], j, ta, tb);
             dims[j] = known ? whole->dims[j] : own;
         }
         infer_set(n, i, ta->elem, ta->rank, dims);
@@ -320,6 +330,7 @@ static void if_infer(node *n) {
 
 // ---- Ranks that depend on the branch
 static bool if_has_hidden_rank(const node *n, int i);
+static void if_lower(lowering *l, node *n);
 
 static bool ranks_vary(const node *n, int i);
 
@@ -440,6 +451,30 @@ static bool if_sink_into(node *n, node *user) {
     return true;
 }
 
+// ---- States that grow in one branch and begin in the other
+//   present = If (more) { Concat (past, new) } else { new }          present: [P + S] in both, so P is 0 in the other
+//
+// The size that a branch gives to the axis if it is more than the input's; NULL: neither does.
+static dim *grown_size(const value *out, const dim *from, int axis) {
+    for (int j = 0; j < 2; j++) {
+        const type *t = &branch(out->def, branch_names[j])->outputs.at[out->def_index]->type;
+        bool same = t->kind == TYPE_TENSOR && t->rank == out->type.rank;
+        if (same && !dim_is_opaque(t->dims[axis]) && dim_has_atom(t->dims[axis], from)) return t->dims[axis];
+    }
+    return NULL;
+}
+
+void grow_in_branches(value *out, const value *in) {
+    const type *a = &in->type, *b = &out->type;
+    bool tensors = a->kind == TYPE_TENSOR && b->kind == TYPE_TENSOR && a->rank == b->rank;
+    if (!out->def || out->def->op->lower != if_lower || !tensors) return;
+    for (int j = 0; j < b->rank; j++) {
+        bool decided = a->dims[j]->kind == DIM_SYMBOL && dim_is_opaque(b->dims[j]);
+        dim *size = decided ? grown_size(out, a->dims[j], j) : NULL;
+        if (size) b->dims[j] = size;
+    }
+}
+
 // ---- Lowering
 
 // Whether dim j of output i is d in both branches.
@@ -458,8 +493,13 @@ static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int
         dim *own = infer_made_dim(n, made + j);
         if (always_sized(n, i, j, out->dims[j])) continue;
         set_dim(l, n, own, from->dims[j]);
-        if (out->dims[j] != own && dim_equal(out->dims[j], from->dims[j]) != TRI_YES)
-            check_dims(l, n, out->dims[j], from->dims[j], "a branch returns a different size than declared");
+        if (out->dims[j] == own || dim_equal(out->dims[j], from->dims[j]) == TRI_YES) continue;
+        const char *wrong = "a branch returns a different size than declared";
+        const dim *more = dim_sub(out->dims[j], from->dims[j]);
+        if (more->kind == DIM_SYMBOL)
+            wrong = arena_printf(l->program->arena, "this branch begins the output anew, so '%s' must be 0",
+                                 more->name);
+        check_dims(l, n, out->dims[j], from->dims[j], wrong);
     }
 }
 

@@ -214,6 +214,7 @@ typedef struct scattering {
     kernel *k;
     stage *s;
     expr *index[MAX_RANK]; // of the update
+    bool ordered;          // updates may collide
 } scattering;
 
 static scattering scatter_begin(lowering *l, node *n, const bool *scan) {
@@ -228,8 +229,13 @@ static scattering scatter_begin(lowering *l, node *n, const bool *scan) {
         c.out = complex && how != COMBINE_SET ? lower_parts(l, c.out) : c.out;
         c.updates = complex && how != COMBINE_SET ? lower_parts(l, c.updates) : c.updates;
     }
+    bool order[MAX_RANK];
+    for (int j = 0; j < c.updates->rank; j++) {
+        order[j] = scan[j] && !dim_is(c.updates->dims[j], 1);
+        c.ordered |= order[j];
+    }
     c.k = lower_kernel(l, n, "scatter");
-    c.s = scatter_stage(c.k, c.updates, scan, c.index);
+    c.s = scatter_stage(c.k, c.updates, order, c.index);
     return c;
 }
 
@@ -239,8 +245,8 @@ static void scatter_end(scattering *c, expr **to) {
     if (!c->places) {
         if (c->out->rank > rank) to[rank] = c->index[c->updates->rank - 1];
         write *w = stage_write(k, c->s, c->out, to, x_read(k, c->updates, c->index));
-        w->when = WRITE_AFTER;
         w->combine = reduction_of(c->n, c->out->dtype);
+        w->when = c->ordered || w->combine != COMBINE_SET ? WRITE_AFTER : WRITE_END;
         return;
     }
     expr *place = x_i64(k, 0);
