@@ -550,6 +550,13 @@ static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
     return lb_muladd(&e->b, splat_to(e, a, vector), splat_to(e, b, vector), splat_to(e, c, vector));
 }
 
+// What is read is added to what is computed, in this order: a residual connection is on either side of a sum, and its kernels
+// are equal then.
+static bool begins_with_second(const emitter *e, const expr *x) {
+    bool commutes = (x->op == X_ADD || x->op == X_MUL) && dtype_is_float(x->dtype);
+    return commutes && e->t->fp != FP_STRICT && x->arg[0]->op == X_READ && expr_arity(x->arg[1]->op);
+}
+
 ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_CONST) return emit_constant(e, x);
     if (x->op == X_STATE) return e->state[x->axis];
@@ -573,9 +580,9 @@ ins *emit_value(emitter *e, expr *x) {
     const expr *product = contracted(e, x);
     if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
-    bool vector = false;
+    bool vector = false, swaps = begins_with_second(e, x);
     for (int j = 0; j < expr_arity(x->op); j++) {
-        arg[j] = emit_value(e, x->arg[j]);
+        arg[j] = emit_value(e, x->arg[swaps ? 1 - j : j]);
         vector |= arg[j]->type.lanes > 1;
     }
     // A scalar condition of a select between vectors stays a scalar.
