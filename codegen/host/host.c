@@ -249,11 +249,12 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
         h[j] = (host){
             .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
+    }
+    bool shares = n > 1 && !a->gpu && share_host_code(h, n);
+    for (int j = 0; j < n; j++) {
         store_rounded(a->p, h[j].t);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], u, steps.at[i].s);
-        if (j || n == 1 || a->gpu) continue;
-        a->lowest = h[0].code;
-        a->minor = find_minor_kernels(a->arena, a->p, a->lowest);
+        if (j == 0 && shares) a->minor = find_minor_kernels(a->arena, a->p, a->lowest = h[0].code);
     }
     return h;
 }

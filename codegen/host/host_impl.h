@@ -61,8 +61,8 @@ struct host_builder {
     int nvariants;
     const bool *minor;    // kernels whose code of the lowest level all levels run, by id; NULL: none
     kernel_code **lowest; // that code
-    struct host *h;                   // by variant
-    bool generic;                     // the module has the generic entry and the descriptor
+    struct host *h;       // by variant
+    bool generic;         // the module has the generic entry and the descriptor
     VEC(struct host_builder *) parts; // one builder for each program of the module
 };
 
@@ -190,7 +190,7 @@ typedef struct callees {
     int *level; // by callee
     int n;
     int nlevels; // they share the code of minor kernels
-    dim **dims; // of all callees
+    dim **dims;  // of all callees
     int ndims;
 } callees;
 bool share_host_code(const host *variants, int n);                   // whether levels can

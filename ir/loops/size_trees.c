@@ -1,10 +1,11 @@
+// In: a function of loops. Out: which instructions are arithmetic on sizes; the function without those that have no uses.
 #include "ir/loops/size_trees.h"
 
 static bool is_size(const ins *x) {
     return x->type.lanes == 1 && (x->type.kind == LK_I64 || x->type.kind == LK_I1);
 }
 
-bool is_size_arithmetic(const ins *x) {
+static bool is_size_arithmetic(const ins *x) {
     if (!is_size(x) || x->op == L_CONST || !lop_is_pure(x->op) || x->body[0]) return false;
     for (int i = 0; i < x->nargs; i++)
         if (!is_size(x->args[i])) return false;

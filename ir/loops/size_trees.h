@@ -15,7 +15,6 @@ typedef struct size_trees {
 // least: that of the function. Outside of the innermost loops it does not matter whether LLVM knows a size; in them only for strides,
 // which it adds up.
 size_trees size_trees_of(arena *a, const lfunc *f, int64_t least);
-bool is_size_arithmetic(const ins *x);
 bool is_innermost_loop(const ins *x, const lblock *body);
 // Drops constants, and trees and copies of trees without uses: functions that differ in these only become equal.
 void size_trees_drop(arena *scratch, const size_trees *t, lfunc *f);

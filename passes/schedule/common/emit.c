@@ -550,11 +550,15 @@ static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
     return lb_muladd(&e->b, splat_to(e, a, vector), splat_to(e, b, vector), splat_to(e, c, vector));
 }
 
-// What is read is added to what is computed, in this order: a residual connection is on either side of a sum, and its kernels
-// are equal then.
+static bool is_sum_of_state(const expr *x) {
+    return x->op == X_STATE || (x->op == X_ADD && (x->arg[0]->op == X_STATE || x->arg[1]->op == X_STATE));
+}
+
+// What is read is added to the sum, with its bias, in this order: a residual connection is on either side of an Add, and its
+// kernels are equal then.
 static bool begins_with_second(const emitter *e, const expr *x) {
-    bool commutes = (x->op == X_ADD || x->op == X_MUL) && dtype_is_float(x->dtype);
-    return commutes && e->t->fp != FP_STRICT && x->arg[0]->op == X_READ && expr_arity(x->arg[1]->op);
+    bool adds = x->op == X_ADD && dtype_is_float(x->dtype) && e->t->fp != FP_STRICT;
+    return adds && x->arg[0]->op == X_READ && is_sum_of_state(x->arg[1]);
 }
 
 ins *emit_value(emitter *e, expr *x) {
