@@ -200,6 +200,11 @@ static kernel_code *share_body(host *h, arena *own, kernel_code *c, int first) {
 static void schedule_step(host *h, const uses *u, const step *s) {
     if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
     host_builder *a = h->builder;
+    bool minor = a->minor && a->minor[s->kernel->id];
+    if (minor) {
+        h->code[s->kernel->id] = a->lowest[s->kernel->id];
+        return;
+    }
     if (a->gpu) {
         h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
         if (shares_memory(a->p, h->code[s->kernel->id])) h->code[s->kernel->id]->f->noalias = false;
@@ -239,12 +244,17 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
     host *h = ARENA_ARRAY(a->arena, host, n);
     step_list steps = program_steps(a->arena, a->p);
     const uses *u = uses_build(a->arena, a->p);
+    a->minor = NULL;
     for (int j = 0; j < n; j++) {
         h[j] = (host){
             .builder = a, .t = variants[j], .suffix = n == 1 ? a->suffix : level_suffix(a, variants[j])};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
+    }
+    bool shares = n > 1 && !a->gpu && share_host_code(h, n);
+    for (int j = 0; j < n; j++) {
         store_rounded(a->p, h[j].t);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], u, steps.at[i].s);
+        if (j == 0 && shares) a->minor = find_minor_kernels(a->arena, a->p, a->lowest = h[0].code);
     }
     return h;
 }

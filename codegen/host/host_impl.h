@@ -59,8 +59,10 @@ struct host_builder {
     map used;                 // constant buffers by id -> symbol name
     const target *const *variants; // the CPU levels
     int nvariants;
-    struct host *h;                   // by variant
-    bool generic;                     // the module has the generic entry and the descriptor
+    const bool *minor;    // kernels whose code of the lowest level all levels run, by id; NULL: none
+    kernel_code **lowest; // that code
+    struct host *h;       // by variant
+    bool generic;         // the module has the generic entry and the descriptor
     VEC(struct host_builder *) parts; // one builder for each program of the module
 };
 
@@ -179,13 +181,16 @@ typedef struct arguments {
     int n;
 } arguments;
 void add_argument(host *h, arguments *a, ins *x);
+// host_minor.c
+bool *find_minor_kernels(arena *a, const program *p, kernel_code *const *code); // by id
 // host_levels.c
 // The kernels of one step that CPU levels call in one way; without host code for all levels, one.
 typedef struct callees {
     const kernel_code **code;
     int *level; // by callee
     int n;
-    dim **dims; // of all callees
+    int nlevels; // they share the code of minor kernels
+    dim **dims;  // of all callees
     int ndims;
 } callees;
 bool share_host_code(const host *variants, int n);                   // whether levels can

@@ -82,7 +82,8 @@ static callees take_callees(host *h, const kernel *k, bool *taken) {
         const kernel_code *c = code_of(h, k->id, j);
         if (taken[j] || (all.n && !same_call(h, all.code[0], c))) continue;
         taken[j] = true;
-        add_callee(a, &all, c, j);
+        all.nlevels++;
+        if (!all.n || c != all.code[0]) add_callee(a, &all, c, j);
     }
     return all;
 }
@@ -99,9 +100,9 @@ void call_by_levels(host *h, const kernel *k, void (*call)(host *h, const callee
     bool *taken = ARENA_ARRAY(h->builder->arena, bool, levels);
     while (left) {
         callees all = take_callees(h, k, taken);
-        ins *branch = all.n < levels ? lb_if(&h->b, is_any_level(h, &all)) : NULL;
+        ins *branch = all.nlevels < levels ? lb_if(&h->b, is_any_level(h, &all)) : NULL;
         call(h, &all);
         if (branch) lb_end(&h->b, branch);
-        left -= all.n;
+        left -= all.nlevels;
     }
 }

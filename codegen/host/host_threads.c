@@ -90,6 +90,7 @@ static const char *trampoline(host *h, const callees *all, const kernel_code *c)
     const char *name = arena_printf(h->builder->arena, "%s_task", c->f->name);
     lfunc *f = lfunc_new(h->builder->m, name, lt(LK_VOID, 1));
     f->target = host_target(h);
+    f->runs = c->f;
     ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, true);
     ins *begin = lfunc_param(f, "begin", i64(), LK_VOID, DT_I64, true),
         *end = lfunc_param(f, "end", i64(), LK_VOID, DT_I64, true);
@@ -97,8 +98,9 @@ static const char *trampoline(host *h, const callees *all, const kernel_code *c)
     host inner = {.builder = h->builder, .t = h->t, .b = lbuild_new(f, h->t, h->builder->diag)};
     lbuild *b = &inner.b;
     arguments a = {.n = 0};
-    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j), 0));
-    ins *dims = lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers), 0);
+    for (int j = 0; j < c->nbuffers; j++)
+        add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j + 1), 0));
+    ins *dims = lb_load(b, lt_ptr(), context, lb_idx(b, 0), 0);
     for (int j = 0; j < c->ndims; j++)
         add_argument(h, &a,
                      to_index(&inner, lb_load(b, i64(), dims, lb_idx(b, place_of_dim(all, c->dims[j])), 0)));
@@ -131,6 +133,7 @@ void make_task_arrays(host *h) {
     if (!pointers) return;
     h->task_context = named_local(&h->b, "context", LK_PTR, pointers);
     h->task_dims = named_local(&h->b, "task_dims", LK_I64, dims);
+    lb_store(&h->b, h->task_context, lb_idx(&h->b, 0), h->task_dims, 0);
 }
 
 // Of the threads that may run.
@@ -153,17 +156,16 @@ static ins *trampoline_of_level(host *h, const callees *all) {
     return f;
 }
 
-// Arguments are passed as an array of pointers: buffers, the array of dims, scratch memory, status.
+// Arguments are passed as an array of pointers: the array of dims, buffers, scratch memory and status, if there are any.
 void call_parallel(host *h, const callees *all, ins *scratch) {
     lbuild *b = &h->b;
     const kernel_code *c = all->code[0];
     ins *context = h->task_context, *dims = h->task_dims;
     for (int j = 0; j < c->nbuffers; j++)
-        lb_store(b, context, lb_idx(b, j), buffer_pointer(h, c->buffers[j]), 0);
+        lb_store(b, context, lb_idx(b, j + 1), buffer_pointer(h, c->buffers[j]), 0);
     for (int j = 0; j < all->ndims; j++) lb_store(b, dims, lb_idx(b, j), host_dim(h, all->dims[j]), 0);
-    lb_store(b, context, lb_idx(b, c->nbuffers), dims, 0);
-    lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
-    lb_store(b, context, lb_idx(b, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
+    if (scratch) lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch, 0);
+    if (c->has_status) lb_store(b, context, lb_idx(b, c->nbuffers + 2), h->kernel_status, 0);
     ins *bytes = dim_of_level(h, all, thread_scratch), *tasks = dim_of_level(h, all, tasks_of);
     if (bytes) lb_store(b, dims, lb_idx(b, all->ndims), bytes, 0);
     ins *threads = useful_threads(h, all);

@@ -62,10 +62,12 @@ static bool calls_functions(const lblock *b) {
     return false;
 }
 
-// In a kernel that calls nothing no exception begins and no thread is cancelled: in ELF, where tables are for that and for debuggers, -g has its table.
+// In a kernel that calls nothing no exception begins and no thread is cancelled, nor in a task that runs it: in ELF, where tables are
+// for that and for debuggers, -g has their tables.
 static bool is_unwound(const emit *e, const lfunc *f) {
+    const lfunc *kernel = f->runs ? f->runs : f;
     bool optional = f->target->format == OBJECT_ELF && !e->m->debug_info;
-    return has_unwind_tables(e, f->target) && !(optional && f->kernel && !calls_functions(f->body));
+    return has_unwind_tables(e, f->target) && !(optional && kernel->kernel && !calls_functions(kernel->body));
 }
 
 // "min-legal-vector-width" lets LLVM split wider vectors.

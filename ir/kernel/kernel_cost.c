@@ -7,12 +7,15 @@ static bool is_arithmetic(expr_op op) {
     return c == XC_ARITHMETIC || c == XC_INTEGER || c == XC_FUNCTION || c == XC_ROUND;
 }
 
-// Operations under e, except those that compute indices.
-static int64_t count(const expr *e, bool *seen) {
+static int64_t one(expr_op op) { return is_arithmetic(op); }
+static int64_t cost(expr_op op) { return is_arithmetic(op) ? expr_op_cost(op) : 0; }
+
+// Operations under e, except those that compute indices; of(op): what one of them counts.
+static int64_t count(const expr *e, bool *seen, int64_t (*of)(expr_op op)) {
     if (seen[e->id]) return 0;
     seen[e->id] = true;
-    int64_t n = is_arithmetic(e->op);
-    for (int j = 0; j < expr_arity(e->op); j++) n += count(e->arg[j], seen);
+    int64_t n = of(e->op);
+    for (int j = 0; j < expr_arity(e->op); j++) n += count(e->arg[j], seen, of);
     return n;
 }
 
@@ -26,17 +29,17 @@ static dim *extent_of(const kernel *k, const stage *s, bool all) {
     return n;
 }
 
-static dim *stage_flops(const kernel *k, const stage *s) {
+static dim *stage_operations(const kernel *k, const stage *s, int64_t (*of)(expr_op op)) {
     arena *a = arena_within(k->arena);
     bool *seen = ARENA_ARRAY(a, bool, k->exprs.n + 1);
     int64_t inner = 0, outer = 0;
     for (int j = 0; j < s->states.n; j++) {
-        inner += count(s->states.at[j].step, seen);
+        inner += count(s->states.at[j].step, seen, of);
         if (s->states.at[j].op != RED_CUSTOM) inner++;
     }
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
-        int64_t n = count(w->value, seen) + (w->combine != COMBINE_SET);
+        int64_t n = count(w->value, seen, of) + (w->combine != COMBINE_SET);
         if (w->when == WRITE_END) outer += n;
         else inner += n;
     }
@@ -82,10 +85,11 @@ static dim *traffic(const buffer *b, dim *accesses) {
 
 kernel_cost kernel_cost_of(const kernel *k) {
     dim *zero = dim_const(k->program->dims, 0), *accesses = zero;
-    kernel_cost c = {zero, zero, zero, zero};
+    kernel_cost c = {zero, zero, zero, zero, zero};
     buffer **all;
     for (int j = 0; j < k->stages.n; j++) {
-        c.flops = dim_add(c.flops, stage_flops(k, k->stages.at[j]));
+        c.flops = dim_add(c.flops, stage_operations(k, k->stages.at[j], one));
+        c.work = dim_add(c.work, stage_operations(k, k->stages.at[j], cost));
         c.macs = dim_add(c.macs, stage_macs(k, k->stages.at[j]));
         accesses = dim_add(accesses, extent_of(k, k->stages.at[j], true));
     }
@@ -98,7 +102,7 @@ kernel_cost kernel_cost_of(const kernel *k) {
     return c;
 }
 
-static bool is_counted_loop(const step *s) { return s->kind == STEP_LOOP && s->dim && !s->buffer; }
+bool is_counted_loop(const step *s) { return s->kind == STEP_LOOP && s->dim && !s->buffer; }
 
 static dim *region_macs(const program *p, const region *r) {
     dim *sum = dim_const(p->dims, 0);

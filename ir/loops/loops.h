@@ -130,8 +130,9 @@ typedef struct lfunc {
     const char *comment;         // for text output: node names and pseudo-code, may have several lines
     ltype result;
     VEC(lparam) params;
-    lblock *body;           // NULL: declared only
-    struct lfunc *original; // whose body this is (ir/loops/loops_share.h); NULL: its own
+    lblock *body;             // NULL: declared only
+    struct lfunc *original;   // whose body this is (ir/loops/loops_share.h); NULL: its own
+    const struct lfunc *runs; // a task of threads: the kernel, all that it calls; else NULL
     bool exported, noalias, strict_fp, kernel;
     bool half_vectors; // of half the width: their lanes are cheaper to reach
     bool ends_tiles;   // what a kernel does with a tile of sums, which it may do by a pointer

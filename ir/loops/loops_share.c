@@ -194,7 +194,7 @@ lfunc lfunc_copy(const lfunc *f) {
     return copy;
 }
 
-static void share_body(lfunc *f, lfunc *original) {
+void lfunc_share(lfunc *f, lfunc *original) {
     f->original = original;
     f->body = original->body;
     for (int i = 0; i < f->params.n; i++) f->params.at[i].value = original->params.at[i].value;
@@ -207,7 +207,7 @@ void lfuncs_separate(lmodule *m) {
         lfunc *f = m->funcs.at[i];
         if (!f->original || f->noalias == f->original->noalias) continue;
         lfunc *first = map_get_number(&other, (uint64_t)(uintptr_t)f->original);
-        if (first) share_body(f, first);
+        if (first) lfunc_share(f, first);
         else map_put_number(&other, (uint64_t)(uintptr_t)f->original, f), copy_body(f);
     }
     arena_destroy(scratch);

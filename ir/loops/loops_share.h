@@ -16,6 +16,8 @@ lfunc *lfunc_sharing(lmodule *m, const lfunc *f, lfunc *original);
 void lfuncs_separate(lmodule *m);
 // A new function outside of any module, with a copy of f's body.
 lfunc lfunc_copy(const lfunc *f);
+// f has the body of the original, whose parameters are the same.
+void lfunc_share(lfunc *f, lfunc *original);
 // Takes over what a pass did to the body of the original.
 void lfunc_follow(lfunc *f);
 #endif

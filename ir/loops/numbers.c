@@ -5,7 +5,9 @@
 //     scaled = mul x, 0.017      becomes     scaled = mul x, load numbers, 0
 //
 // A kernel and the kernels that it calls make a unit. Units of one shape are a group. Numbers that are the same in all
-// units of a group stay; numbers that are equal to each other in every unit share an entry.
+// units of a group stay; numbers that are equal to each other in every unit share an entry. Where two sizes of a unit are equal,
+// expressions with them are one instruction; in another unit they are two. So arithmetic on sizes is described where it is used,
+// as a tree (ir/loops/size_trees.h), and copied for each combination of entries.
 //
 // Loops that kernels with different ends have in common (ir/loops/outline.c) are separate units. Their entries stand
 // first in the tables of the kernels that call them.
@@ -13,6 +15,7 @@
 #include "compiler/base/integers.h"
 #include "ir/loops/loops_share.h"
 #include "ir/loops/outline.h"
+#include "ir/loops/size_trees.h"
 #include "ir/target.h"
 #include <string.h>
 
@@ -36,7 +39,7 @@ typedef struct unit {
     VEC(number) numbers;  // in the order of their uses
     const int64_t *shape; // everything else; of the first unit of a group
     int nshape;
-    VEC(const lfunc *) parts; // kernels that it calls, in the order of their first calls
+    VEC(lfunc *) parts; // kernels that it calls, in the order of their first calls
     int instructions;
     int loops;                 // innermost ones
     bool tiles;                // multiplies matrix tiles
@@ -105,9 +108,17 @@ static bool takes_scale(const ins *x) {
     return x->op == L_OFFSET && x->i >= LEAST_SIZE && x->args[1]->type.kind == LK_I64;
 }
 
+// Of any size: for arithmetic outside of the innermost loops, and strides, which they add up.
+static bool takes_small_size(const ins *user, int arg) {
+    lclass c = lop_class(user->op);
+    return takes_size(user, arg, 2) ||
+           ((c == LC_SHIFT || c == LC_BITS) && user->args[arg]->type.kind == LK_I64);
+}
+
 // LLVM uses the value of counts of shifts, of small indices and bounds.
 static bool takes_number(const ins *user, int arg, int64_t least) {
     if (user->args[arg]->op != L_CONST) return false;
+    if (!least) return takes_small_size(user, arg);
     if (takes_size(user, arg, least)) return true;
     lkind k = (lkind)user->args[arg]->type.kind;
     bool element = k == LK_F32 || k == LK_F64 || k == LK_I8 || k == LK_I16 || k == LK_I32;
@@ -124,25 +135,39 @@ static bool same_number(const number *x, const number *y) {
 }
 
 // ---------------------------------------------------------------- shapes
+
 typedef struct describing {
     sharing *s;
     unit *u;
     int *order; // by id: order of definition
+    int *loops; // by id: the loop around it
+    size_trees trees;
     int defined;
-    int64_t least; // size that is a number of the table
-    int loop;      // around what is described (see number)
+    int loop; // around what is described (see number)
 } describing;
 
 static void add(describing *d, int64_t v) { VEC_PUSH(d->s->arena, &d->s->shape, v); }
 
 static void add_name(describing *d, const char *s) { add(d, (int64_t)hash_string(HASH_SEED, s ? s : "")); }
 
-static void add_operand(describing *d, const ins *x, int arg) {
+static void add_facts(describing *d, const ins *x) {
+    int64_t facts[] = {
+        x->op,   x->type.kind, x->type.lanes, x->nargs, takes_scale(x) ? ANY_SCALE : x->i,
+        x->elem, x->shared,    x->align,      x->role,  (x->body[0] != NULL) + 2 * (x->body[1] != NULL)};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) add(d, facts[i]);
+}
+
+static void add_operand(describing *d, const ins *x, int arg, int loop) {
     const ins *from = x->args[arg];
     int64_t bits;
-    if (takes_number(x, arg, d->least)) {
-        VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f, d->loop});
+    if (takes_number(x, arg, d->trees.least[x->id])) {
+        VEC_PUSH(d->s->arena, &d->u->numbers, (number){from->type, from->i, from->f, loop});
         add(d, from->type.kind << 16 | from->type.lanes);
+        return;
+    }
+    if (d->trees.nodes[from->id]) {
+        add_facts(d, from);
+        for (int i = 0; i < from->nargs; i++) add_operand(d, from, i, d->loops[from->id]);
         return;
     }
     add(d, d->order[from->id]);
@@ -178,7 +203,7 @@ static bool is_known_part(const unit *u, const lfunc *f) {
     return false;
 }
 
-static void add_part(describing *d, const lfunc *f) {
+static void add_part(describing *d, lfunc *f) {
     bool known = is_known_part(d->u, f);
     for (int i = 0; i < d->u->parts.n; i++)
         if (d->u->parts.at[i] == f) add(d, i);
@@ -187,21 +212,11 @@ static void add_part(describing *d, const lfunc *f) {
     add_function(d, f);
 }
 
-static bool has_loop(const lblock *b) {
-    for (const ins *x = b->first; x; x = x->next) {
-        if (x->op == L_FOR || x->op == L_LOOP || x->op == L_CALL) return true;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i] && has_loop(x->body[i])) return true;
-    }
-    return false;
-}
-
 static void add_block(describing *d, const lblock *b);
 
 static void add_body(describing *d, const ins *x, const lblock *body) {
     int outer = d->loop;
-    bool innermost = (x->op == L_FOR || x->op == L_LOOP) && !has_loop(body);
-    if (innermost) d->loop = ++d->u->loops;
+    if (is_innermost_loop(x, body)) d->loop = ++d->u->loops;
     add_block(d, body);
     d->loop = outer;
 }
@@ -209,18 +224,17 @@ static void add_body(describing *d, const ins *x, const lblock *body) {
 static void add_block(describing *d, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next) {
         if (x->op == L_COMMENT) continue;
-        d->order[x->id] = x->op == L_CONST ? -1 : d->defined++;
-        if (x->op == L_CONST) continue;
-        d->u->instructions++;
+        d->loops[x->id] = d->loop;
+        d->u->instructions += x->op != L_CONST;
+        bool operand = x->op == L_CONST || d->trees.nodes[x->id];
+        d->order[x->id] = operand ? -1 : d->defined++;
+        if (operand) continue;
         d->u->tiles |= lop_class(x->op) == LC_TILE;
-        int64_t facts[] = {
-            x->op,   x->type.kind, x->type.lanes, x->nargs, takes_scale(x) ? ANY_SCALE : x->i,
-            x->elem, x->shared,    x->align,      x->role,  (x->body[0] != NULL) + 2 * (x->body[1] != NULL)};
-        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) add(d, facts[i]);
-        for (int i = 0; i < x->nargs; i++) add_operand(d, x, i);
+        add_facts(d, x);
+        for (int i = 0; i < x->nargs; i++) add_operand(d, x, i, d->loop);
         if (takes_scale(x))
             VEC_PUSH(d->s->arena, &d->u->numbers, (number){x->args[1]->type, x->i, 0, d->loop});
-        const lfunc *part = called_part(d->s, x);
+        lfunc *part = called_part(d->s, x);
         const unit *called = called_unit(d->s, x);
         if (called) d->u->calls = called;
         if (part) add_part(d, part);
@@ -234,16 +248,22 @@ static void add_block(describing *d, const lblock *b) {
 }
 
 static void add_function(describing *d, const lfunc *f) {
-    describing own = {
-        .s = d->s, .u = d->u, .order = ARENA_ARRAY(d->s->arena, int, f->nins + 1), .least = least_size(f)};
-    add(&own, own.least);
+    arena *a = d->s->arena;
+    describing own = {.s = d->s,
+                      .u = d->u,
+                      .order = ARENA_ARRAY(a, int, f->nins + 1),
+                      .trees = size_trees_of(a, f, least_size(f)),
+                      .loops = ARENA_ARRAY(a, int, f->nins + 1)};
+    add(&own, least_size(f));
     add(&own, (int64_t)(intptr_t)f->target);
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
         add(&own, p->type.kind << 16 | p->type.lanes);
         add(&own, p->constant << 17 | p->is_const << 16 | p->dtype);
+        add(&own, p->elem);
     }
-    int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes, f->noalias, f->strict_fp};
+    int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes,
+                      f->noalias,  f->strict_fp,   f->half_vectors};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) add(&own, rest[i]);
     add_block(&own, f->body);
 }
@@ -389,16 +409,22 @@ static int64_t add_table(sharing *s, const unit *u, const table *own) {
 }
 
 // ---------------------------------------------------------------- rewriting
+typedef struct copy {
+    ins *x;
+    struct copy *next;
+} copy;
+
 typedef struct rewriting {
     sharing *s;
     lfunc *f;
     ins *numbers; // the parameter
     lblock start; // loads of sizes
-    int64_t least;
-    map sizes; // their values, by entry
+    map sizes;    // their values, by entry
     const entry **of_use;
-    int *use;    // the next
-    unit *again; // its parts so far
+    int *use;         // the next
+    unit *again;      // its parts so far
+    size_trees trees; // of the instructions before the rewriting
+    copy **copies;    // of trees, by id
 } rewriting;
 
 static void rewrite_function(rewriting *r, lfunc *f, bool outlined);
@@ -436,59 +462,73 @@ static ins *load_size(rewriting *r, const entry *e) {
     return known;
 }
 
+static void set_operand(ins *x, int arg, ins *value) {
+    x->args[arg]->uses--;
+    x->args[arg] = value;
+    value->uses++;
+}
+
+static bool is_tree(const rewriting *r, const ins *x) { return x->id < r->trees.n && r->trees.nodes[x->id]; }
+
+// x with these operands, behind it.
+static ins *copy_of(rewriting *r, ins *x, ins *const *args) {
+    size_t bytes = (size_t)x->nargs * sizeof *args;
+    for (const copy *c = r->copies[x->id]; c; c = c->next)
+        if (!memcmp(c->x->args, args, bytes)) return c->x;
+    copy *made = ARENA_NEW(r->s->arena, copy);
+    ins *y = made->x = ARENA_NEW(r->f->arena, ins);
+    *y = *x;
+    y->id = r->f->nins++;
+    y->uses = 0;
+    y->args = memcpy(ARENA_ARRAY(r->f->arena, ins *, x->nargs), args, bytes);
+    for (int i = 0; i < y->nargs; i++) y->args[i]->uses++;
+    x->next = y;
+    made->next = r->copies[x->id];
+    r->copies[x->id] = made;
+    return y;
+}
+
+static ins *rewritten_operand(rewriting *r, lbuild *b, const ins *x, int arg) {
+    ins *from = x->args[arg], *args[MOST_TREE_NODES];
+    if (takes_number(x, arg, r->trees.least[x->id])) {
+        const entry *e = r->of_use[(*r->use)++];
+        if (!e) return from;
+        return e->first.type.kind == LK_I64 ? load_size(r, e) : load_number(b, r->numbers, e);
+    }
+    if (!is_tree(r, from)) return from;
+    for (int i = 0; i < from->nargs; i++) args[i] = rewritten_operand(r, b, from, i);
+    bool same = !memcmp(args, from->args, (size_t)from->nargs * sizeof *args);
+    return same ? from : copy_of(r, from, args);
+}
+
+static void rewrite_parts(rewriting *r, ins *x) {
+    lfunc *part = called_part(r->s, x);
+    if (part && x->op == L_CALL) append_argument(r->f, x, r->numbers);
+    if (called_unit(r->s, x)) set_last_argument(x, r->numbers);
+    if (!part || is_known_part(r->again, part)) return;
+    VEC_PUSH(r->s->arena, &r->again->parts, part);
+    rewrite_function(r, part, x->op == L_SYMBOL);
+}
+
 static void rewrite_block(rewriting *r, lblock *block) {
     lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
     for (ins **link = &block->first; *link; link = &(*link)->next) {
         ins *x = *link;
         lblock made = {0};
         b.block = &made;
-        for (int i = 0; i < x->nargs; i++) {
-            if (!takes_number(x, i, r->least)) continue;
-            const entry *e = r->of_use[(*r->use)++];
-            if (!e) continue;
-            x->args[i]->uses--;
-            x->args[i] = e->first.type.kind == LK_I64 ? load_size(r, e) : load_number(&b, r->numbers, e);
-            x->args[i]->uses++;
-        }
+        if (is_tree(r, x)) continue;
+        for (int i = 0; i < x->nargs; i++) set_operand(x, i, rewritten_operand(r, &b, x, i));
         const entry *scale = takes_scale(x) ? r->of_use[(*r->use)++] : NULL;
         if (scale) {
-            x->args[1]->uses--;
-            x->args[1] = lb_bin(&b, L_MUL, x->args[1], load_size(r, scale));
-            x->args[1]->uses++;
+            set_operand(x, 1, lb_bin(&b, L_MUL, x->args[1], load_size(r, scale)));
             x->i = 1;
         }
+        while (*link != x) link = &(*link)->next; // copies may stand before it
         link = lblock_splice(&made, link);
-        lfunc *part = called_part(r->s, x);
-        if (part && x->op == L_CALL) append_argument(r->f, x, r->numbers);
-        if (called_unit(r->s, x)) set_last_argument(x, r->numbers);
-        if (part && !is_known_part(r->again, part)) {
-            VEC_PUSH(r->s->arena, &r->again->parts, part);
-            rewrite_function(r, part, x->op == L_SYMBOL);
-        }
+        rewrite_parts(r, x);
         for (int i = 0; i < 2; i++)
             if (x->body[i]) rewrite_block(r, x->body[i]);
     }
-}
-
-static void count_uses(const lblock *b, int *uses) {
-    for (const ins *x = b->first; x; x = x->next) {
-        for (int i = 0; i < x->nargs; i++) uses[x->args[i]->id]++;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i]) count_uses(x->body[i], uses);
-    }
-}
-
-// Constants without uses would tell functions apart.
-static void drop_constants(lblock *b, const int *uses) {
-    ins *before = NULL;
-    for (ins *x = b->first; x; x = x->next) {
-        for (int i = 0; i < 2; i++)
-            if (x->body[i]) drop_constants(x->body[i], uses);
-        if (x->op != L_CONST || uses[x->id]) before = x;
-        else if (before) before->next = x->next;
-        else b->first = x->next;
-    }
-    b->last = before;
 }
 
 static ins *numbers_param(lfunc *f) {
@@ -502,14 +542,13 @@ static void rewrite_function(rewriting *r, lfunc *f, bool outlined) {
     rewriting own = *r;
     own.f = f;
     own.start = (lblock){0};
-    own.least = least_size(f);
     own.sizes = (map){.arena = r->s->arena};
+    own.trees = size_trees_of(r->s->arena, f, least_size(f));
+    own.copies = ARENA_ARRAY(r->s->arena, copy *, f->nins + 1);
     own.numbers = outlined ? f->params.at[f->params.n - 1].value : numbers_param(f);
     rewrite_block(&own, f->body);
     lblock_splice(&own.start, &own.numbers->next);
-    int *uses = ARENA_ARRAY(r->s->arena, int, f->nins + 1);
-    count_uses(f->body, uses);
-    drop_constants(f->body, uses);
+    size_trees_drop(r->s->arena, &own.trees, f);
     lfunc_verify(f, r->s->diag);
 }
 
@@ -534,6 +573,13 @@ static bool is_worth_a_table(const unit *group) {
     return (int64_t)others * (group->instructions - COST_OF_TABLE) >= COST_OF_TABLE;
 }
 
+// The unit becomes the first one of its group, with a table of its own.
+static void take_bodies(const unit *group, const unit *u) {
+    lfunc_share(u->f, group->f);
+    for (int i = 0; i < u->parts.n; i++) // a function that shared its body before has no parts of its own
+        if (u->parts.at[i] != group->parts.at[i]) lfunc_share(u->parts.at[i], group->parts.at[i]);
+}
+
 static void share_group(sharing *s, unit *group) {
     if (!group) return;
     table *t = ARENA_NEW(s->arena, table);
@@ -545,7 +591,10 @@ static void share_group(sharing *s, unit *group) {
         u->table = t;
         if (!t->bytes) continue;
         if (!u->is_called) map_put(&s->table_of, u->f->name, (void *)(intptr_t)(add_table(s, u, t) + 1));
-        if (u->f->original) continue;
+        if (u != group) {
+            take_bodies(group, u);
+            continue;
+        }
         u->parts.n = 0;
         rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f, u->is_called);
     }

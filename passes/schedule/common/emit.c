@@ -550,6 +550,17 @@ static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
     return lb_muladd(&e->b, splat_to(e, a, vector), splat_to(e, b, vector), splat_to(e, c, vector));
 }
 
+static bool is_sum_of_state(const expr *x) {
+    return x->op == X_STATE || (x->op == X_ADD && (x->arg[0]->op == X_STATE || x->arg[1]->op == X_STATE));
+}
+
+// What is read is added to the sum, with its bias, in this order: a residual connection is on either side of an Add, and its
+// kernels are equal then.
+static bool begins_with_second(const emitter *e, const expr *x) {
+    bool adds = x->op == X_ADD && dtype_is_float(x->dtype) && e->t->fp != FP_STRICT;
+    return adds && x->arg[0]->op == X_READ && is_sum_of_state(x->arg[1]);
+}
+
 ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_CONST) return emit_constant(e, x);
     if (x->op == X_STATE) return e->state[x->axis];
@@ -573,9 +584,9 @@ ins *emit_value(emitter *e, expr *x) {
     const expr *product = contracted(e, x);
     if (product) return emit_cache(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
-    bool vector = false;
+    bool vector = false, swaps = begins_with_second(e, x);
     for (int j = 0; j < expr_arity(x->op); j++) {
-        arg[j] = emit_value(e, x->arg[j]);
+        arg[j] = emit_value(e, x->arg[swaps ? 1 - j : j]);
         vector |= arg[j]->type.lanes > 1;
     }
     // A scalar condition of a select between vectors stays a scalar.

@@ -326,9 +326,22 @@ bool may_be_few(const tiling *t) {
     return true;
 }
 
+bool rows_are_pixels(const tiling *t) {
+    const dim *m = t->e->extent[t->tile_m];
+    for (int j = 0; m->kind == DIM_POLY && j < m->nterms; j++) {
+        int computed = 0;
+        for (int i = 0; i < m->terms[j].natoms; i++) {
+            dim_kind kind = m->terms[j].atoms[i]->kind;
+            computed += kind != DIM_SYMBOL && kind != DIM_OPAQUE;
+        }
+        if (computed > 1) return true;
+    }
+    return false;
+}
+
 int fewer_rows(const tiling *t, int rows) { return rows > 3 && may_be_few(t) ? rows / 2 : 1; }
 
-static bool can_repeat_rows(const tiling *t) { return t->group_axis < 0 && !t->rounded_rows; }
+bool can_repeat_rows(const tiling *t) { return t->group_axis < 0 && !t->rounded_rows; }
 
 bool may_repeat_rows(const tiling *t) { return may_be_few(t) && can_repeat_rows(t); }
 

@@ -253,6 +253,10 @@ typedef struct low_tiles {
 low_tiles low_tiles_of(const tiling *t, int vectors);
 int fewer_rows(const tiling *t, int rows);
 bool may_be_few(const tiling *t);
+// The positions of images whose height and width follow from other sizes. They are seldom fewer than a tile's rows, and need no
+// tiles of their own then.
+bool rows_are_pixels(const tiling *t);
+bool can_repeat_rows(const tiling *t);
 bool may_repeat_rows(const tiling *t);
 
 // Code of old CPUs: all rows are in tiles of t->rows; the last one has some rows several times. If there may be a single

@@ -308,13 +308,20 @@ static void rows_of_block(tiling *t, tile x) {
     if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
+// The rows that a tile always has.
+static int sure_rows(const tiling *t, int rows) {
+    if (may_repeat_rows(t)) return fewer_rows(t, rows) + 1;
+    return rows_are_pixels(t) && can_repeat_rows(t) ? 1 : rows;
+}
+
 // The last tile begins earlier, or has some rows twice; of fewer rows than it has, so do lower ones.
 static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     for (; rows > 1; rows = fewer_rows(t, rows)) {
-        x.sure = may_repeat_rows(t) ? fewer_rows(t, rows) + 1 : rows;
-        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, x.sure)), *middle = lb_select(b, few, begin, end);
+        x.sure = sure_rows(t, rows);
+        ins *few = lb_cmp(b, L_SLT, m, lb_idx(b, x.sure)),
+            *middle = x.sure > 1 ? lb_select(b, few, begin, end) : end;
         scope loop = open_loop(e, "m", begin, middle, rows);
         x.rows = rows;
         x.m0 = lb_bin(b, L_SMIN, loop.head, idx_subk(b, end, rows));
@@ -323,6 +330,7 @@ static void low_rows(tiling *t, tile x, ins *begin, ins *end, int rows, ins *m) 
         if (writes_once(t)) x.done = lb_sub(b, loop.head, x.m0);
         micro_kernel(t, &x);
         scope_close(e, loop);
+        if (x.sure == 1) return;
         begin = middle;
     }
     x.done = NULL, x.sure = 0;
