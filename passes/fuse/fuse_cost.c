@@ -160,7 +160,7 @@ static bool is_reduce(const kernel *k, const stage *s, int axis) {
     return false;
 }
 
-// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read.
+// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read. Each row has its own locals.
 static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t *axes) {
     expr_list reads = reads_only(expr_nodes(k->arena, factor));
     bool any = false;
@@ -170,6 +170,7 @@ static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t 
         bool reduces = false;
         for (int a = 0; a < k->axes.n && a < 64; a++)
             if (index_uses_axis(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
+        if (reads.at[j]->buffer->role == BUF_LOCAL) used |= (UINT64_C(1) << k->nouter) - 1;
         if (reduces) *axes |= used, any = true;
     }
     return any;
