@@ -102,7 +102,7 @@ static const expr *find_sample(const kernel *k, const expr_list *all, int *axis)
     for (int j = 0; j < all->n; j++) {
         const expr *e = all->at[j];
         if (e->op != X_READ || (image && image->buffer != e->buffer)) continue;
-        if (e->buffer->role == BUF_CONST || e->buffer->role == BUF_LOCAL || e->buffer->rank < 3) continue;
+        if (e->buffer->role == BUF_LOCAL || e->buffer->rank < 3 || dtype_bits(e->buffer->dtype) < 8) continue;
         int channel = channel_of_sample(k, e);
         if (channel < 0) continue;
         if (image && image->index[channel] != e->index[channel]) return NULL;

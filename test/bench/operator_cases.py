@@ -296,4 +296,5 @@ CASES |= {
     "Conv of a constant 64x16x16, 3x3, weights an input": ("float[1,64,16,16] X, float[64,64,3,3] w", "float", "y = Conv <pads = [1, 1, 1, 1]> (X, w)"),
     "variance weighted by a softmax, 400x192": ("float[1,400,192] x, float[1,400,192] z", "float", "a = Softmax <axis = 1> (x)  i = Constant <value_ints = [1]> ()  b = Mul (a, z)  m = ReduceSum <keepdims = 0> (b, i)  c = Mul (b, z)  v = ReduceSum <keepdims = 0> (c, i)  s = Mul (m, m)  y = Sub (v, s)"),
     "variance weighted by a softmax, T x 192": ("float[1,T,192] x, float[1,T,192] z", "float", "a = Softmax <axis = 1> (x)  i = Constant <value_ints = [1]> ()  b = Mul (a, z)  m = ReduceSum <keepdims = 0> (b, i)  c = Mul (b, z)  v = ReduceSum <keepdims = 0> (c, i)  s = Mul (m, m)  y = Sub (v, s)"),
+    "GridSample of a constant 3x16x32x32 at 1024 places, summed": ("float[3,1,1024,2] x, float[3,16,32,32] C", "float", "i = Constant <value_ints = [0]> ()  g = GridSample (C, x)  y = ReduceSum <keepdims = 0> (g, i)"),
 }
