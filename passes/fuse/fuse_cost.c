@@ -153,6 +153,16 @@ bool is_movement(const kernel *k) {
     return true;
 }
 
+bool is_plain_copy(const kernel *k) {
+    const stage *s = k->stages.n == 1 && !k->stages.at[0]->states.n ? k->stages.at[0] : NULL;
+    const write *w = s && s->writes.n == 1 && plain_writes(s) ? &s->writes.at[0] : NULL;
+    const expr *x = w ? w->value : NULL;
+    if (!x || x->op != X_READ || x->guard || w->guard || x->buffer->rank != w->to->rank) return false;
+    for (int d = 0; d < w->to->rank; d++)
+        if (x->index[d] != w->index[d]) return false;
+    return x->buffer->dtype == w->to->dtype;
+}
+
 // ---------------------------------------------------------------- contractions
 static bool is_reduce(const kernel *k, const stage *s, int axis) {
     for (int j = 0; j < s->axes.n; j++)
