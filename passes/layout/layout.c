@@ -202,7 +202,7 @@ static bool suits_as_is(const kernel *k, const conv_form *f) {
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3 || suits_as_is(k, f)) return;
+    if (!a->pinned[from->id] || suits_as_is(k, f)) return;
     const layout *l = layout_channels_last(a->p->arena, from->rank, f->channel);
     if (from->role == BUF_CONST && !from->view_of && kernel_only_gathers(k, from)) {
         kernel_swap_reads(k, from, packed_constant(a, from, l));
