@@ -153,6 +153,15 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
     return NULL;
 }
 
+// x / n * n + x % n is x. A size n is 0 only where there is nothing to index.
+static expr *join_digits(const expr *a, const expr *b) {
+    if (a->op == X_MOD) return b->op == X_MUL ? join_digits(b, a) : NULL;
+    const expr *high = a->op == X_MUL && b->op == X_MOD ? a->arg[0] : NULL, *n = high ? a->arg[1] : NULL;
+    bool whole = high && high->op == X_FLOORDIV && high->arg[0] == b->arg[0] && high->arg[1] == n &&
+                 b->arg[1] == n && (n->op == X_DIM || (is_const(n) && n->i > 0));
+    return whole ? b->arg[0] : NULL;
+}
+
 // (x * m + y) / (m * n) is x / n and % (m * n) is (x % n) * m + y, with 0 <= y < m: the digits of a tiled
 // index; x * (m * n) / m is x * n, % m 0.
 static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
@@ -184,6 +193,7 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     expr *e;
     if (expr_op_class(op) == XC_INTEGER && (e = split_digits(k, op, a, b))) return e;
     if (op == X_ADD && !is_const_int(b, 0) && (e = chain_constants(k, a, b))) return e;
+    if (op == X_ADD && (e = join_digits(a, b))) return e;
     if (is_const_int(b, 0) && (op == X_ADD || op == X_SUB)) return a;
     if (is_const_int(b, 0) && op == X_MUL) return b;
     if (is_one(b) && (op == X_MUL || op == X_DIV || op == X_FLOORDIV)) return a;

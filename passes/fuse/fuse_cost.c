@@ -153,6 +153,16 @@ bool is_movement(const kernel *k) {
     return true;
 }
 
+bool is_plain_copy(const kernel *k) {
+    const stage *s = k->stages.n == 1 && !k->stages.at[0]->states.n ? k->stages.at[0] : NULL;
+    const write *w = s && s->writes.n == 1 && plain_writes(s) ? &s->writes.at[0] : NULL;
+    const expr *x = w ? w->value : NULL;
+    if (!x || x->op != X_READ || x->guard || w->guard || x->buffer->rank != w->to->rank) return false;
+    for (int d = 0; d < w->to->rank; d++)
+        if (x->index[d] != w->index[d]) return false;
+    return x->buffer->dtype == w->to->dtype;
+}
+
 // ---------------------------------------------------------------- contractions
 static bool is_reduce(const kernel *k, const stage *s, int axis) {
     for (int j = 0; j < s->axes.n; j++)
@@ -160,7 +170,7 @@ static bool is_reduce(const kernel *k, const stage *s, int axis) {
     return false;
 }
 
-// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read.
+// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read. Each row has its own locals.
 static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t *axes) {
     expr_list reads = reads_only(expr_nodes(k->arena, factor));
     bool any = false;
@@ -170,6 +180,7 @@ static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t 
         bool reduces = false;
         for (int a = 0; a < k->axes.n && a < 64; a++)
             if (index_uses_axis(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
+        if (reads.at[j]->buffer->role == BUF_LOCAL) used |= (UINT64_C(1) << k->nouter) - 1;
         if (reduces) *axes |= used, any = true;
     }
     return any;

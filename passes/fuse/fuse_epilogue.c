@@ -262,7 +262,7 @@ void fuse_epilogue(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
         site *c = f->order.at[i];
         if (!c->s->kernel || is_fixed(c) || !is_pointwise(c->s->kernel)) continue;
-        if (!f->late && is_movement(c->s->kernel)) continue;
+        if (!f->late && is_movement(c->s->kernel) && !is_plain_copy(c->s->kernel)) continue;
         join_with_producer(f, c);
     }
 }

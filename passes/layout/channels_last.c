@@ -102,7 +102,7 @@ static const expr *find_sample(const kernel *k, const expr_list *all, int *axis)
     for (int j = 0; j < all->n; j++) {
         const expr *e = all->at[j];
         if (e->op != X_READ || (image && image->buffer != e->buffer)) continue;
-        if (e->buffer->role == BUF_CONST || e->buffer->role == BUF_LOCAL || e->buffer->rank < 3) continue;
+        if (e->buffer->role == BUF_LOCAL || e->buffer->rank < 3 || dtype_bits(e->buffer->dtype) < 8) continue;
         int channel = channel_of_sample(k, e);
         if (channel < 0) continue;
         if (image && image->index[channel] != e->index[channel]) return NULL;
@@ -234,7 +234,7 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
         image = c.b, weights = c.a;
     if (!known && !slides_window(k, image) && !spreads_result(&c, image, weights)) return false;
     if (!known && slides_window(k, weights)) return false;
-    if ((image->buffer->role == BUF_CONST && known) || image->buffer->rank < 3) return false;
+    if ((image->buffer->role == BUF_CONST && known) || image->buffer->rank < 2) return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
@@ -245,6 +245,7 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
             index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
             !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
+    if (image->buffer->rank < 3 && !is_window(k, image, f->channel)) return false;
     if (!known)
         return f->channel >= 0 && f->out_channel >= 0 && shares_groups_only(&c, image->index[f->channel]);
     if (f->channel < 0) find_depthwise(k, t, image, weights, c.w, f);

@@ -99,6 +99,26 @@ static buffer *clone_buffer(program *p, region *r, const step *s, const buffer *
     return c;
 }
 
+// ---------------------------------------------------------------- constants in a layout
+static uint64_t key_of_packed(const buffer *b, const layout *l) {
+    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
+    return hash_bytes(key, &l->last, sizeof l->last);
+}
+
+static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
+    uint64_t key = key_of_packed(b, l);
+    buffer *known = map_get_number(&a->packed, key);
+    if (known) return known;
+    const constant *data = b->dtype == as ? b->data : constant_rounded(a->p->arena, b->data, as);
+    buffer *c = program_constant(a->p, b->name, data);
+    c->layout = l;
+    map_put_number(&a->packed, key, c);
+    return c;
+}
+static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
+    return packed_constant_as(a, b, l, b->dtype);
+}
+
 // ---------------------------------------------------------------- channels last
 static bool is_temp_root(const buffer *b) {
     return (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of;
@@ -178,18 +198,24 @@ static bool suits_as_is(const kernel *k, const conv_form *f) {
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
-// and copied.
+// and copied. A constant of which data select elements needs no halo: it is stored in that layout.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || from->rank < 3 || !reads_many(k, from) || suits_as_is(k, f)) return;
+    if (!a->pinned[from->id] || suits_as_is(k, f)) return;
+    const layout *l = layout_channels_last(a->p->arena, from->rank, f->channel);
+    if (from->role == BUF_CONST && !from->view_of && kernel_only_gathers(k, from)) {
+        kernel_swap_reads(k, from, packed_constant(a, from, l));
+        return;
+    }
+    if (!reads_many(k, from)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {
         kernel_swap_reads(k, from, to);
         return;
     }
-    to = clone_buffer(a->p, r, s, from, "nhwc", layout_channels_last(a->p->arena, from->rank, f->channel));
+    to = clone_buffer(a->p, r, s, from, "nhwc", l);
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
     // Inputs never change: one copy at the start of the program serves all readers.
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
@@ -461,25 +487,6 @@ static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
 }
 
 // ---------------------------------------------------------------- panels
-static uint64_t key_of_packed(const buffer *b, const layout *l) {
-    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
-    return hash_bytes(key, &l->last, sizeof l->last);
-}
-
-static buffer *packed_constant_as(assign *a, const buffer *b, const layout *l, dtype as) {
-    uint64_t key = key_of_packed(b, l);
-    buffer *known = map_get_number(&a->packed, key);
-    if (known) return known;
-    const constant *data = b->dtype == as ? b->data : constant_rounded(a->p->arena, b->data, as);
-    buffer *c = program_constant(a->p, b->name, data);
-    c->layout = l;
-    map_put_number(&a->packed, key, c);
-    return c;
-}
-static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
-    return packed_constant_as(a, b, l, b->dtype);
-}
-
 static const dim *rows_of(const contraction *c) { return axes_extent(c->k, c->m.at, c->m.n); }
 
 // A single row uses each element of B once and reads columns nearly as fast as panels. Panels do not pay off
@@ -735,7 +742,7 @@ static void pack_operands(assign *a, region *r, step *s) {
 // ---------------------------------------------------------------- entry
 void assign_channels(program *p, const target *t) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .t = t, .nbuffers = p->buffers.n, .copies.arena = scratch};
+    assign a = {.p = p, .t = t, .nbuffers = p->buffers.n, .copies.arena = scratch, .packed.arena = scratch};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.uses = uses_build(scratch, p);

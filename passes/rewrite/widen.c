@@ -21,8 +21,22 @@ typedef struct widening {
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
 
 // ---------------------------------------------------------------- profitability
+// To how many results each element of the operand of a single sum contributes on average, in windows as well; 0: not known.
+static double results_of_element(const kernel *k, const buffer *b) {
+    const dim *count = buffer_count(b);
+    if (k->stages.n > 1 || !dim_is_const(count) || !dim_value(count)) return 0;
+    double products = 1;
+    for (int a = 0; a < k->axes.n; a++) {
+        const dim *extent = k->axes.at[a].extent;
+        if (!dim_is_const(extent)) return 0;
+        products *= (double)dim_value(extent);
+    }
+    return products / (double)dim_value(count);
+}
+
 // Whether each element of the operand contributes to many results.
 static bool has_many_results(const kernel *k, const expr *operand) {
+    if (results_of_element(k, operand->buffer) >= MANY) return true;
     double n = 1;
     for (int a = 0; a < k->axes.n; a++) {
         const dim *extent = k->axes.at[a].extent;

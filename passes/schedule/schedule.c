@@ -670,6 +670,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     for (int j = 0; j < 3; j++)
         if (more[j]) own = own ? dim_max(own, more[j]) : more[j];
     if (parts) own = dim_addk(own, MARK_BYTES);
+    row_vectors *rows = contracts || attends || k->stages.n == 1 ? NULL : rows_choose(e);
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
     if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
     else if (contracts && schedule_tiles(e, &c, parts, scratch)) code->schedule = "matrix tiles";
@@ -677,8 +678,8 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
         code->schedule = "tiled contraction";
     else if (attends)
         rows_choose_tasks(e, a.i), schedule_attention(e, &a, scratch), code->schedule = "online attention";
-    else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true, lanes);
-    else schedule_rows(e);
+    else if (rows) schedule_rows(rows);
+    else nest_stage(e, k->stages.at[0], true, lanes);
     emitter_finish(e);
     return code;
 }

@@ -294,4 +294,11 @@ CASES |= {
     "Conv 256x33x33, 3x3, dilation 24": ("float[1,256,33,33] x, float[64,256,3,3] W", "float", "a = Relu (x)  b = Conv <pads = [24, 24, 24, 24], dilations = [24, 24]> (a, W)  y = Relu (b)"),
     "Conv 3 groups of 32x64x64, 3x3, weights computed": ("float[1,96,64,64] x, float[3,16,32,3,3] w", "float", "s = Constant <value = int64[4] {48, 32, 3, 3}> ()  v = Relu (w)  u = Reshape (v, s)  y = Conv <group = 3, pads = [1, 1, 1, 1]> (x, u)"),
     "Conv of a constant 64x16x16, 3x3, weights an input": ("float[1,64,16,16] X, float[64,64,3,3] w", "float", "y = Conv <pads = [1, 1, 1, 1]> (X, w)"),
+    "variance weighted by a softmax, 400x192": ("float[1,400,192] x, float[1,400,192] z", "float", "a = Softmax <axis = 1> (x)  i = Constant <value_ints = [1]> ()  b = Mul (a, z)  m = ReduceSum <keepdims = 0> (b, i)  c = Mul (b, z)  v = ReduceSum <keepdims = 0> (c, i)  s = Mul (m, m)  y = Sub (v, s)"),
+    "variance weighted by a softmax, T x 192": ("float[1,T,192] x, float[1,T,192] z", "float", "a = Softmax <axis = 1> (x)  i = Constant <value_ints = [1]> ()  b = Mul (a, z)  m = ReduceSum <keepdims = 0> (b, i)  c = Mul (b, z)  v = ReduceSum <keepdims = 0> (c, i)  s = Mul (m, m)  y = Sub (v, s)"),
+    "GridSample of a constant 3x16x32x32 at 1024 places, summed": ("float[3,1,1024,2] x, float[3,16,32,32] C", "float", "i = Constant <value_ints = [0]> ()  g = GridSample (C, x)  y = ReduceSum <keepdims = 0> (g, i)"),
+    "Conv 1x16000 to 512, 10, stride 5": ("float[1,1,16000] x, float[512,1,10] W", "float", "y = Conv <strides = [5]> (x, W)"),
+    "Conv 1x16000 to 512, 16, stride 8": ("float[1,1,16000] x, float[512,1,16] W", "float", "y = Conv <strides = [8]> (x, W)"),
+    "Conv 1x4000 to 256, 3": ("float[1,1,4000] x, float[256,1,3] W", "float", "y = Conv <pads = [1, 1]> (x, W)"),
+    "1024x16x4096, B an input": ("float[1024,16] x, float[16,4096] z", "float", "y = MatMul (x, z)"),
 }

@@ -53,6 +53,11 @@ static void buffer_params(emitter *e) {
 
 static dim *padded(dim *bytes) { return dim_mulk(dim_ceildiv(bytes, dim_const(bytes->table, 64)), 64); }
 
+// How many rows' elements a local holds.
+static int rows_in(const emitter *e, const buffer *local) {
+    return local->rank && e->row_lanes ? e->row_lanes : 1;
+}
+
 // Locals of rank 0 are variables; small ones of constant size are on the stack, others in scratch memory.
 static ins *make_locals(emitter *e, dim *own) {
     dim *bytes = own ? padded(own) : dim_const(e->k->program->dims, 0), *offset[256];
@@ -60,7 +65,7 @@ static ins *make_locals(emitter *e, dim *own) {
     const kernel *k = e->k;
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
     for (int j = 0; j < k->locals.n; j++) {
-        dim *n = buffer_bytes(k->locals.at[j]);
+        dim *n = dim_mulk(buffer_bytes(k->locals.at[j]), rows_in(e, k->locals.at[j]));
         bool small = (dim_is_const(n) && dim_value(n) <= 16384) || dim_is(padded(n), 0);
         in_scratch[j] = k->locals.at[j]->rank > 0 && !small;
         offset[j] = bytes;
@@ -77,7 +82,8 @@ static ins *make_locals(emitter *e, dim *own) {
         else if (b->rank == 0)
             e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
         else
-            e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_upper(buffer_physical_count(b)), 64, false);
+            e->local[j] = lb_local(&e->b, lkind_of(b->dtype),
+                                   dim_upper(buffer_physical_count(b)) * rows_in(e, b), 64, false);
     }
     return scratch;
 }

@@ -450,6 +450,17 @@ static int64_t near_rows(const target *t, const contraction *c, block_limits *l,
     return m < rows ? m : rows;
 }
 
+// Whether the rows of results are pages apart, and sums so short that writing them takes much of the time. A block of few rows
+// writes each of them on and on, along as many columns of B as stay cached. Columns that each block would widen are not cached.
+static bool streams_result(const target *t, const contraction *c, int64_t size, int64_t m, block_limits *l) {
+    enum { FEW_PRODUCTS = 128, PAGE = 4096 };
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    bool apart = n && m != INT64_MAX && (!dim_is_const(n) || dim_value(n) * size >= PAGE);
+    if (l->splits || l->depth > FEW_PRODUCTS || !apart || widens(t, c)) return false;
+    l->rows = 2 * MAX_ROWS, l->columns = second_bytes(t) / 2 / (l->depth * size);
+    return true;
+}
+
 bool is_microcontroller(const target *t) { return t->freestanding && t->ptr_bits == 32; }
 
 // Whether few rows read, in place, matrices that exceed L1. A tile reads a few cache lines of each of their rows,
@@ -488,6 +499,7 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     if (m <= 2 * MAX_ROWS) return false;
     l->splits = choice->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
     if (!l->splits) l->depth = k;
+    if (streams_result(t, c, size, m, l)) return true;
     l->rows = near_rows(t, c, l, size, m);
     l->columns = l->splits ? CHUNK : WIDE_CHUNK_BYTES / (l->depth * size);
     return l->splits ||

@@ -9,28 +9,32 @@
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
-typedef struct row_vectors {
+struct row_vectors {
     emitter *e;
     int axis, lanes; // axis -1: rows one by one
     bool masked;
     ins **arrays; // by local: the memory of those that are arrays
-} row_vectors;
+};
 
 static row_vectors one_by_one(emitter *e) { return (row_vectors){.e = e, .axis = -1}; }
 
 // ---------------------------------------------------------------- arrays of several rows
-// Arrays among the locals hold a vector of rows per element, if they stay short.
-enum { LONGEST_ARRAYS = 4096 };
+// Arrays among the locals hold a vector of rows per element: in scratch memory, if they are long. Those of open length are about as
+// large as the part of an operand that they are computed from.
+enum { LONGEST_ARRAYS = 1 << 20, LONGEST_WHERE_SCARCE = 1024 };
 
-static bool arrays_are_short(const emitter *e) {
+static bool arrays_fit(const emitter *e, int lanes) {
+    bool scarce = !e->t->hosted || e->t->size_level;
     int64_t all = 0;
     for (int j = 0; j < e->k->locals.n; j++) {
         const buffer *b = e->k->locals.at[j];
         if (!b->rank) continue;
-        if (e->local[j]->op != L_LOCAL || dtype_bits(b->dtype) < 8 || dtype_bits(b->dtype) > 64) return false;
-        all += e->local[j]->i * dtype_bits(b->dtype) / 8 * (e->t->vector_bits / 8);
+        dim *bytes = buffer_bytes(b);
+        if (dtype_bits(b->dtype) < 8 || dtype_bits(b->dtype) > 64 || (scarce && !dim_is_const(bytes)))
+            return false;
+        if (dim_is_const(bytes)) all += dim_value(bytes) * lanes;
     }
-    return all <= LONGEST_ARRAYS;
+    return all <= (scarce ? LONGEST_WHERE_SCARCE : LONGEST_ARRAYS);
 }
 
 // From now on, accesses to arrays are those of `lanes` rows of the axis; 0: of one row.
@@ -45,14 +49,11 @@ static void interleave_rows(emitter *e, int axis, int lanes) {
     }
 }
 
-static void make_arrays(row_vectors *r) {
+static void find_arrays(row_vectors *r) {
     emitter *e = r->e;
     r->arrays = ARENA_ARRAY(e->scratch, ins *, e->k->locals.n + 1);
-    for (int j = 0; j < e->k->locals.n; j++) {
-        if (!e->k->locals.at[j]->rank) continue;
-        r->arrays[j] = e->local[j];
-        e->local[j]->i *= r->lanes;
-    }
+    for (int j = 0; j < e->k->locals.n; j++)
+        if (e->k->locals.at[j]->rank) r->arrays[j] = e->local[j];
 }
 
 // Positions along the row axis count from the first row of the vector.
@@ -127,13 +128,12 @@ static row_vectors choose_axis(emitter *e) {
     const kernel *k = e->k;
     row_vectors best = one_by_one(e), r;
     int most = 0;
-    if (!e->t->vector_bits || !arrays_are_short(e)) return best;
+    if (!e->t->vector_bits) return best;
     for (int a = 0; a < k->nouter; a++) {
         int score = score_of(e, a, &r);
-        if (score > most) most = score, best = r;
+        if (score > most && arrays_fit(e, r.lanes)) most = score, best = r;
     }
     interleave_rows(e, best.axis, best.axis < 0 ? 0 : best.lanes);
-    if (best.axis >= 0) make_arrays(&best);
     return best;
 }
 
@@ -235,8 +235,14 @@ void schedule_rows_one_by_one(emitter *e) {
     outer_loops(&r, 0);
 }
 
-void schedule_rows(emitter *e) {
-    row_vectors r = choose_axis(e);
-    choose_tasks(&r, -1);
-    outer_loops(&r, 0);
+row_vectors *rows_choose(emitter *e) {
+    row_vectors *r = ARENA_NEW(e->scratch, row_vectors);
+    *r = choose_axis(e);
+    return r;
+}
+
+void schedule_rows(row_vectors *r) {
+    if (r->axis >= 0) find_arrays(r);
+    choose_tasks(r, -1);
+    outer_loops(r, 0);
 }
