@@ -510,6 +510,12 @@ static void rewrite_parts(rewriting *r, ins *x) {
     rewrite_function(r, part, x->op == L_SYMBOL);
 }
 
+// Copies of what stands before x may have come in between.
+static ins **link_to(const ins *x, ins **link) {
+    while (*link != x) link = &(*link)->next;
+    return link;
+}
+
 static void rewrite_block(rewriting *r, lblock *block) {
     lbuild b = lbuild_new(r->f, r->f->target, r->s->diag);
     for (ins **link = &block->first; *link; link = &(*link)->next) {
@@ -523,11 +529,12 @@ static void rewrite_block(rewriting *r, lblock *block) {
             set_operand(x, 1, lb_bin(&b, L_MUL, x->args[1], load_size(r, scale)));
             x->i = 1;
         }
-        while (*link != x) link = &(*link)->next; // copies may stand before it
+        link = link_to(x, link);
         link = lblock_splice(&made, link);
         rewrite_parts(r, x);
         for (int i = 0; i < 2; i++)
             if (x->body[i]) rewrite_block(r, x->body[i]);
+        link = link_to(x, link);
     }
 }
 
@@ -597,6 +604,9 @@ static void share_group(sharing *s, unit *group) {
         }
         u->parts.n = 0;
         rewrite_function(&(rewriting){.s = s, .of_use = of_use, .use = &use, .again = u}, u->f, u->is_called);
+        if (use != u->numbers.n)
+            diag_defect(s->diag, NULL, "kernel %s has %d numbers, of which %d were replaced", u->f->name,
+                        u->numbers.n, use);
     }
 }
 
