@@ -231,7 +231,7 @@ static scattering scatter_begin(lowering *l, node *n, const bool *scan) {
     }
     bool order[MAX_RANK];
     for (int j = 0; j < c.updates->rank; j++) {
-        order[j] = scan[j] && !dim_is(c.updates->dims[j], 1);
+        order[j] = scan[j] && (how != COMBINE_SET || !dim_is(c.updates->dims[j], 1));
         c.ordered |= order[j];
     }
     c.k = lower_kernel(l, n, "scatter");
