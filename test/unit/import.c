@@ -118,7 +118,9 @@ static void bad_operators(void **state) {
                                               "in domain 'ai.onnx'\nhint: did you mean "
                                               "Relu?"},
         {"in x float 1\ny = Frobnicate/a x\nout y",
-         "m.onnx: node 'a' (Frobnicate): error: there is no operator 'Frobnicate' in domain 'ai.onnx'"},
+         "m.onnx: node 'a' (Frobnicate): error: there is no operator 'Frobnicate' in domain 'ai.onnx'\n"
+         "hint: a function of the model may define it, or a C function compute it: "
+         "--custom-op ai.onnx::Frobnicate=SYMBOL"},
         {"opset - 12\nin x float 1\ny = HardSwish/a x\nout y",
          "m.onnx: node 'a' (HardSwish): error: operator HardSwish exists since opset 14, but the model "
          "imports "
