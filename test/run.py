@@ -565,7 +565,7 @@ def random(results):
         for form in ("interpret", "llvm", "c99", "interpret-symbolic", "llvm-symbolic"):
             run_cases(results, form, FORMS[form], [cases])
     own_program(results, "random/random_graphs.py", "--count", "40", "--seed", "1")
-    own_program(results, "random/random_states.py", "--count", "30", "--seed", "2")
+    own_program(results, "random/random_states.py", "--count", "20", "--seed", "2")
 
 
 def exported(results):
