@@ -24,7 +24,10 @@ static int64_t opset_version(const body *b, const char *domain) {
 
 static const char *domain_name(const char *domain) { return *domain ? domain : "ai.onnx"; }
 
+// Nobody means an operator by a longer name.
 static void hint_custom(importer *im, const char *domain, const char *name) {
+    enum { LONGEST = 200 };
+    if (strlen(name) > LONGEST) return;
     diag_hint(im->diag,
               "a function of the model may define it, or a C function compute it: --custom-op %s::%s=SYMBOL",
               domain_name(domain), name);
