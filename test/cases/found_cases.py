@@ -76,6 +76,12 @@ CASES = {
         g (float[8, 5] x, float[1] u) => (float[8, 5] y)
         <int64[1, 2] at = {0, 2}> { y = ScatterND <reduction = "add"> (x, at, u) }""",
         [("float32", (8, 5), X), ("float32", (1,), (3,))]),
+    # Values that were quantised to 4 bits were clamped to a byte's.
+    "four_bits_out_of_range": (21, """
+        g (float[3, 40] x, float[1, 40] b) => (float[3, 40] y, float[3, 40] z)
+        <float s = {0.05}, uint4 n = {3}, int4 m = {-2}> { a = Add (x, b) q = QuantizeLinear (a, s, n) y = DequantizeLinear (q, s, n)
+          u = QuantizeLinear (a, s, m) z = DequantizeLinear (u, s, m) }""",
+        [("float32", (3, 40), X), ("float32", (1, 40), X)]),
     # The check of an output's size stood in the loop, before the size was set.
     "scan_output_with_a_declared_size": (11, """
         g (double[1, 2, D, 8] x, double[2, E, 8] s) => (double[1, 2, 1, 8] y)

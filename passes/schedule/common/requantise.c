@@ -87,6 +87,7 @@ static bool is_ordinary(double v) { return fabs(v) >= 0x1p-60 && fabs(v) <= 0x1p
 static bool take_quotient(requantiser *r, const expr *x) {
     const expr *c = NULL;
     if (x->op != X_CAST || !dtype_is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return false;
+    if (x->to != x->dtype) return false; // elements of less than a byte have other bounds
     *r = (requantiser){.least = x->dtype == DT_I8 ? -BYTES / 2 : 0, .divisor = 1, .inverse = 1};
     x = x->arg[0];
     if (x->op == X_ADD) {
