@@ -292,7 +292,7 @@ def enlarge(g, v):
     if g.opset < 11:
         raise Unfit("an old Resize")
     mode = g.pick(("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "half_pixel"))
-    if mode[1] == "align_corners" and any(int(size * 1.5) != size * 1.5 for size in v.shape[2:]):
+    if mode[1] == "align_corners" and any(int(size * 1.5) != size * 1.5 for a in v.of for size in a.shape[2:]):
         raise Unfit("lengths that are fractions")  # ONNX Runtime rounds them first
     if v.rank != 4 and mode[0] != "nearest":
         raise Unfit("an image of another rank")
