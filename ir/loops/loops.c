@@ -80,6 +80,12 @@ ins **lblock_splice(lblock *made, ins **link) {
     return &made->last->next;
 }
 
+void lblock_drop(lblock *b, ins *before, const ins *x) {
+    for (int i = 0; i < x->nargs; i++) x->args[i]->uses--;
+    if (before) before->next = x->next;
+    else b->first = x->next;
+}
+
 // Parameters stand first in the body, in order.
 static void add_param_ins(lfunc *f, ins *x) {
     ins **at = &f->body->first;

@@ -194,6 +194,8 @@ void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; viol
 ins *lblock_append(lblock *to, ins *x); // returns x
 // Moves the instructions of `made` in front of *link, and returns the new place of *link.
 ins **lblock_splice(lblock *made, ins **link);
+// Takes x, which comes after `before` (NULL: it is the first one), out of the block; b->last stays.
+void lblock_drop(lblock *b, ins *before, const ins *x);
 
 // ---------------------------------------------------------------- builder
 typedef struct lbuild {

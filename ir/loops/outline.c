@@ -193,9 +193,7 @@ static void drop_unused(lblock *b, lop op) {
             before = x;
             continue;
         }
-        for (int i = 0; i < x->nargs; i++) x->args[i]->uses--;
-        if (before) before->next = x->next;
-        else b->first = x->next;
+        lblock_drop(b, before, x);
     }
     b->last = before;
 }

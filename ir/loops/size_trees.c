@@ -71,9 +71,7 @@ static void drop_unused(const size_trees *t, lblock *b, const bool *used) {
             before = x;
             continue;
         }
-        for (int i = 0; i < x->nargs; i++) x->args[i]->uses--;
-        if (before) before->next = x->next;
-        else b->first = x->next;
+        lblock_drop(b, before, x);
     }
     b->last = before;
 }
