@@ -24,6 +24,7 @@ typedef struct sinking {
     buffer *rows, *one; // that it writes; for one row
     int dim, axis;      // of the rows; of the kernel
     dim *row;           // that an iteration reads
+    bool always;        // each iteration does, so that it is one of the rows
 } sinking;
 
 // ---------------------------------------------------------------- matching
@@ -60,7 +61,8 @@ static bool depends_on_loop_alone(arena *a, const dim *row, const dim *variable)
 }
 
 // Whether all that the kernel reads of the rows is the row of the iteration.
-static bool reads_row(sinking *x, const kernel *k) {
+static bool reads_row(sinking *x, const site *at) {
+    const kernel *k = at->s->kernel;
     expr_list reads = reads_only(kernel_nodes(x->u->arena, k, PART_ALL));
     for (int j = 0; j < reads.n; j++) {
         const expr *e = reads.at[j];
@@ -68,6 +70,7 @@ static bool reads_row(sinking *x, const kernel *k) {
         dim *row = expr_known_dim(k, e->index[x->dim]);
         if (!row || (x->row && row != x->row)) return false;
         x->row = row;
+        x->always |= !e->guard && at->owner == x->loop;
     }
     return x->row && !kernel_writes(k, x->rows) &&
            depends_on_loop_alone(x->u->arena, x->row, x->loop->s->target);
@@ -82,9 +85,9 @@ static bool reads_in_loop(sinking *x) {
         const site *loop = at->s->kind == STEP_KERNEL ? loop_around(at) : NULL;
         if (!loop || loop->region != x->from->region || (x->loop && x->loop != loop)) return false;
         x->loop = loop;
-        if (at->time < x->from->time || !reads_row(x, at->s->kernel)) return false;
+        if (at->time < x->from->time || !reads_row(x, at)) return false;
     }
-    return x->loop;
+    return x->loop && x->always;
 }
 
 // Whether nobody writes what the kernel reads up to the end of the loop. *longer: bytes that live until then because of it.
