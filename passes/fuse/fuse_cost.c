@@ -180,7 +180,8 @@ static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t 
         bool reduces = false;
         for (int a = 0; a < k->axes.n && a < 64; a++)
             if (index_uses_axis(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
-        if (reads.at[j]->buffer->role == BUF_LOCAL) used |= (UINT64_C(1) << k->nouter) - 1;
+        if (reads.at[j]->buffer->role == BUF_LOCAL)
+            used |= k->nouter < 64 ? (UINT64_C(1) << k->nouter) - 1 : UINT64_MAX;
         if (reduces) *axes |= used, any = true;
     }
     return any;
