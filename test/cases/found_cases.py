@@ -82,6 +82,11 @@ CASES = {
         <float s = {0.05}, uint4 n = {3}, int4 m = {-2}> { a = Add (x, b) q = QuantizeLinear (a, s, n) y = DequantizeLinear (q, s, n)
           u = QuantizeLinear (a, s, m) z = DequantizeLinear (u, s, m) }""",
         [("float32", (3, 40), X), ("float32", (1, 40), X)]),
+    # The blocks of a contraction were counted by the extent of an axis without elements: a division by zero.
+    "contraction_of_no_matrices": (16, """
+        g (float[11, 5, 1, 1] x, float[1, 3] a, float[3, 7] b) => (float[11, 0, 1, 7] y)
+        <int64[3] parts = {1, 4, 0}> { p, q, r = Split <axis = 1> (x, parts) y = Einsum <equation = "...i,ij,jk->...k"> (r, a, b) }""",
+        [("float32", (11, 5, 1, 1), X), ("float32", (1, 3), X), ("float32", (3, 7), X)]),
     # The check of an output's size stood in the loop, before the size was set.
     "scan_output_with_a_declared_size": (11, """
         g (double[1, 2, D, 8] x, double[2, E, 8] s) => (double[1, 2, 1, 8] y)

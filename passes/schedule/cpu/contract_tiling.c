@@ -530,7 +530,12 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
                     int64_t *inner) {
     int at = l->n - 1;
     *inner = 1;
-    while (at > 0 && const_extent(t, l->at[at]) <= most / *inner) *inner *= const_extent(t, l->at[at--]);
+    while (at > 0 && *inner && const_extent(t, l->at[at]) <= most / *inner)
+        *inner *= const_extent(t, l->at[at--]);
+    if (!*inner) { // an axis has no elements: no blocks
+        *step = 0;
+        return at;
+    }
     int64_t n = const_extent(t, l->at[at]), fits = most / *inner;
     if (*inner > 1) unit = 1;
     if (n <= fits) {
