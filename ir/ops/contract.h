@@ -71,6 +71,18 @@ void conv_check_param(const node *n, int i, dim *channels); // inference: input 
 expr *quant_centre(kernel *k, expr *x, expr *zero_point);
 // Input i of n; NULL if it is left out or known to be all zero.
 buffer *quant_zero_point(lowering *l, const node *n, int i);
+// A tensor of floats rounded to bytes as by DynamicQuantizeLinear, and the scalars of its scale and zero point.
+typedef struct quant_bytes {
+    buffer *at, *scale, *zero;
+} quant_bytes;
+// Which elements of x take part in its range.
+typedef struct quant_counted {
+    expr *(*holds)(kernel *k, expr *const *at, const void *of);
+    const void *of;
+} quant_counted;
+// counted: NULL: all elements.
+quant_bytes quant_dynamic(lowering *l, const node *n, const char *what, buffer *x,
+                          const quant_counted *counted);
 // The reduction of a quantised convolution; padding equals the zero point and so contributes nothing.
 expr *quant_conv_sum(conv *c, buffer *x, buffer *x_zero, buffer *w, buffer *w_zero);
 #endif

@@ -42,10 +42,9 @@ def dynamic_quantize_lstm(dice):
               maybe(dice, floats(dice, d, batch, hidden)), maybe(dice, floats(dice, d, batch, hidden)), maybe(dice, floats(dice, d, 3 * hidden))]
     attributes = {"hidden_size": hidden, "direction": direction, **pick(dice, {}, {"clip": 2.0}), **pick(dice, {}, {"input_forget": 1}),
                   **pick(dice, {}, {"activations": ["Sigmoid", "Tanh", "Relu"] * d})}
-    outputs = pick(dice, 3, 1, ["y0", "", "y2"], ["", "y1", "y2"])
+    # Without Y ONNX Runtime goes on with rows that have ended, and takes them into the range of the state.
+    outputs = pick(dice, 3, 1, ["y0", "", "y2"], ["", "y1", "y2"] if batch == 1 or others[1] is None else 3)
     x = floats(dice, length, batch, size)
-    plain = Case([x, real(w, sw, zw).transpose(0, 2, 1).copy(), real(r, sr, zr).transpose(0, 2, 1).copy(), *others], attributes, outputs=outputs)
     inputs = [x, w, r, *others, sw, zw, sr, zr]
     constants = tuple(i for i in (1, 2, 8, 9, 10, 11)) if dice.random() < 0.7 else ()
-    # ONNX Runtime's own operator rounds the input and the hidden state to bytes: its LSTM does not
-    return Case(inputs, attributes, outputs, constants, rtol=1e-4, atol=1e-5, expected=answer("", "LSTM", plain))
+    return Case(inputs, attributes, outputs, constants, rtol=1e-4, atol=1e-5)

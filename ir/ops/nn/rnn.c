@@ -1,5 +1,5 @@
-// LSTM, GRU and RNN. For each direction: one product of all inputs with W, then a loop of the host code over
-// time, with one kernel for the product of the state with R and one for the gates.
+// LSTM, GRU, RNN and DynamicQuantizeLSTM. For each direction: one product of all inputs with W, then a loop of
+// the host code over time, with one kernel for the product of the state with R and one for the gates.
 //
 //   xw[t, b, :] = x[t, b, :] * W' + Wb + Rb
 //   for step:  hr[b, :] = h[b, :] * R'
@@ -8,6 +8,11 @@
 //
 // Rows whose sequence has ended keep their state and write 0; a reverse direction starts at the end of the
 // sequence.
+//
+// The weights of DynamicQuantizeLSTM are bytes; as in ONNX Runtime, x and each step's h are rounded to bytes for
+// the products with them, each as by DynamicQuantizeLinear. Their ranges leave out x after the longest sequence
+// and h after the end of a row's.
+#include "ir/ops/contract.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
@@ -15,16 +20,20 @@
 #include <strings.h>
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
+enum { IN_W_SCALE = IN_P + 1, IN_W_ZERO, IN_R_SCALE, IN_R_ZERO }; // of DynamicQuantizeLSTM
 enum { OUT_Y, OUT_H, OUT_C };
 
 // ---------------------------------------------------------------- sizes and attributes
 typedef struct shape {
     int gates, directions;
-    bool batch_first;
+    bool batch_first, bytes; // bytes: DynamicQuantizeLSTM
     dim *length, *batch, *input, *hidden;
 } shape;
 
-static int gates_of(const node *n) { return node_is(n, "LSTM") ? 4 : node_is(n, "GRU") ? 3 : 1; }
+static int gates_of(const node *n) { return node_is(n, "GRU") ? 3 : node_is(n, "RNN") ? 1 : 4; }
+
+// W and R of floats are [directions, gates * hidden, depth], those of bytes [directions, depth, gates * hidden].
+static int depth_axis(const shape *s) { return s->bytes ? 1 : 2; }
 
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
 static int direction_of(const node *n) {
@@ -40,28 +49,46 @@ static shape shape_of(const node *n) {
         if (infer_rank(n, i) != 3)
             infer_error(n, "input %c ('%s') has rank %d; it must be 3", names[i - IN_X], n->in[i]->name,
                         infer_rank(n, i));
-    shape s = {.gates = gates_of(n), .directions = directions_of(n)};
+    shape s = {
+        .gates = gates_of(n), .directions = directions_of(n), .bytes = node_is(n, "DynamicQuantizeLSTM")};
     s.batch_first = node_flag(n, "layout", 0);
     s.length = x->dims[s.batch_first], s.batch = x->dims[!s.batch_first];
-    s.input = infer_same_dim(n, infer_in(n, IN_W)->dims[2], x->dims[2], "input sizes of W and X");
-    s.hidden = infer_in(n, IN_R)->dims[2];
+    s.input =
+        infer_same_dim(n, infer_in(n, IN_W)->dims[depth_axis(&s)], x->dims[2], "input sizes of W and X");
+    s.hidden = infer_in(n, IN_R)->dims[depth_axis(&s)];
     int64_t hidden = node_int(n, "hidden_size", 0);
     if (hidden) s.hidden = infer_same_dim(n, s.hidden, infer_k(n, hidden), "R and hidden_size");
     return s;
+}
+
+static void check_weights(const node *n, int i, const char *name, const shape *s, dim *depth) {
+    dim *directions = infer_k(n, s->directions), *columns = dim_mulk(s->hidden, s->gates);
+    infer_shape(n, i, name, 3, (dim *[]){directions, s->bytes ? depth : columns, s->bytes ? columns : depth},
+                NULL);
+}
+
+// The scale or zero point of bytes: one for each direction, or for each of its columns.
+static void check_quantity(const node *n, int i, const char *name, const shape *s) {
+    if (!node_in(n, i)) return;
+    dim *dims[] = {infer_k(n, s->directions), dim_mulk(s->hidden, s->gates)};
+    infer_shape(n, i, name, infer_rank(n, i) == 2 ? 2 : 1, dims, NULL);
 }
 
 static void check_inputs(const node *n, const shape *s) {
     dim *directions = infer_k(n, s->directions), *rows = dim_mulk(s->hidden, s->gates);
     dim *state[] = {s->batch_first ? s->batch : directions, s->batch_first ? directions : s->batch,
                     s->hidden};
-    infer_shape(n, IN_W, "W", 3, (dim *[]){directions, rows, s->input}, NULL);
-    infer_shape(n, IN_R, "R", 3, (dim *[]){directions, rows, s->hidden}, NULL);
+    check_weights(n, IN_W, "W", s, s->input);
+    check_weights(n, IN_R, "R", s, s->hidden);
     infer_shape(n, IN_B, "B", 2, (dim *[]){directions, dim_mulk(rows, 2)}, NULL);
     infer_shape(n, IN_LENGTHS, "sequence_lens", 1, &s->batch, NULL);
     infer_shape(n, IN_H, "initial_h", 3, state, NULL);
     if (s->gates != 4) return;
     infer_shape(n, IN_C, "initial_c", 3, state, NULL);
     infer_shape(n, IN_P, "P", 2, (dim *[]){directions, dim_mulk(s->hidden, 3)}, NULL);
+    if (!s->bytes) return;
+    check_quantity(n, IN_W_SCALE, "W_scale", s), check_quantity(n, IN_W_ZERO, "W_zero_point", s);
+    check_quantity(n, IN_R_SCALE, "R_scale", s), check_quantity(n, IN_R_ZERO, "R_zero_point", s);
 }
 
 // ---------------------------------------------------------------- activations
@@ -196,6 +223,10 @@ static bool rnn_sequence(const node *n, op_sequence *s) {
 }
 
 // ---------------------------------------------------------------- lowering
+typedef struct weights {
+    buffer *at, *scale, *zero; // scale NULL: floats; zero NULL: 0
+} weights;
+
 typedef struct recurrence {
     lowering *l;
     node *n;
@@ -206,7 +237,10 @@ typedef struct recurrence {
     double clip;
     const activation *functions; // of this direction
     dim *step;
-    buffer *x, *w, *r, *bias, *lengths, *peephole, *y;
+    weights w, r;
+    buffer *x, *bias, *lengths, *peephole, *y;
+    quant_bytes x_bytes;     // [rows, input], where weights are bytes
+    buffer *longest;         // of the lengths
     buffer *xw, *hr, *h, *c; // xw: [length * batch or batch * length, gates * hidden]
 } recurrence;
 
@@ -251,33 +285,88 @@ static expr *input_bias(recurrence *o, kernel *k, expr *column) {
     return x_add(k, wb, rb);
 }
 
+// The scale or zero point of a column of weights.
+static expr *read_quantity(recurrence *o, kernel *k, buffer *b, expr *column) {
+    return x_read(k, b,
+                  (expr *[]){x_i64(k, o->direction), column}); // a buffer of rank 1 has one for all columns
+}
+
+// from[row, k], in floats; in bytes it is not in use.
+typedef struct operand {
+    buffer *from;
+    quant_bytes bytes;
+} operand;
+
+// The sum over k of from[row, k] * w[direction, column, k].
+static expr *product_sum(recurrence *o, kernel *k, stage *s, const weights *w, const operand *a, expr *row,
+                         expr *column) {
+    expr *d = x_i64(k, o->direction);
+    dim *depth = w->at->dims[depth_axis(&o->s)];
+    expr *in = reduce_axis(k, s, depth);
+    expr *from[] = {row, in};
+    if (!w->scale) {
+        expr *x = x_cast(k, x_read(k, a->from, from), o->t, false);
+        expr *y = x_cast(k, x_read(k, w->at, (expr *[]){d, column, in}), o->t, false);
+        return stage_reduce(k, s, RED_SUM, x_mul(k, x, y));
+    }
+    expr *x = quant_centre(k, x_read(k, a->bytes.at, from), x_read(k, a->bytes.zero, NULL));
+    expr *y = quant_centre(k, x_read(k, w->at, (expr *[]){d, in, column}),
+                           w->zero ? read_quantity(o, k, w->zero, column) : NULL);
+    expr *sum = x_cast(k, stage_reduce(k, s, RED_SUM, x_mul(k, x, y)), o->t, false);
+    return x_mul(k, sum, x_mul(k, x_read(k, a->bytes.scale, NULL), read_quantity(o, k, w->scale, column)));
+}
+
+// Whether the longest sequence contains element at[0] of the rows of x.
+static expr *within_longest(kernel *k, expr *const *at, const void *of) {
+    const recurrence *o = of;
+    expr *longest = x_cast(k, x_read(k, o->longest, NULL), DT_I64, false);
+    return x_lt(k, at[0], x_mul(k, longest, x_dim(k, o->s.batch)));
+}
+
+// Whether the sequence of row at[0] had not ended before the last step.
+static expr *row_goes_on(kernel *k, expr *const *at, const void *of) {
+    const recurrence *o = of;
+    expr *length = x_cast(k, x_read(k, o->lengths, at), DT_I64, false);
+    return x_bin(k, X_LE, x_dim(k, o->step), length);
+}
+
+static void find_longest(recurrence *o) {
+    o->longest = lower_temp(o->l, o->n, "longest", o->lengths->dtype, 0, NULL);
+    kernel *k = lower_kernel(o->l, o->n, "longest");
+    stage *s = kernel_stage(k);
+    expr *row = stage_own_axis(k, s, AXIS_REDUCE, "b", o->s.batch);
+    stage_write(k, s, o->longest, NULL, stage_reduce(k, s, RED_MAX, x_read(k, o->lengths, &row)));
+}
+
+static buffer *rows_of_x(recurrence *o) {
+    program *p = o->l->program;
+    dim *rows = dim_mul(o->s.length, o->s.batch);
+    return program_view(p, o->x, arena_printf(p->arena, "%s.rows", o->x->name), 2,
+                        (dim *[]){rows, o->s.input});
+}
+
 // xw[row, j] = sum over k of x[row, k] * w[direction, j, k] + biases
 static void project(recurrence *o) {
-    dim *rows = dim_mul(o->s.length, o->s.batch), *columns = dim_mulk(o->s.hidden, o->s.gates);
-    buffer *x = program_view(o->l->program, o->x, arena_printf(o->l->program->arena, "%s.rows", o->x->name),
-                             2, (dim *[]){rows, o->s.input});
-    o->xw = new_buffer(o, "projected", rows, columns);
+    operand x = {rows_of_x(o), o->x_bytes};
+    o->xw = new_buffer(o, "projected", x.from->dims[0], dim_mulk(o->s.hidden, o->s.gates));
     kernel *k;
     expr *at[2];
     stage *s = begin(o, "project", o->xw, &k, at);
-    expr *in = reduce_axis(k, s, o->s.input);
-    expr *w[] = {x_i64(k, o->direction), at[1], in};
-    expr *term = x_mul(k, x_cast(k, x_read(k, x, (expr *[]){at[0], in}), o->t, false),
-                       x_cast(k, x_read(k, o->w, w), o->t, false));
-    expr *v = stage_reduce(k, s, RED_SUM, term);
+    expr *v = product_sum(o, k, s, &o->w, &x, at[0], at[1]);
     if (o->bias) v = x_add(k, v, input_bias(o, k, at[1]));
     stage_write(k, s, o->xw, at, v);
 }
 
 // to[b, j] = sum over k of from[b, k] * r[direction, first + j, k]
 static void recur(recurrence *o, const char *what, buffer *to, buffer *from, dim *first) {
+    operand h = {.from = from};
+    if (o->s.bytes)
+        h.bytes = quant_dynamic(o->l, o->n, suffix_of(o, "h_bytes"), from,
+                                o->lengths ? &(quant_counted){row_goes_on, o} : NULL);
     kernel *k;
     expr *at[2];
     stage *s = begin(o, what, to, &k, at);
-    expr *in = reduce_axis(k, s, o->s.hidden);
-    expr *r[] = {x_i64(k, o->direction), x_add(k, x_dim(k, first), at[1]), in};
-    expr *term = x_mul(k, x_read(k, from, (expr *[]){at[0], in}), x_cast(k, x_read(k, o->r, r), o->t, false));
-    stage_write(k, s, to, at, stage_reduce(k, s, RED_SUM, term));
+    stage_write(k, s, to, at, product_sum(o, k, s, &o->r, &h, at[0], x_add(k, x_dim(k, first), at[1])));
 }
 
 // state[b, j] = initial[direction, b, j], or 0
@@ -468,17 +557,34 @@ static void lower_direction(recurrence *o) {
     if (o->s.gates == 4) finish_state(o, "finish_c", o->c, OUT_C);
 }
 
+// Input i with weights; their scale and zero point are inputs `scale` and `scale` + 1.
+static weights weights_at(recurrence *o, int i, int scale) {
+    lowering *l = o->l;
+    weights w = {.at = lower_in(l, o->n, i)};
+    if (!o->s.bytes) return w;
+    w.scale = lower_in(l, o->n, scale), w.zero = quant_zero_point(l, o->n, scale + 1);
+    return w;
+}
+
+static void round_x(recurrence *o) {
+    if (o->lengths) find_longest(o);
+    o->x_bytes = quant_dynamic(o->l, o->n, "x_bytes", rows_of_x(o),
+                               o->lengths ? &(quant_counted){within_longest, o} : NULL);
+}
+
 static void rnn_lower(lowering *l, node *n) {
     recurrence o = {.l = l, .n = n, .s = shape_of(n)};
     activation functions[MAX_ACTIVATIONS];
     int each = activations_each(&o.s);
     activations_of(n, o.s.directions, each, functions);
-    o.x = lower_in(l, n, IN_X), o.w = lower_in(l, n, IN_W), o.r = lower_in(l, n, IN_R);
+    o.x = lower_in(l, n, IN_X), o.w = weights_at(&o, IN_W, IN_W_SCALE),
+    o.r = weights_at(&o, IN_R, IN_R_SCALE);
     o.bias = lower_in(l, n, IN_B), o.lengths = lower_in(l, n, IN_LENGTHS);
     if (o.s.gates == 4) o.peephole = lower_in(l, n, IN_P);
     o.y = lower_out(l, n, OUT_Y);
     o.t = o.x->dtype == DT_F64 ? DT_F64 : DT_F32;
     o.clip = node_float(n, "clip", 0);
+    if (o.s.bytes) round_x(&o);
     for (o.direction = 0; o.direction < o.s.directions; o.direction++) {
         o.functions = functions + o.direction * each;
         lower_direction(&o);
@@ -499,3 +605,6 @@ static void correct_direction(node *n) {
 RECURRENT(LSTM);
 RECURRENT(GRU);
 RECURRENT(RNN);
+
+const op_def op_microsoft_DynamicQuantizeLSTM = {
+    .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .infer = rnn_infer, .lower = rnn_lower};

@@ -187,35 +187,52 @@ static expr *within_byte(kernel *k, expr *v) {
 }
 
 // scale = (max - min) / 255 (1 / 255 if x is all zero), zero point = round(saturate(0 - min / scale)).
-static void lower_range(lowering *l, const node *n, buffer *x, buffer *scale, buffer *zero) {
-    kernel *k = lower_kernel(l, n, "range");
+static void lower_range(lowering *l, const node *n, const char *what, buffer *x, const quant_counted *counted,
+                        const quant_bytes *to) {
+    kernel *k = lower_kernel(l, n, what);
     stage *s = kernel_stage(k);
     expr *at[MAX_RANK];
     for (int i = 0; i < x->rank; i++)
         at[i] = stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "r%d", i), x->dims[i]);
 
-    expr *v = x_read(k, x, at), *none = x_float(k, DT_F32, 0);
+    expr *guard = counted ? counted->holds(k, at, counted->of) : NULL, *none = x_float(k, DT_F32, 0);
+    expr *v = guard ? x_read_guarded(k, x, at, guard, none) : x_read(k, x, at);
     expr *lo = x_bin(k, X_MIN, stage_reduce(k, s, RED_MIN, v), none);
     expr *hi = x_bin(k, X_MAX, stage_reduce(k, s, RED_MAX, v), none);
     expr *range = x_select(k, x_bin(k, X_EQ, lo, hi), x_float(k, DT_F32, 1), x_sub(k, hi, lo));
     expr *by = x_div(k, range, x_float(k, DT_F32, 255));
     expr *middle = x_un(k, X_RINT, within_byte(k, x_sub(k, none, x_div(k, lo, by))));
-    stage_write(k, s, scale, NULL, by);
-    stage_write(k, s, zero, NULL, x_cast(k, middle, DT_U8, true));
+    stage_write(k, s, to->scale, NULL, by);
+    stage_write(k, s, to->zero, NULL, x_cast(k, middle, DT_U8, true));
+}
+
+static void lower_bytes(kernel *k, buffer *x, const quant_bytes *to) {
+    stage *s = kernel_stage(k);
+    expr *at[MAX_RANK];
+    axes_over(k, s, to->at, at);
+    expr *v = x_div(k, x_read(k, x, at), x_read(k, to->scale, NULL));
+    stage_write(k, s, to->at, at, quantised(k, v, x_read(k, to->zero, NULL), DT_U8, true));
+}
+
+quant_bytes quant_dynamic(lowering *l, const node *n, const char *what, buffer *x,
+                          const quant_counted *counted) {
+    const char *range = arena_printf(l->program->arena, "%s_range", what);
+    quant_bytes q = {
+        .at = lower_temp(l, n, what, DT_U8, x->rank, x->dims),
+        .scale = lower_temp(l, n, arena_printf(l->program->arena, "%s_scale", what), DT_F32, 0, NULL),
+        .zero = lower_temp(l, n, arena_printf(l->program->arena, "%s_zero_point", what), DT_U8, 0, NULL)};
+    lower_range(l, n, range, x, counted, &q);
+    lower_bytes(lower_kernel(l, n, what), x, &q);
+    return q;
 }
 
 static void dynamic_quantize_linear_lower(lowering *l, node *n) {
-    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
-    buffer *scale = lower_out(l, n, 1), *zero = lower_out(l, n, 2);
-    if (!scale) scale = lower_temp(l, n, "scale", DT_F32, 0, NULL);
-    if (!zero) zero = lower_temp(l, n, "zero_point", DT_U8, 0, NULL);
-    lower_range(l, n, x, scale, zero);
-    if (!out) return;
-    kernel *k;
-    expr *at[MAX_RANK];
-    stage *s = pointwise_stage(l, n, out, &k, at);
-    expr *v = x_div(k, x_read(k, x, at), x_read(k, scale, NULL));
-    stage_write(k, s, out, at, quantised(k, v, x_read(k, zero, NULL), DT_U8, true));
+    buffer *x = lower_in(l, n, 0);
+    quant_bytes q = {lower_out(l, n, 0), lower_out(l, n, 1), lower_out(l, n, 2)};
+    if (!q.scale) q.scale = lower_temp(l, n, "scale", DT_F32, 0, NULL);
+    if (!q.zero) q.zero = lower_temp(l, n, "zero_point", DT_U8, 0, NULL);
+    lower_range(l, n, "range", x, NULL, &q);
+    if (q.at) lower_bytes(lower_kernel(l, n, NULL), x, &q);
 }
 
 OPERATOR(DynamicQuantizeLinear, .infer = dynamic_quantize_linear_infer,
