@@ -1,6 +1,7 @@
 // Slices: if all readers of a buffer read one position of an axis (the last token, the class token), or a constant range of
 // positions (those of the step of a stream), the buffer has these alone and its writer computes nothing else. Writers come
-// after their readers, so whole chains shrink.
+// after their readers, so whole chains shrink. Of constants, such as filters that reach beyond a small image, what no kernel
+// reads is left out.
 //
 //   T[i, j] = f(i, j)   for i < n         T[0, j] = f(n - 1, j)
 //   y[j] = g(T[n - 1, j])            =>   y[j] = g(T[0, j])
@@ -205,6 +206,50 @@ static void keep_part(slicing *s, const site *writer, int axis, part of) {
         }
 }
 
+// ---------------------------------------------------------------- constants
+enum { LEAST_SAVED = 1024 }; // bytes
+
+// The part of the axis that kernels read; none: all of it, or users other than kernels.
+static part part_of_constant(const slicing *s, const buffer *b, int axis) {
+    const buffer_uses *of = &s->u->of[b->id];
+    part all = {0}, none = {0};
+    for (int j = 0; j < of->sites.n; j++)
+        if (of->sites.at[j]->s->kind != STEP_KERNEL || !add_reads(s, of->sites.at[j], b, axis, &all))
+            return none;
+    return all.from && dim_is_const(all.from) && is_inside(&all, b->dims[axis]) ? all : none;
+}
+
+static constant *cut_constant(arena *a, const constant *c, int axis, part of) {
+    int64_t *dims = ARENA_ARRAY(a, int64_t, c->rank), rows = 1, size = dtype_size(c->elem, 1);
+    for (int j = 0; j < c->rank; j++) {
+        dims[j] = j == axis ? of.count : c->dims[j];
+        if (j < axis) rows *= c->dims[j];
+        if (j > axis) size *= c->dims[j];
+    }
+    constant *cut = constant_new(a, c->elem, c->rank, dims);
+    uint8_t *to = (uint8_t *)cut->data;
+    for (int64_t j = 0; j < rows; j++)
+        memcpy(to + j * of.count * size, c->data + (j * c->dims[axis] + dim_value(of.from)) * size,
+               (size_t)(of.count * size));
+    return cut;
+}
+
+static void cut_axis(slicing *s, buffer *b, int axis) {
+    const constant *c = b->data;
+    int64_t size = dtype_size(c->elem, c->count);
+    part of = c->dims[axis] > 1 ? part_of_constant(s, b, axis) : (part){0};
+    if (!of.from || size - size / c->dims[axis] * of.count < LEAST_SAVED) return;
+    b->data = cut_constant(s->p->arena, c, axis, of);
+    shrink_buffer(s, b, axis, of);
+}
+
+static bool may_be_cut(const slicing *s, const buffer *b) {
+    const buffer_uses *of = &s->u->of[b->id];
+    return b->role == BUF_CONST && !b->view_of && !b->layout && b->data->kind == CONST_BYTES &&
+           b->rank == b->data->rank && dtype_bits(b->dtype) % 8 == 0 && !of->viewed && !of->by_others &&
+           !of->output && !of->fallback;
+}
+
 void pass_slices(pass_context *c) {
     slicing s = {.p = c->program, .scratch = arena_new()};
     s.u = uses_build(s.scratch, s.p);
@@ -215,5 +260,9 @@ void pass_slices(pass_context *c) {
             if (of.from) keep_part(&s, x, a, of), c->changed = true;
         }
     }
+    bool shared = c->versions.n || c->derived; // programs that may read other parts of the same constants
+    for (int j = 0; j < s.p->buffers.n && !shared; j++)
+        for (int a = 0; may_be_cut(&s, s.p->buffers.at[j]) && a < s.p->buffers.at[j]->rank; a++)
+            cut_axis(&s, s.p->buffers.at[j], a);
     arena_destroy(s.scratch);
 }

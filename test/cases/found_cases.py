@@ -82,6 +82,18 @@ CASES = {
         <float s = {0.05}, uint4 n = {3}, int4 m = {-2}> { a = Add (x, b) q = QuantizeLinear (a, s, n) y = DequantizeLinear (q, s, n)
           u = QuantizeLinear (a, s, m) z = DequantizeLinear (u, s, m) }""",
         [("float32", (3, 40), X), ("float32", (1, 40), X)]),
+    # Filters that reach beyond small images: with strides, dilations, groups, unequal pads, and as bytes.
+    "filters_beyond_small_images": (18, """
+        g (float[2, 4, 1, 2] x, float[6, 4, 3, 3] w, float[4, 2, 5, 7] v, uint8[2, 4, 1, 2] b, uint8[6, 4, 3, 3] u, float[1, 3, 2] s, float[2, 3, 9] f) =>
+          (float[2, 6, 1, 2] y, float[2, 4, 2, 2] z, int32[2, 6, 1, 1] c, float[1, 2, 3] l, float[2, 6, 3, 2] t)
+        { y = Conv <pads = [1, 1, 1, 1]> (x, w)
+          p = Abs (x) z = Conv <group = 2, pads = [3, 6, 2, 6], dilations = [1, 2]> (p, v)
+          zero = Constant <value = uint8 {7}> () c = ConvInteger <pads = [1, 1, 1, 1], strides = [2, 2]> (b, u, zero)
+          from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {1}> () axis = Constant <value = int64[1] {2}> ()
+          s1 = Slice (s, from, to, axis) s2 = Concat <axis = 2> (s, s1) l = Conv <auto_pad = "SAME_UPPER"> (s2, f)
+          t = Conv <pads = [2, 1, 2, 1]> (x, w) }""",
+        [("float32", (2, 4, 1, 2), X), ("float32", (6, 4, 3, 3), X), ("float32", (4, 2, 5, 7), X), ("uint8", (2, 4, 1, 2), range(16)),
+         ("uint8", (6, 4, 3, 3), range(216)), ("float32", (1, 3, 2), X), ("float32", (2, 3, 9), X)]),
     # The blocks of a contraction were counted by the extent of an axis without elements: a division by zero.
     "contraction_of_no_matrices": (16, """
         g (float[11, 5, 1, 1] x, float[1, 3] a, float[3, 7] b) => (float[11, 0, 1, 7] y)

@@ -202,9 +202,31 @@ static expr *conv_outputs(conv *c, int64_t group, const buffer *out) {
     return g;
 }
 
+// Leaves out the taps at the ends of spatial axis i that are outside the image for all outputs, as of an image of
+// one pixel all but one. Returns the number of those in front.
+static int64_t trim_taps(window *w, int i) {
+    const dim *sizes[] = {w->in[i], w->out[i], w->kernel[i], w->lo[i], w->hi[i]};
+    for (int j = 0; j < 5; j++)
+        if (!dim_is_const(sizes[j])) return 0;
+    int64_t lo = dim_value(w->lo[i]), step = w->dilation[i], past = dim_value(w->kernel[i]);
+    int64_t before =
+        lo - (dim_value(w->out[i]) - 1) * w->stride[i]; // pixels in front of the last window's image
+    int64_t first = before > 0 ? (before + step - 1) / step : 0;
+    int64_t reach = dim_value(w->in[i]) - 1 + lo; // of the first window
+    int64_t end = reach < 0 ? 0 : reach / step + 1;
+    if (end > past) end = past;
+    if (first >= end) return 0; // no window meets the image
+    w->kernel[i] = dim_const(w->kernel[i]->table, end - first);
+    w->lo[i] = dim_addk(w->lo[i], -first * step);
+    w->hi[i] = dim_addk(w->hi[i], -(past - end) * step);
+    return first;
+}
+
 conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
     window win = window_of(n, x->rank - 2, x->dims + 2, w->dims + 2, false);
     window_check(l, n, &win);
+    int64_t first[MAX_RANK];
+    for (int i = 0; i < win.n; i++) first[i] = trim_taps(&win, i);
     conv c = {.k = lower_kernel(l, n, NULL)};
     kernel *k = c.k;
     c.s = kernel_stage(k);
@@ -215,7 +237,7 @@ conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
     c.x[1] = x_add(k, x_mul(k, g, x_dim(k, w->dims[1])), in);
     c.guard = window_index(k, &win, c.index + 2, tap, c.x + 2);
     c.w[0] = c.channel, c.w[1] = in;
-    for (int i = 0; i < win.n; i++) c.w[i + 2] = tap[i];
+    for (int i = 0; i < win.n; i++) c.w[i + 2] = x_add(k, tap[i], x_i64(k, first[i]));
     return c;
 }
 
