@@ -484,6 +484,7 @@ void nest_reduce(nest *n) {
     nest_init(n);
     n->piecewise = sums_in_blocks(n);
     if (n->s->states.n || n->ninner) inner_loops(n, 0);
+    nest_leave_ranges(n);
     nest_use_states(n);
 }
 

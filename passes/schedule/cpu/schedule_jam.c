@@ -7,6 +7,7 @@
 //
 // Reductions and scans down the columns of a matrix read whole cache lines one after the other in each row, as prefetchers
 // do.
+#include "passes/match/contract.h"
 #include "passes/schedule/common/nest.h"
 
 // ---------------------------------------------------------------- cost of a step
@@ -113,6 +114,8 @@ int vectors_at_once(const nest *n) {
     work w = {.n = n};
     if (nest_walks(n) && is_simple(n)) return as_fit(n, walk_vectors(n));
     if (is_simple(n) && (reads_columns(n) || writes_found_rows(n))) return as_fit(n, column_vectors(n));
+    // The bounds of its loops are the same for all vectors.
+    if (is_simple(n) && far_window(n->e->k, n->s, n->e->t)) return as_fit(n, most_vectors(n));
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;
