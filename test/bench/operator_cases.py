@@ -292,6 +292,7 @@ CASES |= {
     "Conv 256x33x33, 3x3, dilation 12": ("float[1,256,33,33] x, float[64,256,3,3] W", "float", "a = Relu (x)  b = Conv <pads = [12, 12, 12, 12], dilations = [12, 12]> (a, W)  y = Relu (b)"),
     "Conv 256x33x33, 3x3, dilation 18": ("float[1,256,33,33] x, float[64,256,3,3] W", "float", "a = Relu (x)  b = Conv <pads = [18, 18, 18, 18], dilations = [18, 18]> (a, W)  y = Relu (b)"),
     "Conv 256x33x33, 3x3, dilation 24": ("float[1,256,33,33] x, float[64,256,3,3] W", "float", "a = Relu (x)  b = Conv <pads = [24, 24, 24, 24], dilations = [24, 24]> (a, W)  y = Relu (b)"),
+    "ConvTranspose 100x1x1 to 512, 4x4": ("float[1,100,1,1] x, float[100,512,4,4] W", "float", "y = ConvTranspose (x, W)"),
     "Conv 256x33x33, 256 groups, 3x3, dilation 6": ("float[1,256,33,33] x, float[256,1,3,3] W", "float", "y = Conv <group = 256, pads = [6, 6, 6, 6], dilations = [6, 6]> (x, W)"),
     "Conv 256x33x33, 256 groups, 3x3, dilation 18": ("float[1,256,33,33] x, float[256,1,3,3] W", "float", "y = Conv <group = 256, pads = [18, 18, 18, 18], dilations = [18, 18]> (x, W)"),
     "Conv 3 groups of 32x64x64, 3x3, weights computed": ("float[1,96,64,64] x, float[3,16,32,3,3] w", "float", "s = Constant <value = int64[4] {48, 32, 3, 3}> ()  v = Relu (w)  u = Reshape (v, s)  y = Conv <group = 3, pads = [1, 1, 1, 1]> (x, u)"),
