@@ -304,5 +304,6 @@ CASES |= {
     "Conv 1x16000 to 512, 10, stride 5": ("float[1,1,16000] x, float[512,1,10] W", "float", "y = Conv <strides = [5]> (x, W)"),
     "Conv 1x16000 to 512, 16, stride 8": ("float[1,1,16000] x, float[512,1,16] W", "float", "y = Conv <strides = [8]> (x, W)"),
     "Conv 1x4000 to 256, 3": ("float[1,1,4000] x, float[256,1,3] W", "float", "y = Conv <pads = [1, 1]> (x, W)"),
+    "5000x3x3, B an input": ("float[5000,3] x, float[3,3] z", "float", "y = MatMul (x, z)"),
     "1024x16x4096, B an input": ("float[1024,16] x, float[16,4096] z", "float", "y = MatMul (x, z)"),
 }
