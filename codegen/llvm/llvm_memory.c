@@ -180,9 +180,36 @@ static LLVMValueRef emit_loadn(emit *e, const ins *x) {
     return load_at(e, buffer, x->type, 0);
 }
 
+// Lanes first to first + n of v.
+static LLVMValueRef some_lanes(emit *e, LLVMValueRef v, int first, int n) {
+    LLVMValueRef mask[64], poison = LLVMGetPoison(LLVMTypeOf(v));
+    for (int i = 0; i < n; i++) mask[i] = LLVMConstInt(e->kinds[LK_I32], (unsigned)(first + i), 0);
+    return LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(mask, (unsigned)n), "");
+}
+
+// A known number of lanes is stored in parts of 8, 4, 2 and 1 where masks are registers of words: masked stores of AVX2 take ten cycles
+// and more on some CPUs.
+static bool stores_parts(const emit *e, ltype t, const ins *n) {
+    return e->t->masked_least > 8 && t.kind != LK_I1 && t.lanes <= 64 && n->op == L_CONST && n->i >= 0 &&
+           n->i <= t.lanes;
+}
+
+static LLVMValueRef store_parts(emit *e, LLVMValueRef p, const ins *v, int n) {
+    LLVMValueRef last = NULL;
+    int at = 0;
+    for (int part = v->type.lanes; part; part /= 2) {
+        if (!(n & part)) continue;
+        LLVMValueRef to = byte_offset(e, p, index_const(e, (int64_t)at * kind_bytes(e, v->type.kind)));
+        last = store_at(e, to, some_lanes(e, value_of(e, v), at, part), lt(v->type.kind, part), 0);
+        at += part;
+    }
+    return last;
+}
+
 static LLVMValueRef emit_storen(emit *e, const ins *x) {
     const ins *v = x->args[2], *n = x->args[3];
     LLVMValueRef p = element_address(e, x, v->type.kind);
+    if (stores_parts(e, v->type, n)) return store_parts(e, p, v, (int)n->i);
     if (has_masks(e, v->type)) return masked_store(e, p, v, n);
     LLVMValueRef buffer = stack_vector(e, v->type);
     store_at(e, buffer, value_of(e, v), v->type, 0);
@@ -201,13 +228,6 @@ static LLVMValueRef lane_address(emit *e, const ins *x, lkind k, int i) {
     if (kind_bits(e, x->args[1]->type.kind) < e->t->ptr_bits) at = LLVMBuildSExt(e->b, at, index_type(e), "");
     return byte_offset(e, value_of(e, x->args[0]),
                        LLVMBuildMul(e->b, at, index_const(e, kind_bytes(e, k)), ""));
-}
-
-// Lanes first to first + n of v.
-static LLVMValueRef some_lanes(emit *e, LLVMValueRef v, int first, int n) {
-    LLVMValueRef mask[64], poison = LLVMGetPoison(LLVMTypeOf(v));
-    for (int i = 0; i < n; i++) mask[i] = LLVMConstInt(e->kinds[LK_I32], (unsigned)(first + i), 0);
-    return LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(mask, (unsigned)n), "");
 }
 
 LLVMValueRef joined_lanes(emit *e, LLVMValueRef a, LLVMValueRef b) {

@@ -393,6 +393,8 @@ static uint64_t kernel_and_buffer(const kernel *k, const buffer *b) {
 // Guarded reads of the image by kernel k become unguarded reads of an image with a halo.
 static void give_halo(assign *a, kernel *k, buffer *b) {
     halo h = {0};
+    const expr *far = far_window(k, k->stages.at[0], a->t);
+    if (far && far->buffer == b) return;
     if (!is_temp_root(b) || !b->layout || !find_halo(a, &h, k, b) || !h.read) return;
     layout *l = ARENA_NEW(k->arena, layout);
     *l = *b->layout;

@@ -3,6 +3,7 @@
 #ifndef ONNXC_PASSES_MATCH_CONTRACT_H
 #define ONNXC_PASSES_MATCH_CONTRACT_H
 #include "ir/kernel/kernel.h"
+#include "ir/target.h"
 
 enum { MAX_AXES = 64 };
 typedef struct axis_list {
@@ -45,6 +46,9 @@ bool index_reduces(const kernel *k, expr *index); // whether the index uses a re
 // Whether a guarded read needs no guard if its buffer has a halo of lo and hi elements on each axis that
 // holds the fill value.
 bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi);
+// The guarded read of a reduction that needs no elements outside of the image, if a halo would enlarge it by half or more: loops
+// leave these elements out. NULL: none.
+expr *far_window(kernel *k, const stage *s, const target *t);
 // The buffer of the single element that fills a guarded read outside of the image (a runtime zero point);
 // NULL: another value.
 buffer *halo_source(const expr *read);

@@ -324,7 +324,7 @@ static void choose_vector(nest *n, int lanes) {
     if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
     n->masked = nest_masks(n) && !scatters;
     n->overlaps = scatters && (n->e->t->dot_across || n->s->states.n) && may_overlap(n);
-    if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
+    if (!scatters) n->lanes *= vectors_at_once(n);
     // Tasks, which are pieces of a longer axis, must not write the same elements.
     bool overlaps = masks_slowly(n->e->t) && !n->reduce_vector && n->e->extent[n->vaxis]->max <= NEST_GRAIN;
     overlaps |= n->e->t->dot_across && !n->reduce_vector && n->s->states.n; // each load would be predicated
@@ -484,6 +484,7 @@ void nest_reduce(nest *n) {
     nest_init(n);
     n->piecewise = sums_in_blocks(n);
     if (n->s->states.n || n->ninner) inner_loops(n, 0);
+    nest_leave_ranges(n);
     nest_use_states(n);
 }
 

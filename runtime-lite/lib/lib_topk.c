@@ -7,11 +7,11 @@
 enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_SLACK = 8 };
 
 // The first element from i on that is not ordered after element `other`, found without making keys; n if there is none.
-// Blocks of elements of 32 bits are compared in vectors.
+// Blocks of elements of up to 32 bits are compared in vectors.
 #define TOPK_NEXT(name, type)                                                                                \
     static int64_t name(const char *at, int64_t stride, int64_t i, int64_t n, int64_t other, int largest) {  \
         const type *x = (const type *)(const void *)at, y = x[other * stride];                               \
-        for (; sizeof y == 4 && stride == 1 && n - i >= TOPK_BLOCK; i += TOPK_BLOCK) {                       \
+        for (; sizeof y <= 4 && stride == 1 && n - i >= TOPK_BLOCK; i += TOPK_BLOCK) {                       \
             int j, found = 0;                                                                                \
             if (largest)                                                                                     \
                 for (j = 0; j < TOPK_BLOCK; j++) found |= !(x[i + j] <= y);                                  \
@@ -27,6 +27,12 @@ TOPK_NEXT(topk_next_float, float)
 TOPK_NEXT(topk_next_double, double)
 TOPK_NEXT(topk_next_int32, int32_t)
 TOPK_NEXT(topk_next_int64, int64_t)
+TOPK_NEXT(topk_next_int8, int8_t)
+TOPK_NEXT(topk_next_uint8, uint8_t)
+TOPK_NEXT(topk_next_int16, int16_t)
+TOPK_NEXT(topk_next_uint16, uint16_t)
+TOPK_NEXT(topk_next_uint32, uint32_t)
+TOPK_NEXT(topk_next_uint64, uint64_t)
 
 static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t other) {
     int64_t n = z[2], inner = z[3];
@@ -36,6 +42,12 @@ static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t oth
     case DT_F64: return topk_next_double(x, inner, i, n, other, largest);
     case DT_I32: return topk_next_int32(x, inner, i, n, other, largest);
     case DT_I64: return topk_next_int64(x, inner, i, n, other, largest);
+    case DT_I8: return topk_next_int8(x, inner, i, n, other, largest);
+    case DT_U8: return topk_next_uint8(x, inner, i, n, other, largest);
+    case DT_I16: return topk_next_int16(x, inner, i, n, other, largest);
+    case DT_U16: return topk_next_uint16(x, inner, i, n, other, largest);
+    case DT_U32: return topk_next_uint32(x, inner, i, n, other, largest);
+    case DT_U64: return topk_next_uint64(x, inner, i, n, other, largest);
     default: return i;
     }
 }
@@ -65,36 +77,38 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
 }
 
 // Moves the pairs whose keys begin with the bytes of the k-th key, or with lower ones, to the front in their order; returns their
-// number. Further bytes are compared until few pairs more than k are left.
+// number. Further bytes are compared, of those that are left, until they are few more than k.
 static int64_t topk_narrow(lib_pair *p, int64_t n, int64_t k) {
     uint64_t prefix = p[0].key, differing = 0;
-    int64_t before = 0, behind = n, found = 0, i;
+    int64_t before = 0, i;
     int shift = 56;
     for (i = 1; i < n; i++) differing |= p[i].key ^ p[0].key;
     while (shift >= 0 && !(differing >> shift & 255)) shift -= 8;
-    for (; shift >= 0 && behind - k > k / TOPK_SLACK; shift -= 8) {
+    for (; shift >= 0 && n - k > k / TOPK_SLACK; shift -= 8) {
         uint64_t above = shift < 56 ? UINT64_MAX << (shift + 8) : 0, byte = 0;
-        int64_t count[256] = {0};
-        for (i = 0; i < n; i++) count[p[i].key >> shift & 255] += !((p[i].key ^ prefix) & above);
+        int64_t count[256] = {0}, odd[256] = {0},
+                found = 0; // of every second pair: neighbours are often equal
+        for (i = 0; i < n; i++)
+            (i & 1 ? odd : count)[p[i].key >> shift & 255] += !((p[i].key ^ prefix) & above);
+        for (i = 0; i < 256; i++) count[i] += odd[i];
         while (before + count[byte] < k) before += count[byte++];
-        behind = before + count[byte];
         prefix = (prefix & above) | byte << shift;
+        for (i = 0; i < n && before + count[byte] < n; i++) {
+            lib_pair x = p[i];
+            p[found] = x;
+            found += x.key >> shift <= prefix >> shift;
+        }
+        n = before + count[byte];
     }
-    if (behind == n) return n;
-    shift += 8;
-    for (i = 0; i < n; i++) {
-        lib_pair x = p[i];
-        p[found] = x;
-        found += x.key >> shift <= prefix >> shift;
-    }
-    return found;
+    return n;
 }
 
 static void topk_sort(lib_pair *pairs, int64_t k, const int64_t *z, const char *x) {
     int64_t n = z[2], i;
-    uint64_t flip = z[5] ? UINT64_MAX : 0;
+    uint64_t flip = z[5] ? UINT64_MAX : 0, *keys = (uint64_t *)(void *)(pairs + n);
+    lib_keys(z[0], x, z[3], n, keys);
     for (i = 0; i < n; i++) {
-        pairs[i].key = lib_key(z[0], x, i * z[3]) ^ flip;
+        pairs[i].key = keys[i] ^ flip;
         pairs[i].index = i;
     }
     if (k <= n / 2) n = topk_narrow(pairs, n, k);

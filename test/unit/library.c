@@ -73,6 +73,24 @@ static void topk_selects_from_columns(void **state) {
         }
 }
 
+// Integers of any width, signed or not, of which many are equal, side by side and in columns.
+static void topk_selects_integers(void **state) {
+    enum { ALL = 450, FEW = 7 };
+    static const int64_t types[] = {2, 3, 4, 5, 6, 7, 12, 13}; // uint8 to int64, uint32, uint64
+    static uint64_t x[ALL];
+    static int64_t whole[ALL], few[3 * FEW], scratch[6 * ALL];
+    (void)state;
+    for (int j = 0; j < ALL; j++) x[j] = (uint64_t)(j * 7919 % 101) * 0xf731d9b5a2468ce1u;
+    for (int j = 0; j < 32; j++) {
+        int64_t type = types[j / 4], largest = j & 1, columns = j & 2 ? 3 : 1, n = ALL / columns;
+        onnxc_lib_topk(NULL, (void *[]){NULL, whole, scratch, x},
+                       (int64_t[]){type, 1, n, columns, n, largest});
+        onnxc_lib_topk(NULL, (void *[]){NULL, few, scratch, x},
+                       (int64_t[]){type, 1, n, columns, FEW, largest});
+        assert_memory_equal(few, whole, (size_t)(columns * FEW) * sizeof *few);
+    }
+}
+
 // Keys of eight bytes, of which any may be the same in all, or all of them.
 static void topk_of_long_keys(void **state) {
     static int64_t x[MOST], values[MOST], indices[MOST], scratch[4 * MOST];
@@ -378,6 +396,7 @@ int main(void) {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
         cmocka_unit_test(topk_selects_from_columns),
+        cmocka_unit_test(topk_selects_integers),
         cmocka_unit_test(topk_of_long_keys),
         cmocka_unit_test(numbers_are_found),
         cmocka_unit_test(equal_hashes_have_no_slots),

@@ -9,6 +9,10 @@
 // of matrices with a column for each i, which Col2Im adds up:
 //
 //   p[n, m and k..., i...] = sum over c of w[c, m, k...] * x[n, c, i...]
+//
+// An image of a single place, as the first one of a generator, is such a product alone:
+//
+//   out[n, m and k...] = sum over c of x[n, c] * w[c, m and k...]
 #include "compiler/base/integers.h"
 #include "ir/ops/contract.h"
 #include "ir/ops/decompose.h"
@@ -297,18 +301,33 @@ static bool overlap_of(const conv_transpose *t, overlap *o) {
     return true;
 }
 
-// Whether the product gains more than its result, written and read once more, costs. Integers that are multiplied stay so.
-static bool multiplies_well(const node *n, const conv_transpose *t) {
-    enum { FEW = 4, LEAST_CHANNELS = 8, LEAST_COLUMNS = 16, MOST_GROWTH = 16 };
-    const type *x = infer_in(n, 0), *w = infer_in(n, 1);
-    dim *columns = dim_product(infer_dims(n), t->in, t->n),
-        *rows = dim_product(infer_dims(n), w->dims + 1, t->n + 1);
+// Integers that are multiplied stay so.
+static bool multiplies_floats(const node *n, const conv_transpose *t) {
+    dtype elem = infer_in(n, 0)->elem;
     for (int i = 0; i < 2; i++)
         if (n->in[i]->def && node_is(n->in[i]->def, "DequantizeLinear")) return false;
+    return t->group == 1 && (elem == DT_F32 || elem == DT_F64);
+}
+
+// Whether the product gains more than its result, written and read once more, costs.
+static bool multiplies_well(const node *n, const conv_transpose *t) {
+    enum { FEW = 4, LEAST_CHANNELS = 8, LEAST_COLUMNS = 16, MOST_GROWTH = 16 };
+    const type *w = infer_in(n, 1);
+    dim *columns = dim_product(infer_dims(n), t->in, t->n),
+        *rows = dim_product(infer_dims(n), w->dims + 1, t->n + 1);
     bool open = t->n == 1 || dim_is_const(columns);
-    return t->group == 1 && (x->elem == DT_F32 || x->elem == DT_F64) && dim_is_const(w->dims[0]) &&
-           dim_is_const(rows) && open && w->dims[0]->min >= LEAST_CHANNELS && w->dims[1]->max <= FEW &&
-           columns->max >= LEAST_COLUMNS && rows->min >= 1 && rows->max <= MOST_GROWTH * w->dims[0]->min;
+    return dim_is_const(w->dims[0]) && dim_is_const(rows) && open && w->dims[0]->min >= LEAST_CHANNELS &&
+           w->dims[1]->max <= FEW && columns->max >= LEAST_COLUMNS && rows->min >= 1 &&
+           rows->max <= MOST_GROWTH * w->dims[0]->min;
+}
+
+// Whether the image has a single place, whose kernel is the result.
+static bool is_single_place(const node *n, const conv_transpose *t) {
+    const type *w = infer_in(n, 1);
+    dim *size = dim_product(infer_dims(n), w->dims, t->n + 2);
+    for (int i = 0; i < t->n; i++)
+        if (!dim_is(t->in[i], 1) || !dim_is(t->lo[i], 0) || t->out[i] != t->kernel[i]) return false;
+    return dim_is_const(size) && dim_value(size) > 0;
 }
 
 // The dims of a matrix from axis `from` on: all in one.
@@ -321,26 +340,40 @@ static value *as_columns(node *n, value *v, int from) {
     return reshaped(n, v, from + 1, sizes);
 }
 
+static value *add_bias(node *n, const conv_transpose *t, value *y) {
+    int64_t shape[MAX_RANK] = {-1};
+    for (int i = 1; i <= t->n; i++) shape[i] = 1;
+    return node_in(n, 2) ? NODE(n, "Add", y, reshaped(n, n->in[2], t->n + 1, shape)) : y;
+}
+
+static value *product_of_place(node *n, const conv_transpose *t) {
+    int64_t shape[MAX_RANK] = {0};
+    for (int i = 0; i <= t->n; i++) shape[1 + i] = dim_value(infer_in(n, 1)->dims[1 + i]);
+    value *p = NODE(n, "MatMul", as_columns(n, n->in[0], 1), as_columns(n, n->in[1], 1));
+    return reshaped(n, p, t->n + 2, shape);
+}
+
+static value *product_of_image(node *n, const conv_transpose *t, const overlap *o) {
+    int64_t kernel[MAX_RANK];
+    for (int i = 0; i < t->n; i++) kernel[i] = dim_value(t->kernel[i]);
+    value *image = NODE(n, "Mul", shape_part(n, n->in[0], 2, INT64_MAX), insert_ints(n, t->stride, t->n));
+    image = NODE(n, "Add", image, insert_ints(n, o->more, t->n));
+    value *w = transposed(n, as_columns(n, n->in[1], 1), 2, (int64_t[]){1, 0});
+    value *p = NODE(n, "MatMul", w, as_columns(n, n->in[0], 2));
+    value *y = NODE(n, "Col2Im", p, image, insert_ints(n, kernel, t->n));
+    with_ints(y, "strides", t->n, t->stride);
+    with_ints(y, "dilations", t->n, t->dilation);
+    with_ints(y, "pads", 2 * t->n, o->pads);
+    return y;
+}
+
 static bool conv_transpose_as_product(node *n) {
     conv_transpose t = transposed_of(n);
     overlap o;
-    int64_t kernel[MAX_RANK];
-    if (!multiplies_well(n, &t) || !overlap_of(&t, &o)) return false;
-    for (int i = 0; i < t.n; i++) kernel[i] = dim_value(t.kernel[i]);
-    value *image = NODE(n, "Mul", shape_part(n, n->in[0], 2, INT64_MAX), insert_ints(n, t.stride, t.n));
-    image = NODE(n, "Add", image, insert_ints(n, o.more, t.n));
-    value *w = transposed(n, as_columns(n, n->in[1], 1), 2, (int64_t[]){1, 0});
-    value *p = NODE(n, "MatMul", w, as_columns(n, n->in[0], 2));
-    value *y = NODE(n, "Col2Im", p, image, insert_ints(n, kernel, t.n));
-    with_ints(y, "strides", t.n, t.stride);
-    with_ints(y, "dilations", t.n, t.dilation);
-    with_ints(y, "pads", 2 * t.n, o.pads);
-    if (node_in(n, 2)) {
-        int64_t shape[MAX_RANK] = {-1};
-        for (int i = 1; i <= t.n; i++) shape[i] = 1;
-        y = NODE(n, "Add", y, reshaped(n, n->in[2], t.n + 1, shape));
-    }
-    give_output(n, 0, y);
+    if (!multiplies_floats(n, &t)) return false;
+    bool single = is_single_place(n, &t);
+    if (!single && !(multiplies_well(n, &t) && overlap_of(&t, &o))) return false;
+    give_output(n, 0, add_bias(n, &t, single ? product_of_place(n, &t) : product_of_image(n, &t, &o)));
     return true;
 }
 

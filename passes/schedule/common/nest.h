@@ -22,6 +22,8 @@ typedef struct nest {
     // under construction; the inner axes from `unrolled` on are unrolled completely.
     int waxis, tile, positions, unrolled;
     ins *base; // first position of the tile
+    const expr
+        *guarded; // the read whose guard is the part of it that the bounds of loops do not imply; NULL: none
 } nest;
 
 // The stage's axes and accesses; alone: it is the kernel's only stage, whose outer axes count as its own.
@@ -47,6 +49,8 @@ int walk_vectors(const nest *n);
 void iterate(nest *n);
 // The bounds of the loop over an inner axis, narrowed to the positions that contribute to the reduction.
 void nest_range(nest *n, int axis, ins **begin, ins **end);
+// After the loops: reads have their guards again.
+void nest_leave_ranges(nest *n);
 // The bounds of the loop over a parallel axis, narrowed to the positions that a kernel whose result has the memory
 // of an operand changes.
 void nest_update_range(nest *n, int axis, ins **begin, ins **end);

@@ -7,6 +7,7 @@
 //
 // Reductions and scans down the columns of a matrix read whole cache lines one after the other in each row, as prefetchers
 // do.
+#include "passes/match/contract.h"
 #include "passes/schedule/common/nest.h"
 
 // ---------------------------------------------------------------- cost of a step
@@ -109,13 +110,44 @@ static int as_fit(const nest *n, int vectors) {
     return vectors > 1 ? vectors : 1;
 }
 
+// A function is a chain of some twenty instructions that wait for each other. CPUs look about a hundred ahead, which are few chains
+// where vectors are narrow: several vectors side by side keep them busy. AVX-512 has tables in registers for functions of one vector. Tails of
+// rows of open length, which may be short, are not wide.
+static int function_vectors(const nest *n, const expr_list *all) {
+    enum { FUNCTION = 12, MOST = 4, FEW = 4, LONG = 4, REGISTERS = 16 };
+    const target *t = n->e->t;
+    const dim *extent = n->e->extent[n->vaxis];
+    bool narrow = !t->avx512 && !t->dot_across && !t->arch.vector_lengths && t->vector_regs >= REGISTERS;
+    int vectors = 1, functions = 0;
+    if (!narrow || t->compact || t->size_level || t->freestanding ||
+        (!n->reduce_vector && (n->ninner || n->s->states.n)))
+        return 1;
+    for (int j = 0; j < all->n; j++) {
+        const expr *x = all->at[j];
+        bool function = dtype_is_float(x->dtype) && expr_op_cost(x->op) >= FUNCTION;
+        if (!function || !expr_uses_axis(x, n->vaxis)) continue;
+        bool many = ++functions > FEW || expr_arity(x->op) > 1; // registers
+        vectors = many || vectors == MOST / 2 || !dim_is_const(extent) ? MOST / 2 : MOST;
+    }
+    if (!dim_is_const(extent)) return as_fit(n, vectors);
+    while (vectors > 1 && extent->max < (int64_t)LONG * vectors * n->lanes) vectors /= 2;
+    return as_fit(n, vectors);
+}
+
 int vectors_at_once(const nest *n) {
     work w = {.n = n};
+    if (n->reduce_vector) {
+        expr_list step = stage_nodes(n->e->scratch, n->s, PART_STEP);
+        return is_simple(n) ? function_vectors(n, &step) : 1;
+    }
     if (nest_walks(n) && is_simple(n)) return as_fit(n, walk_vectors(n));
     if (is_simple(n) && (reads_columns(n) || writes_found_rows(n))) return as_fit(n, column_vectors(n));
+    // The bounds of its loops are the same for all vectors.
+    if (is_simple(n) && far_window(n->e->k, n->s, n->e->t)) return as_fit(n, most_vectors(n));
     expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
     for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
-    if (!w.indirect || !is_simple(n)) return 1;
+    if (!is_simple(n)) return 1;
+    if (!w.indirect) return function_vectors(n, &all);
     int vectors = 1, most = most_vectors(n);
     while (2 * vectors <= most && fits(n, 2 * vectors) && w.scalar > vectors * w.vector) vectors *= 2;
     return vectors;

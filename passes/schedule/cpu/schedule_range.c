@@ -4,6 +4,9 @@
 //   for r < extent:                              for max(0, ceil(a)) <= r < min(extent, ceil(b)):
 //     s op= select(a <= r & r < b, x, neutral)     s op= select(a <= r & r < b, x, neutral)
 //
+// The same for the guard of a window that reaches far beyond its image, whose read has no conditions inside of the loop that the
+// bounds imply.
+//
 // Of updates in place, where `from` has the memory of the result:
 //
 //   for i < extent:                                for max(0, a) <= i < min(extent, b):
@@ -11,8 +14,10 @@
 //
 // The comparison remains: the range may contain more positions than satisfy it, never fewer.
 #include "passes/schedule/cpu/schedule_range.h"
+#include "ir/kernel/edit.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
+#include "passes/match/contract.h"
 
 typedef struct range {
     emitter *e;
@@ -24,6 +29,9 @@ typedef struct range {
 } range;
 
 // ---------------------------------------------------------------- bounds
+// Whether x depends on elements of tensors: bounds of these are clamped.
+static bool is_data(const expr *x) { return x->op == X_READ || x->op == X_CAST; }
+
 // Clamps runtime data so that the sum of two values does not overflow.
 static ins *bounded(emitter *e, ins *v) {
     enum { BITS = 60 };
@@ -59,8 +67,8 @@ static ins *difference(range *r, expr *limit, expr *base, bool low) {
     if (by_row) e->counter[r->rows->axis] = NULL;
     scope_close(e, mark);
     if (!v || (base && !from)) return NULL;
-    v = bounded(e, v);
-    return from ? lb_sub(&e->b, v, bounded(e, from)) : v;
+    if (expr_any(all, is_data)) v = bounded(e, v), from = from ? bounded(e, from) : NULL;
+    return from ? lb_sub(&e->b, v, from) : v;
 }
 
 static ins *to_extent(range *r, ins *v) {
@@ -81,33 +89,33 @@ static void narrow(range *r, ins *v, bool low) {
     r->narrowed = true;
 }
 
-// Whether x is the axis, or the axis plus an invariant (*base), in any numeric type.
-static bool is_position(const range *r, expr *x, expr **base) {
+// Whether x is the axis, in any numeric type, or a multiple of it plus an invariant (*base; NULL: 0).
+static bool is_position(const range *r, expr *x, expr **base, int64_t *step) {
     kernel *k = r->e->k;
-    *base = NULL;
+    *base = NULL, *step = 1;
     if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
         return x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis;
     if (x->op == X_AXIS) return x->axis == r->axis;
-    if (x->op == X_SUB && x->dtype == DT_I64 && x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis) {
-        *base = x_sub(k, x_i64(k, 0), x->arg[1]);
-        return !expr_uses_axis(x->arg[1], r->axis);
-    }
-    if (x->op != X_ADD || x->dtype != DT_I64) return false;
-    for (int j = 0; j < 2; j++)
-        if (x->arg[j]->op == X_AXIS && x->arg[j]->axis == r->axis &&
-            !expr_uses_axis(x->arg[1 - j], r->axis)) {
-            *base = x->arg[1 - j];
-            return true;
-        }
-    return false;
+    expr *slope = x->dtype == DT_I64 ? expr_slope(k, x, r->axis) : NULL;
+    if (!slope || slope->op != X_CONST || slope->i < 1) return false;
+    *base = expr_substitute_axis(k, x, r->axis, x_i64(k, 0)), *step = slope->i;
+    return true;
+}
+
+// v / by, rounded up, or less than 1 where v is.
+static ins *steps_to(lbuild *b, ins *v, int64_t by) {
+    if (by == 1) return v;
+    ins *least = lb_bin(b, L_SMAX, lb_add(b, v, lb_int(b, v->type, by - 1)), lb_int(b, v->type, 0));
+    return lb_bin(b, L_SDIV, least, lb_int(b, v->type, by));
 }
 
 // position >= limit + (strict) bounds the range from below, position < limit + !strict from above.
-static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict) {
+static bool bound_whole(range *r, expr *base, int64_t step, expr *limit, bool low, bool strict) {
     lbuild *b = &r->e->b;
     ins *v = difference(r, limit, base, low);
-    if (!v) return;
-    narrow(r, lb_add(b, v, lb_int(b, v->type, low == strict)), low);
+    if (!v) return false;
+    narrow(r, steps_to(b, lb_add(b, v, lb_int(b, v->type, low == strict)), step), low);
+    return true;
 }
 
 // f32 represents integers up to 2^24 exactly: longer axes keep their range.
@@ -122,29 +130,30 @@ static void bound_float(range *r, expr *limit, bool low, bool strict) {
     narrow(r, lb_add(&r->e->b, v, lb_int(&r->e->b, v->type, !up)), low);
 }
 
-static void add_comparison(range *r, expr *c) {
+// True: the bounds imply the condition.
+static bool add_comparison(range *r, expr *c) {
     expr *base;
-    if (c->op != X_LT && c->op != X_LE && c->op != X_EQ) return;
+    int64_t step;
+    if (c->op != X_LT && c->op != X_LE && c->op != X_EQ) return false;
     for (int j = 0; j < 2; j++) {
         expr *limit = c->arg[1 - j];
-        if (!is_position(r, c->arg[j], &base) || expr_uses_axis(limit, r->axis)) continue;
-        bool both = c->op == X_EQ, strict = c->op == X_LT, whole = c->arg[j]->dtype == DT_I64;
+        if (!is_position(r, c->arg[j], &base, &step) || expr_uses_axis(limit, r->axis)) continue;
+        bool both = c->op == X_EQ, strict = c->op == X_LT, whole = c->arg[j]->dtype == DT_I64, all = whole;
         for (int low = 0; low < 2; low++) {
             if (!both && low != j) continue; // limit < position: a lower bound
-            if (whole) bound_whole(r, base, limit, low, strict);
+            if (whole) all &= bound_whole(r, base, step, limit, low, strict);
             else bound_float(r, limit, low, strict);
         }
-        return;
+        return all && !expr_any(c, is_data);
     }
+    return false;
 }
 
-static void add_condition(range *r, expr *c) {
-    if (c->op != X_AND) {
-        add_comparison(r, c);
-        return;
-    }
-    add_condition(r, c->arg[0]);
-    add_condition(r, c->arg[1]);
+// The rest of the condition, which the bounds do not imply; NULL: they imply all of it.
+static expr *add_condition(range *r, expr *c) {
+    if (c->op != X_AND) return add_comparison(r, c) ? NULL : c;
+    expr *a = add_condition(r, c->arg[0]), *b = add_condition(r, c->arg[1]);
+    return a && b ? x_bin(r->e->k, X_AND, a, b) : a ? a : b;
 }
 
 // ---------------------------------------------------------------- legality
@@ -183,10 +192,19 @@ void nest_range(nest *n, int axis, ins **begin, ins **end) {
     axis_range(n->e, axis, begin, end);
     if (n->s->states.n != 1 || !may_skip(n, axis, &checks)) return;
     range r = {.e = n->e, .axis = axis, .begin = *begin, .end = *end};
-    for (expr *x = n->s->states.at[0].step; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1])
-        add_condition(&r, x->arg[0]);
+    expr *x = n->s->states.at[0].step;
+    for (; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1]) add_condition(&r, x->arg[0]);
+    expr *read = checks ? NULL : far_window(n->e->k, n->s, n->e->t),
+         *guard = read ? guard_of(n->e, read) : NULL;
+    expr *rest = guard ? add_condition(&r, guard) : NULL;
     if (r.narrowed && checks) keep_one(&r);
+    if (guard) n->guarded = read, entry_of(n->e, read)->guard = rest ? rest : x_int(n->e->k, DT_BOOL, 1);
     *begin = r.begin, *end = r.end;
+}
+
+void nest_leave_ranges(nest *n) {
+    if (n->guarded) entry_of(n->e, n->guarded)->guard = NULL;
+    n->guarded = NULL;
 }
 
 // ---------------------------------------------------------------- updates in place

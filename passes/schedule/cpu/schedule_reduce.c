@@ -290,6 +290,7 @@ void nest_point_reduced(nest *n) {
     begin_states(n, vars, rest);
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     reduce_loops(n, vars, rest, 0);
+    nest_leave_ranges(n);
     if (n->ninner > 1) merge_sums(n, vars);
     emitter_stage(e, n->s, -1, 1, false);
     end_states(n, vars, rest);
