@@ -64,6 +64,8 @@ class Models(unittest.TestCase):
                 onnxc.InferenceSession(path, model_name="other")
             with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no options"):
                 onnxc.InferenceSession(path, ["-O3"])
+            with self.assertRaisesRegex(onnxc.InvalidArgument, r"takes no options \(O=, fp=\)"):
+                onnxc.InferenceSession(path, O=3, fp="strict")
 
     def test_library_without_model(self):
         with self.assertRaisesRegex(onnxc.InvalidArgument, "contains no model"):

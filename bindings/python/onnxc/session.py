@@ -120,9 +120,11 @@ class InferenceSession:
             raise
         return release
 
-    def _of_library(self, path: Any, options: Optional[Sequence[str]], model_name: Optional[str] = None, weights: Any = None) -> Any:
-        if options:
-            raise InvalidArgument("a shared library is compiled already: it takes no options")
+    def _of_library(self, path: Any, options: Optional[Sequence[str]], model_name: Optional[str] = None, weights: Any = None,
+                    **others: Any) -> Any:
+        if options or others:
+            given = ", ".join([*(options or ()), *(f"{name}=" for name in others)])
+            raise InvalidArgument(f"a shared library is compiled already: it takes no options ({given})")
         try:
             self._library, self._model = abi.library_model(os.fspath(path), model_name)
         except (OSError, ValueError) as error:
