@@ -40,6 +40,7 @@ onnxc_add_model(mlp mlp.onnx OPTIONS --dim N=1:64)
 add_executable(main main.c)
 target_link_libraries(main PRIVATE mlp)
 EOF
+check "the licence of the linker that comes along" sh -c "test ! -e '$p/lib/onnxc/ld.lld' -o -s '$p/share/doc/onnxc/licences/lld.txt'"
 check "make" sh -c 'make && ./main'
 check "make links again after a change, though the include comes first" sh -c 'touch main.c && make | grep -q -e "-o main\$"'
 check "models in folders" sh -c "mkdir -p models/deep && cp mlp.onnx models/deep && make models/deep/mlp.o && make -n models/deep/mlp.o | grep -q 'up to date' &&

@@ -64,6 +64,8 @@ class Models(unittest.TestCase):
                 onnxc.InferenceSession(path, model_name="other")
             with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no options"):
                 onnxc.InferenceSession(path, ["-O3"])
+            with self.assertRaisesRegex(onnxc.InvalidArgument, r"takes no options \(O=, fp=\)"):
+                onnxc.InferenceSession(path, O=3, fp="strict")
 
     def test_library_without_model(self):
         with self.assertRaisesRegex(onnxc.InvalidArgument, "contains no model"):
@@ -173,11 +175,19 @@ class Errors(unittest.TestCase):
         self.assertEqual((e.code, e.code_name, e.messages[0].file), (1, "ONNXC_WRONG_MODEL", "here.onnx"))
         self.refused(onnxc.InvalidModel, "this is text", b"nonsense")
         self.refused(onnxc.InvalidModel, "No such file", "/not/there.onnx")
-        self.refused(onnxc.InvalidModel, "unknown option", path_of("mlp.onnx"), nonsense=1)
         model = helper.make_model(helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"], name="n")], "g", [
             helper.make_tensor_value_info("x", 1, [1])], [helper.make_tensor_value_info("y", 1, [1])]))
         e = self.refused(onnxc.CompileError, "Nonsense", model)
         self.assertEqual(e.messages[0].severity, "error")
+
+    def test_options(self):
+        for wrong, text in ({"nonsense": 1}, "unknown option '--nonsense'"), ({"O": 7}, "'7' is not one of"), ({"threads": "x"}, "expected"):
+            e = self.refused(onnxc.InvalidOption, "^onnxc: error: .*" + text, path_of("mlp.onnx"), **wrong)
+            self.assertNotIsInstance(e, onnxc.InvalidModel)
+            self.assertIsInstance(e, (TypeError, ValueError))
+            self.assertRaises(onnxc.InvalidOption, onnxc.compile, path_of("mlp.onnx"), **wrong)
+        self.refused(TypeError, "unknown option '--providr'\nhint: did you mean providers=", path_of("mlp.onnx"), providr=["CPUExecutionProvider"])
+        self.refused(onnxc.InvalidModel, "nosuch", path_of("mlp.onnx"), dim={"nosuch": 1})
 
     def test_memory_limit(self):
         self.refused(onnxc.Stopped, "more memory", path_of("mlp.onnx"), memory_limit=1000)

@@ -96,7 +96,10 @@ static const char *library_folder(arena *a) {
     return folder;
 }
 
+// Errors of options name no file: the model is not their place.
 static void read_options(compilation *c) {
+    const char *file = c->diag.file;
+    c->diag.file = NULL;
     option_set sets[] = {{compile_options, &c->options}};
     string_list args = option_expand(c->arena, &c->diag, c->job.noptions, c->job.options), rest = {0};
     option_parse(c->arena, &c->diag, sets, 1, &args, &rest, &c->options.unused);
@@ -107,6 +110,7 @@ static void read_options(compilation *c) {
     options_check(c->arena, &c->diag, &c->options);
     if (c->native) options_use_native(&c->options);
     diag_check(&c->diag);
+    c->diag.file = file;
 }
 
 static void begin(compilation *c) {

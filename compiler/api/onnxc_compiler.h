@@ -53,7 +53,7 @@ typedef struct onnxc_message {
     const char *full;             /* as the command line shows it */
     const char *text;             /* without location and severity */
     const char *hint;             /* NULL: none */
-    const char *file, *node, *op; /* location; any may be NULL */
+    const char *file, *node, *op; /* location; any may be NULL: errors of options have no file */
     int version;                  /* of the operator; 0: unknown */
 } onnxc_message;
 

@@ -43,6 +43,7 @@ source session_source(session *s, const char *path);
 pipeline *session_pipeline(session *s, const options *o);
 // Warns of options for compiling what is already compiled. --dim is not one: it gives random inputs their sizes.
 void session_compiled(session *s, const char *path);
+void session_unused(session *s, const char *option, const char *path); // of one such option
 void session_clear_progress(session *s);
 void session_write(session *s, const char *text);           // to the file of -o, or to standard output
 void session_message(void *session, const diag_message *m); // the sink of a diag

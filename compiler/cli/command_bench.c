@@ -87,7 +87,11 @@ static contestants open_all(session *s, const bench_options *o) {
     if (s->args.n == 0) session_lacks(s, "model");
     int libraries = 0;
     for (int i = 0; i < s->args.n; i++) libraries += runnable_is_library(s->args.at[i]);
-    if (libraries == s->args.n) session_compiled(s, s->args.at[0]);
+    if (libraries == s->args.n) {
+        session_compiled(s, s->args.at[0]);
+        for (int i = 0; i < o->with.n; i++)
+            session_unused(s, arena_printf(s->arena, "--with=%s", o->with.at[i]), s->args.at[0]);
+    }
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);
         if (library && s->options.runner)

@@ -21,9 +21,9 @@ static const option quantize_table[] = {
     {"--activations", NULL, "s8|u8|s8-symmetric|u8-symmetric|s16|u16|s16-symmetric", OPT_CHOICE,
      AT(activations), WHAT, "type of values between nodes; default: s8, or s16-symmetric with --to=int16"},
     {"--weights", NULL, "minmax|mse|kquant|gptq", OPT_CHOICE, AT(weights), WHAT,
-     "how scales of weights are found; kquant (least squares) and gptq (errors are made up for, with "
-     "samples) are for "
-     "weights alone, kquant is the default there; otherwise minmax"},
+     "how scales of weights are found; kquant (weighted least squares; the default) and gptq (later elements "
+     "compensate for the errors of earlier ones; needs samples) are for weights alone; default otherwise: "
+     "minmax"},
     {"--block", NULL, "N", OPT_NUMBER, AT(block), WHAT,
      "elements of weights with one scale, for weights alone; default: 32"},
     {"--symmetric-weights", NULL, NULL, OPT_FLAG, AT(symmetric_weights), WHAT,
@@ -43,9 +43,9 @@ static const option quantize_table[] = {
      "leave nodes in float: a node's name, an operator, or /a regular expression/ for names; may be "
      "repeated"},
     {"--node", NULL, "NODE=SETTING", OPT_LIST, AT(node), WHAT,
-     "set nodes apart: float, int8, int16, per-tensor, minmax, percentile:P, entropy, mse, or LO..HI, the "
-     "range of the "
-     "output; may be repeated"},
+     "other settings for single nodes: float, int8, int16, per-tensor, minmax, percentile:P, entropy, mse, "
+     "or "
+     "LO..HI, the range of the output; may be repeated"},
     {"--max-loss", NULL, "cos=X|top1=P%|sqnr=DB", OPT_LIST, AT(max_loss), WHAT,
      "leave the nodes in float that cost most accuracy for their gain in time, until the outputs are this "
      "close to those of "

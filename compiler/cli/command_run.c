@@ -129,7 +129,8 @@ static void check_library(session *s, const run_options *o) {
 
 // compiled: the model is a library or a program as text, without nodes.
 static inner *see_inside(session *s, run_options *o, bool compiled) {
-    const char *option = o->inner.dump ? "--dump" : o->inner.stats ? "--stats" : NULL;
+    const inner_options *in = &o->inner;
+    const char *option = in->dump ? "--dump" : in->stats ? "--stats" : in->values ? "--values" : NULL;
     if (option && o->interpret && strcmp(o->interpret, "gpu") == 0)
         diag_fatal_missing(&s->diag, NULL, "--interpret=gpu runs kernels alone: use --interpret with %s",
                            option);
@@ -153,7 +154,7 @@ static int run(session *s, void *own) {
     tensor *in = read_inputs(s, &o->io, r, false);
     inner_inputs(x, r, in);
     tensor *out = run_once(s, r, in, x);
-    o->io.quiet |= o->inner.dump || o->inner.stats;
+    o->io.quiet |= o->inner.dump || o->inner.values || o->inner.stats;
     if (!o->compare.n || o->io.output_dir || o->io.outputs.n) write_outputs(s, &o->io, r, out);
     bool same = true, as_interpreted = true;
     for (int i = 0; i < o->compare.n; i++) {

@@ -5,6 +5,7 @@
 #include "compiler/run/probe_call.h"
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,8 +23,11 @@ static bool wants(void *user, const probed_node *n, int output) {
     const inner *x = user;
     const char *name = n->out[output];
     if (map_get(&x->outputs, name) || x->options->stats) return true;
-    return x->options->dump && is_selected(x, n, name);
+    return (x->options->dump || x->options->values) && is_selected(x, n, name);
 }
+
+// --values alone.
+static bool prints(const inner *x) { return x->options->values && !x->options->dump && !x->options->stats; }
 
 static bool is_model_output(const module *m, const char *said) {
     for (int j = 0; j < m->main->output_names.n; j++) {
@@ -191,6 +195,14 @@ static inner_value *find(inner *x, const probed_node *n, int output, const char 
     return v;
 }
 
+static void print(inner *x, arena *a, const inner_value *v, const import_value *value) {
+    import_value named = *value;
+    named.name = v->name;
+    if (v->runs > 1 || is_in_loop(v->node))
+        named.name = arena_printf(a, "%s (iteration %lld)", v->name, (long long)v->runs - 1);
+    value_print(&x->printed, &named, x->io->all);
+}
+
 static void take(inner *x, inner_value *v, arena *scratch, const import_value *value) {
     tensor t = {0};
     v->runs++;
@@ -204,6 +216,7 @@ static void take(inner *x, inner_value *v, arena *scratch, const import_value *v
     }
     if (x->options->stats) inner_note(x, v, value->tensor ? &t : NULL);
     if (x->options->dump && v->shown) dump(x, scratch, v, value);
+    if (prints(x) && v->shown) print(x, scratch, v, value);
     if (v->output_file) value_write(scratch, &x->session->diag, value, v->output_file);
 }
 
@@ -223,8 +236,9 @@ static void start(void *user) {
     x->values.n = 0;
     x->by_name = (map){.arena = x->session->arena};
     x->nan = x->inf = (origin){0};
+    x->printed = (text){.arena = x->session->arena};
     if (x->options->dump) begin_index(x);
-    if (x->options->dump || x->options->stats) take_inputs(x);
+    if (x->options->dump || x->options->values || x->options->stats) take_inputs(x);
 }
 
 static bool see(void *user, const probe_event *e) {
@@ -240,12 +254,9 @@ static bool see(void *user, const probe_event *e) {
 
 // ---------------------------------------------------------------- the run
 inner *inner_new(session *s, const inner_options *o, io_options *io) {
-    if (!o->dump && !o->stats && !io->outputs.n) {
-        if (o->values)
-            diag_fatal(&s->diag, NULL, "--values selects values of --dump or --stats: neither is given");
-        return NULL;
-    }
-    if (o->dump || o->stats) refuse_runner(s, o->dump ? "--dump" : "--stats");
+    const char *asked = o->dump ? "--dump" : o->stats ? "--stats" : o->values ? "--values" : NULL;
+    if (!asked && !io->outputs.n) return NULL;
+    if (asked) refuse_runner(s, asked);
     inner *x = ARENA_NEW(s->arena, inner);
     *x = (inner){.session = s, .options = o, .io = io, .probes = probes_new(s->arena)};
     x->by_name.arena = x->outputs.arena = x->files.arena = s->arena;
@@ -281,6 +292,7 @@ static void check_values(inner *x) {
 void inner_end(inner *x) {
     if (!x || !x->begun) return;
     if (x->options->values) check_values(x);
+    fputs(text_str(&x->printed), stdout);
     if (x->options->dump) end_dump(x);
     if (x->options->stats) inner_show_stats(x);
     if (x->options->values) regfree(&x->regex);

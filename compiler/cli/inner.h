@@ -1,5 +1,5 @@
-// Values inside of a model for the command run: --dump writes them, --stats describes them, --output names single
-// ones.
+// Values inside of a model for the command run: --dump writes them, --values prints them, --stats describes
+// them, --output names single ones.
 #ifndef ONNXC_COMPILER_CLI_INNER_H
 #define ONNXC_COMPILER_CLI_INNER_H
 #include "compiler/cli/run_io.h"
@@ -21,8 +21,8 @@ typedef struct inner_options {
      "print minimum, maximum, mean, deviation, NaN, infinities and zeros of every value, and where the first " \
      "NaN and the first infinity come from; or write them to FILE.json"}, \
     {"--values", NULL, "REGEX", OPT_TEXT, offsetof(type, field.values), "Inside of the model", \
-     "only values for --dump and --stats with names, or names of nodes, that contain a match of REGEX (POSIX, " \
-     "extended)"}
+     "print values with names, or names of nodes, that contain a match of REGEX (POSIX, extended); with --dump " \
+     "and --stats: only these values"}
 // clang-format on
 
 typedef struct inner inner;

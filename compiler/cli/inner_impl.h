@@ -41,8 +41,9 @@ struct inner {
     map by_name; // -> inner_value
     map outputs; // of --output: name -> file
     origin nan, inf;
-    json index; // of --dump
-    map files;  // names of files already written, in lower case
+    text printed; // by --values
+    json index;   // of --dump
+    map files;    // names of files already written, in lower case
     int64_t left_out;
 };
 

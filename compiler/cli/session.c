@@ -223,12 +223,19 @@ void session_lacks(session *s, const char *what) {
     diag_fatal(&s->diag, NULL, "no %s given", what);
 }
 
+void session_unused(session *s, const char *option, const char *path) {
+    diag_warning(&s->diag, WARN_UNUSED_ARGUMENT, NULL, "argument unused: '%s': '%s' is already compiled",
+                 option, path);
+}
+
 void session_compiled(session *s, const char *path) {
     string_list lines = split_words(s->arena, options_text(s->arena, &s->options), '\n');
-    for (int i = 0; i < lines.n; i++)
-        if (*lines.at[i] && strncmp(lines.at[i], "--dim=", 6) != 0)
-            diag_warning(&s->diag, WARN_UNUSED_ARGUMENT, NULL,
-                         "argument unused: '%s': '%s' is already compiled", lines.at[i], path);
+    for (int i = 0; i < lines.n; i++) {
+        const char *line = lines.at[i];
+        bool letter = strncmp(line, "-O=", 3) == 0; // its value follows without a sign
+        if (*line && strncmp(line, "--dim=", 6) != 0)
+            session_unused(s, letter ? arena_printf(s->arena, "-O%s", line + 3) : line, path);
+    }
 }
 
 source session_model(session *s) {

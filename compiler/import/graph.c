@@ -22,8 +22,10 @@ value *find_value(importer *im, const scope *s, const loc *at, const char *name)
         return NULL;
     }
     diag_hint(im->diag, "a graph must not have cycles");
-    diag_error(im->diag, at, "'%s' is used before node '%s' (%s) computes it", name,
-               text_or_empty(maker->name), text_or_empty(maker->op_type));
+    const char *own = text_or_empty(maker->name);
+    const char *what = *own ? arena_printf(im->arena, "node '%s'", own) : "a node";
+    diag_error(im->diag, at, "'%s' is used before %s (%s) computes it", name, what,
+               text_or_empty(maker->op_type));
     return NULL;
 }
 

@@ -481,6 +481,11 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
     bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
     bool early = p->stopped && (!graph || p->program || header); // nothing to write yet in
+    if (early && o->stop_after && o->output)
+        diag_warning(
+            p->diag, WARN_UNUSED_ARGUMENT, NULL,
+            "argument unused: '--output=%s': nothing is written if the compilation stops after pass '%s'",
+            o->output, o->stop_after);
     if (early) return;
     if (path && p->target && !o->emit) check_extension(p, path);
     if (p->build) p->build->imported = f->id == FORMAT_SHARED && p->target->format == OBJECT_COFF;

@@ -2,6 +2,7 @@
 // checked before memory is allocated.
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
+#include "runtime-lite/onnxc.h"
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -155,8 +156,38 @@ static void npy_pack(tensor *t, const uint8_t *data) {
     }
 }
 
+// The bytes of an element of numpy's strings, U with four to a character and S with one; 0: other elements.
+static int64_t npy_string_width(const char *descr) {
+    const int64_t most = 1 << 24;
+    bool wide = strncmp(descr, "<U", 2) == 0 || strncmp(descr, "=U", 2) == 0;
+    char *end;
+    if (!wide && strncmp(descr, "|S", 2) != 0) return 0;
+    long long n = strtoll(descr + 2, &end, 10);
+    return !*end && n > 0 && n <= most ? n * (wide ? 4 : 1) : 0;
+}
+
+// A string of numpy, which ends before the NULs that fill its element. What is no character becomes U+FFFD.
+static onnxc_string npy_string(arena *a, const uint8_t *s, int64_t width, bool wide) {
+    text t = {.arena = a};
+    while (width && !s[width - 1]) width--;
+    if (!wide) return (onnxc_string){arena_strndup(a, (const char *)s, (size_t)width), (size_t)width};
+    for (int64_t i = 0; i < width; i += 4) {
+        uint32_t c = s[i] | (uint32_t)s[i + 1] << 8 | (uint32_t)s[i + 2] << 16 | (uint32_t)s[i + 3] << 24;
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = 0xfffd;
+        char bytes[] = {(char)(c < 0x80      ? c
+                               : c < 0x800   ? 0xc0 | c >> 6
+                               : c < 0x10000 ? 0xe0 | c >> 12
+                                             : 0xf0 | c >> 18),
+                        (char)(0x80 | (c >> 12 & 63)), (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))};
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        text_addn(&t, bytes, 1);
+        text_addn(&t, bytes + 5 - n, n - 1);
+    }
+    return (onnxc_string){text_str(&t), t.n};
+}
+
 static void npy_from_fortran(arena *a, tensor *t) {
-    int64_t size = dtype_bits(t->dtype) / 8, at[MAX_RANK] = {0};
+    int64_t size = dtype_size(t->dtype, 1), at[MAX_RANK] = {0};
     char *to = tensor_new(a, t->dtype, t->rank, t->dims).data;
     for (int64_t i = 0; i < t->count; i++) {
         int64_t from = 0;
@@ -167,12 +198,35 @@ static void npy_from_fortran(arena *a, tensor *t) {
     t->data = to;
 }
 
+static void check_size(diag *d, const char *what, const npy_header *h, dtype t, int64_t count,
+                       int64_t bytes) {
+    if (bytes >= 0 && (uint64_t)bytes <= h->size) return;
+    diag_fatal(d, NULL, "'%s' is truncated: %lld elements of %s take %lld bytes, but it has %zu", what,
+               (long long)count, dtype_name(t), (long long)bytes, h->size);
+}
+
+static tensor npy_strings(arena *a, diag *d, const char *what, const npy_header *h, int64_t width) {
+    int64_t count = 1, bytes;
+    for (int j = 0; j < h->rank; j++) count *= h->dims[j];
+    if (__builtin_mul_overflow(count, width, &bytes)) bytes = INT64_MAX;
+    check_size(d, what, h, DT_STRING, count, bytes);
+    tensor x = tensor_new(a, DT_STRING, h->rank, h->dims);
+    for (int64_t i = 0; i < count; i++)
+        ((onnxc_string *)x.data)[i] = npy_string(a, h->data + i * width, width, h->descr[1] == 'U');
+    if (h->fortran && x.rank > 1) npy_from_fortran(a, &x);
+    return x;
+}
+
 tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t size, dtype hint) {
     npy_header h = {0};
     npy_reader r = {.arena = a};
     if (!npy_parse(&r, &h, data, size)) diag_fatal(d, NULL, "'%s' is not a .npy file: %s", what, r.why);
+    int64_t width = npy_string_width(h.descr);
+    if (width) return npy_strings(a, d, what, &h, width);
     dtype t = npy_dtype(h.descr, hint);
     if (t == DT_NONE) {
+        if (h.descr[0] && h.descr[1] == 'O')
+            diag_hint(d, "numpy's astype(str) converts arrays of objects to strings");
         if (h.descr[0] == '>')
             diag_hint(d, "numpy's byteswap() and newbyteorder() convert big-endian arrays");
         diag_fatal(d, NULL, "'%s' has elements of numpy type '%s', which cannot be read", what,
@@ -182,9 +236,7 @@ tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t
     for (int j = 0; j < h.rank; j++) count *= h.dims[j];
     bool packed = dtype_bits(t) < 8;
     int64_t bytes = packed ? count : dtype_size(t, count);
-    if ((uint64_t)bytes > h.size)
-        diag_fatal(d, NULL, "'%s' is truncated: %lld elements of %s take %lld bytes, but it has %zu", what,
-                   (long long)count, dtype_name(t), (long long)bytes, h.size);
+    check_size(d, what, &h, t, count, bytes);
     tensor x = tensor_new(a, t, h.rank, h.dims);
     if (packed) npy_pack(&x, h.data);
     else if (bytes) memcpy(x.data, h.data, (size_t)bytes);

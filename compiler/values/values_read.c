@@ -3,6 +3,7 @@
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/core/numbers.h"
+#include "runtime-lite/onnxc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,57 @@ static int line_of(const char *all, const char *at) {
     return line;
 }
 
+// Strings are fields of RFC 4180, one for each element: in quotes where they contain commas, quotes (twice) or
+// ends of lines.
+typedef struct csv_strings {
+    arena *arena;
+    diag *diag;
+    const char *path, *all, *s; // s: the next field; NULL: there is none
+} csv_strings;
+
+static onnxc_string csv_quoted(csv_strings *c) {
+    text t = {.arena = c->arena};
+    const char *begin = c->s++, *end;
+    for (; (end = strchr(c->s, '"')) && end[1] == '"'; c->s = end + 2)
+        text_addn(&t, c->s, (size_t)(end + 1 - c->s));
+    if (!end)
+        diag_fatal(c->diag, NULL, "'%s', line %d: a quote is not closed", c->path, line_of(c->all, begin));
+    text_addn(&t, c->s, (size_t)(end - c->s));
+    c->s = end + 1;
+    if (*c->s == '\r' && (c->s[1] == '\n' || !c->s[1])) c->s++;
+    if (!strchr(",\n", *c->s))
+        diag_fatal(c->diag, NULL, "'%s', line %d: a comma must follow the field in quotes", c->path,
+                   line_of(c->all, c->s));
+    return (onnxc_string){text_str(&t), t.n};
+}
+
+static onnxc_string csv_string(csv_strings *c) {
+    onnxc_string field = {c->s, strcspn(c->s, ",\n")};
+    if (*c->s == '"') {
+        field = csv_quoted(c);
+    } else {
+        c->s += field.size;
+        if (*c->s != ',' && field.size && c->s[-1] == '\r') field.size--;
+    }
+    c->s = *c->s == ',' || (*c->s && c->s[1]) ? c->s + 1 : NULL; // a file ends with the end of a line
+    return field;
+}
+
+static tensor csv_read_strings(arena *a, diag *d, const port *p, const char *path, const char *all) {
+    const char *mark = "\xef\xbb\xbf"; // which some programs write first
+    const char *s = strncmp(all, mark, strlen(mark)) == 0 ? all + strlen(mark) : all;
+    csv_strings c = {a, d, path, all, *s ? s : NULL};
+    VEC(onnxc_string) fields = {0};
+    int64_t dims[MAX_RANK];
+    while (c.s) VEC_PUSH(a, &fields, csv_string(&c));
+    fit_dims(d, p, path, fields.n, dims);
+    tensor t = tensor_new(a, DT_STRING, p->rank, dims);
+    if (fields.n) memcpy(t.data, fields.at, (size_t)fields.n * sizeof *fields.at);
+    return t;
+}
+
 static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
-    if (p->dtype == DT_STRING || dtype_class_of(p->dtype) == DC_COMPLEX)
+    if (dtype_class_of(p->dtype) == DC_COMPLEX)
         diag_fatal(d, NULL, "'%s': input '%s' is %s, which cannot be read from text", path, p->name,
                    port_text(a, p));
     mapped m = file_map(a, d, path, INT64_MAX);
@@ -71,6 +121,7 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
         diag_fatal(d, NULL, "'%s' is not text: byte %lld is NUL", path,
                    (long long)(nul - (const char *)m.data));
     const char *all = arena_strndup(a, (const char *)m.data, m.size);
+    if (p->dtype == DT_STRING) return csv_read_strings(a, d, p, path, all);
     int64_t dims[MAX_RANK], count = 0, i = 0;
     for (const char *s = number_next_word(all); s; s = number_next_word(s + number_word_size(s))) count++;
     fit_dims(d, p, path, count, dims);
@@ -92,8 +143,9 @@ static tensor raw_read(arena *a, diag *d, const port *p, const char *path) {
     int64_t dims[MAX_RANK], count = (int64_t)m.size * 8 / bits, known = 1;
     bool fixed = p->rank >= 0;
     if (p->dtype == DT_STRING)
-        diag_fatal(d, NULL, "'%s': input '%s' has strings, which can be read from .pb files only", path,
-                   p->name);
+        diag_fatal(d, NULL,
+                   "'%s': input '%s' has strings, which can be read from .pb, .npy, .npz and .csv files only",
+                   path, p->name);
     if ((int64_t)m.size * 8 % bits)
         diag_fatal(d, NULL, "'%s' has %zu bytes, which is not a multiple of the %d bytes of an element of %s",
                    path, m.size, bits / 8, dtype_name(p->dtype));

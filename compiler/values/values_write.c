@@ -4,6 +4,7 @@
 #include "compiler/base/protobuf.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/core/numbers.h"
+#include "runtime-lite/onnxc.h"
 #include <string.h>
 #include <zlib.h>
 
@@ -122,11 +123,22 @@ static void pb_value(text *out, const import_value *v) {
 }
 
 // ---------------------------------------------------------------- text
+// As RFC 4180 has it: in quotes, those of the string twice.
+static void csv_write_string(text *out, onnxc_string s) {
+    text_add(out, "\"");
+    for (size_t i = 0; i < s.size; i++) {
+        if (s.data[i] == '"') text_add(out, "\"");
+        text_addn(out, s.data + i, 1);
+    }
+    text_add(out, "\"");
+}
+
 static void csv_write(text *out, const tensor *t) {
     int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
     for (int64_t i = 0; i < t->count; i++) {
         if (i) text_add(out, i % row ? "," : "\n");
-        element_print(out, t, i);
+        if (t->dtype == DT_STRING) csv_write_string(out, ((const onnxc_string *)t->data)[i]);
+        else element_print(out, t, i);
     }
     text_add(out, "\n");
 }

@@ -103,6 +103,10 @@ static void bad_names(void **state) {
         {"in x float 1\ny = Relu/a y\nout y",
          "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: a graph "
          "must not have cycles"},
+        {"in x float 1\ny = Relu w\nw = Relu/a y\nout y",
+         "m.onnx: node 'a' (Relu-14): error: 'y' is used before a node (Relu) computes it\nhint: a graph "
+         "must "
+         "not have cycles"},
         {"in x float 1\ny = Relu x\ny = Relu/b x\nout y",
          "m.onnx: node 'b' (Relu-14): error: 'y' is defined twice"},
         {"in x float 1\nout z",

@@ -44,6 +44,14 @@ put 644 README.md CHANGELOG.md SECURITY.md LICENSE share/doc/onnxc
 put 644 docs/*.md share/doc/onnxc/docs
 [ -z "$lld" ] || [ ! -x "$lld" ] || { put 755 "$lld" lib/onnxc && [ "$(basename "$lld")" = ld.lld ] ||
     mv "$root/lib/onnxc/$(basename "$lld")" "$root/lib/onnxc/ld.lld"; }
+# The licence of that linker, from LLVM's own archive or from Debian's package lld-N of /usr/lib/llvm-N.
+llvm=$(dirname "$(dirname "$lld")")
+for licence in "$llvm/LICENSE.TXT" "/usr/share/doc/lld-${llvm##*llvm-}/copyright"; do
+    [ -n "$lld" ] && [ -e "$licence" ] || continue
+    mkdir -p "$root/share/doc/onnxc/licences"
+    install -m 644 "$licence" "$root/share/doc/onnxc/licences/lld.txt"
+    break
+done
 
 # Man pages and completions say what --help says (words.sh).
 mkdir -p "$root/share/man/man1" "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \

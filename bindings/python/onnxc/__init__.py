@@ -14,7 +14,7 @@ from ._version import __version__
 from .binding import IOBinding
 from .cache import clear_cache
 from .compiler import Compiled, Message, compile, use_library, version
-from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, InvalidModel, NoSuchFile, NotSupported, RunError,
+from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, InvalidModel, InvalidOption, NoSuchFile, NotSupported, RunError,
                      ShapeError, Stopped)
 from .metadata import ModelMetadata
 from .options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
@@ -59,7 +59,7 @@ def get_build_info() -> str:
 
 
 __all__ = ["CompileError", "Compiled", "CompilerDefect", "Error", "ExecutionMode", "ExecutionOrder",
-           "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "Message",
+           "GraphOptimizationLevel", "IOBinding", "InferenceSession", "InvalidArgument", "InvalidModel", "InvalidOption", "Message",
            "ModelMetadata", "NoSuchFile", "NodeArg", "NotSupported", "OrtAllocatorType", "OrtDevice", "OrtMemType",
            "OrtValue", "RunError", "RunOptions", "SessionIOBinding", "SessionOptions", "ShapeError", "Stopped",
            "__version__", "capi", "clear_cache", "compile", "cuda_version", "disable_telemetry_events", "enable_telemetry_events",

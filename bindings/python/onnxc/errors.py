@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, List, Optional
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional
 
 if TYPE_CHECKING:
     from .compiler import Message
@@ -40,7 +41,17 @@ class CompileError(Error, RuntimeError):
 
 
 class InvalidModel(CompileError):
-    """The model or the options are wrong."""
+    """The model is wrong, or does not fit the options."""
+
+
+class InvalidOption(CompileError, InvalidArgument, TypeError):
+    """The compiler does not have an option or a keyword, or does not accept its value."""
+
+    def add_hint(self, keywords: Iterable[str], known: Iterable[str]) -> None:
+        """keywords: those given, one of which may be meant as one of `known`, which the compiler does not know."""
+        near = [n for k in keywords if f"unknown option '--{k.replace('_', '-')}'" in str(self) for n in get_close_matches(k, list(known), 1, 0.8)]
+        if near:
+            self.args = (f"{self}\nhint: did you mean {near[0]}=?",)
 
 
 class NotSupported(CompileError):
@@ -85,6 +96,9 @@ class ShapeError(RunError, InvalidArgument):
 
 
 def compile_error(code: int, messages: List[Message]) -> CompileError:
+    errors = [m for m in messages if m.severity == "error"]
+    if code == 1 and errors and not any(m.file for m in errors):  # errors of options have no file
+        return InvalidOption(code, messages)
     kind = {1: InvalidModel, 2: NotSupported, 3: CompilerDefect, 5: Stopped}.get(code, CompileError)
     return kind(code, messages)
 

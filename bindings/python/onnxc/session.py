@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from . import abi, compiler, dlpack
 from .binding import IOBinding
 from .call import Call
-from .errors import CANCELLED, InvalidArgument, RunError, run_error
+from .errors import CANCELLED, InvalidArgument, InvalidOption, RunError, run_error
 from .initializers import with_initializers
 from .metadata import ModelMetadata, metadata
 from .options import CPU_PROVIDER, CUDA_PROVIDER, LOG_LEVELS, Provider, RunOptions, SessionOptions, note_providers
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # Keywords of ONNX Runtime's sessions that have no meaning here.
 IGNORED = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
+# Keywords that are not options of the compiler.
+KEYWORDS = ("sess_options", "providers", "provider_options", "options", "device", "stream", "graphs", "device_pointers", "weights",
+            "model_name", "filename", "data_folder", "memory_limit", "cache_size", "on_print", "cancelled", "log_level")
 Feed = Union[Mapping[str, Any], Sequence[Any]]
 
 
@@ -110,12 +113,18 @@ class InferenceSession:
         if settings.optimized_model_filepath:
             extra = {k: v for k, v in keywords.items() if k not in ("emit", "output", "weights")}
             compiler.compile(model, settings.optimized_model_filepath, options, emit="onnx", **extra)
-        release, self._model = compiler.load(model, options, keywords)
+        try:
+            release, self._model = compiler.load(model, options, keywords)
+        except InvalidOption as error:
+            error.add_hint(keywords, KEYWORDS)
+            raise
         return release
 
-    def _of_library(self, path: Any, options: Optional[Sequence[str]], model_name: Optional[str] = None, weights: Any = None) -> Any:
-        if options:
-            raise InvalidArgument("a shared library is compiled already: it takes no options")
+    def _of_library(self, path: Any, options: Optional[Sequence[str]], model_name: Optional[str] = None, weights: Any = None,
+                    **others: Any) -> Any:
+        if options or others:
+            given = ", ".join([*(options or ()), *(f"{name}=" for name in others)])
+            raise InvalidArgument(f"a shared library is compiled already: it takes no options ({given})")
         try:
             self._library, self._model = abi.library_model(os.fspath(path), model_name)
         except (OSError, ValueError) as error:
