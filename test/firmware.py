@@ -649,6 +649,22 @@ def check_overwritten(results, onnxc, path):
         results.check(memory < 1.5 * image and most < 1e-3, f"images in one memory {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
 
 
+def check_columns_left(results, onnxc, path):
+    """Pointwise convolutions of bytes, whose last column is in a loop of its own, and one with many products: in the memory of their operands."""
+    for channels, height in (43, 20), (180, 30):
+        n, image = Network((1, channels, height, 9), (1, 1)), channels * height * 9
+        v = n.layer("x", channels, channels, 1, 1, relu=True, out=1.7)
+        for _ in range(2):
+            n.kinds[v] = "int8"
+            v = n.layer(v, channels, channels, 1, 1, zero=-128, relu=True, out=70)
+        n.output(n.node("ReduceMean", [n.dequantised(v, 70, -128, "int8")], axes=[2, 3]), TensorProto.FLOAT)
+        n.save(path)
+        for cpu in ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")[1 if channels > 99 else 0:]:
+            *_, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+            results.check(memory < 1.2 * image and most <= 70 / image, f"{channels} channels in one memory on a {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
+
+
 def attention(path):
     """Four heads of ten queries in f32: few keys, so blocks of them are mostly empty."""
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 10, 8]) for n in "qkv"]
@@ -756,6 +772,7 @@ def main():
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
+        check_columns_left(results, onnxc, os.path.join(folder, "columns_left.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
         check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))
