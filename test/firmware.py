@@ -315,11 +315,14 @@ def check_fixed_rows(results, onnxc, path):
     x *= np.array([1, 0, 1e-30, 1e33, 1e-38, 1, 1, 1, 1], np.float32)[:, None]
     x[5] *= np.float32(10.0) ** rng.uniform(-6, 6, 40).astype(np.float32)
     x[6, 3], x[7, 4], x[8, 39] = np.inf, np.nan, -0.0
-    for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2)):
+    for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2), ("FLOAT", -9, 9, 0)):
         n, w = Network((1, 1, 1, 1), x.shape), rng.integers(least, most + 1, (40, 11))
         n.kinds["r"], bits = "float32", getattr(TensorProto, kind)
+        if kind == "FLOAT":  # some columns are small, large or 0
+            w = ((w + rng.uniform(0.1, 0.9, w.shape)) * np.array([1e-20, 100, 0] + [1] * 8)).astype(np.float32)
         n.constants += [helper.make_tensor("w", bits, w.shape, w.ravel().tolist()), helper.make_tensor("z", bits, (), [zero])]
-        n.output(n.node("MatMul", ["r", n.node("DequantizeLinear", ["w", n.constant(np.float32(0.5)), "z"])]), TensorProto.FLOAT)
+        factors = n.node("DequantizeLinear", ["w", n.constant(np.float32(0.5)), "z"]) if kind != "FLOAT" else n.constant(w * np.float32(0.5))
+        n.output(n.node("MatMul", ["r", factors]), TensorProto.FLOAT)
         n.save(path, 21, 10)
         with tempfile.TemporaryDirectory() as folder:
             case = bench.Case(onnxc, path, folder, folder)
@@ -334,10 +337,26 @@ def check_fixed_rows(results, onnxc, path):
             want, unit = x.astype(np.float64) @ factor, np.abs(x.astype(np.float64)) @ np.abs(factor)
         finite = [0, 1, 2, 3, 4, 5, 8]
         least = 2.0 ** -126 * np.abs(factor).sum(0)  # rows are multiples of the least normal number, or of a larger one
-        apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35)).max()
+        apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35 * np.abs(factor).max(0) + 1e-38)).max()
         same = np.array_equal(got[6:8], want[6:8], equal_nan=True)
         good = apart < 2e-7 and same
         results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
+
+
+def check_float_products(results, onnxc, path):
+    """Weights of f32 without floating point: sums of integers, of images, rows and states."""
+    n = Network((1, 1, 1, 1), (1, 8, 9, 9))
+    n.kinds["r"] = "float32"
+    normal = lambda *shape: n.constant((n.rng.standard_normal(shape) / 8).astype(np.float32))  # noqa: E731
+    v = n.node("Relu", [n.node("Conv", ["r", normal(12, 8, 3, 3), normal(12)], pads=[1, 1, 1, 1])])
+    v = n.node("Conv", [n.node("Conv", [v, normal(12, 1, 3, 3), normal(12)], group=12, strides=[2, 2]), normal(16, 12, 1, 1)])
+    v = n.node("Gemm", [n.node("Flatten", [v]), normal(256, 20), normal(20)])
+    v = n.node("LSTM", [n.node("Reshape", [v, n.constant(np.array([5, 1, 4]))]), normal(1, 64, 4), normal(1, 64, 16)], hidden_size=16)
+    n.output(v, TensorProto.FLOAT)
+    n.save(path, 14)
+    for cpu, limit in ("cortex-m0plus", 8000), ("cortex-m3", 2600):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and most < 2e-5, f"weights of floats on a {cpu}", f"{count} thousand instructions for 88,388 products, off by up to {most}")
 
 
 def half_functions(path):
@@ -630,6 +649,22 @@ def check_overwritten(results, onnxc, path):
         results.check(memory < 1.5 * image and most < 1e-3, f"images in one memory {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
 
 
+def check_columns_left(results, onnxc, path):
+    """Pointwise convolutions of bytes, whose last column is in a loop of its own, and one with many products: in the memory of their operands."""
+    for channels, height in (43, 20), (180, 30):
+        n, image = Network((1, channels, height, 9), (1, 1)), channels * height * 9
+        v = n.layer("x", channels, channels, 1, 1, relu=True, out=1.7)
+        for _ in range(2):
+            n.kinds[v] = "int8"
+            v = n.layer(v, channels, channels, 1, 1, zero=-128, relu=True, out=70)
+        n.output(n.node("ReduceMean", [n.dequantised(v, 70, -128, "int8")], axes=[2, 3]), TensorProto.FLOAT)
+        n.save(path)
+        for cpu in ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")[1 if channels > 99 else 0:]:
+            *_, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+            memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+            results.check(memory < 1.2 * image and most <= 70 / image, f"{channels} channels in one memory on a {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
+
+
 def attention(path):
     """Four heads of ten queries in f32: few keys, so blocks of them are mostly empty."""
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 10, 8]) for n in "qkv"]
@@ -730,12 +765,14 @@ def main():
             check_small_row(results, onnxc, os.path.join(folder, "small_row.onnx"), cpu)
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
+        check_float_products(results, onnxc, os.path.join(folder, "float_products.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
+        check_columns_left(results, onnxc, os.path.join(folder, "columns_left.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
         check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 // Limits of the time that this takes: steps of tracing for a kernel and for all of them, bytes of a buffer, comparisons.
-enum { STEPS_MOST = 1 << 24, STEPS_OF_ALL = 1 << 28, BYTES_MOST = 1 << 22, COMPARED_MOST = 1 << 29 };
+enum { STEPS_MOST = 1 << 27, STEPS_OF_ALL = 1 << 28, BYTES_MOST = 1 << 22, COMPARED_MOST = 1 << 29 };
 
 typedef struct search {
     host_builder *a;
@@ -91,11 +91,11 @@ static int64_t least_distance(const host_builder *a, const overlap *o) {
     return least;
 }
 
-// As they are; exchanged; reversed; both. Larger machines have caches, for which schedules chose the order.
+// As they are; exchanged, or joined; reversed; both. Larger machines have caches, for which schedules chose the order.
 static int orders(const target *t) { return t->ptr_bits == 32 ? 4 : 1; }
 
-static bool reorder(lfunc *f, int order) {
-    if ((order & 1) && !loops_exchange(f)) return false;
+static bool reorder(const lmodule *m, lfunc *f, int order) {
+    if ((order & 1) && !loops_exchange(f) && !loops_join(m, f)) return false;
     return !(order & 2) || loops_reverse(f);
 }
 
@@ -106,7 +106,7 @@ static void find_overlap(search *s) {
     for (int order = 0; order < orders(s->code->f->target) && least > 0; order++) {
         lfunc f = order ? lfunc_copy(s->code->f) : *s->code->f;
         overlap o;
-        if (!reorder(&f, order) || !distances(s, &f, &o)) continue;
+        if (!reorder(s->a->m, &f, order) || !distances(s, &f, &o)) continue;
         int64_t distance = least_distance(s->a, &o);
         if (distance >= least) continue;
         least = distance, found = o, best = f;

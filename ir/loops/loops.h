@@ -143,6 +143,11 @@ typedef struct lfunc {
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
+// The base of a pointer: a parameter, a local array or other memory.
+static inline const ins *ins_base(const ins *x) {
+    while (x->op == L_OFFSET) x = x->args[0];
+    return x;
+}
 // Adds x to a set of instructions, by id; false: the set had it.
 static inline bool ins_mark(bool *set, const ins *x) {
     bool fresh = !set[x->id];

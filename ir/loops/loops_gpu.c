@@ -74,14 +74,8 @@ static const char *fields_error(const gpu_ins *g) {
     return NULL;
 }
 
-// The base of a pointer: an L_LOCAL, or other memory.
-static const ins *base_of(const ins *x) {
-    while (x->op == L_OFFSET) x = x->args[0];
-    return x;
-}
-
 static const char *operand_error(const ins *x, char kind) {
-    const ins *base = base_of(x);
+    const ins *base = ins_base(x);
     bool local = base->op == L_LOCAL;
     lkind want = kind == 'i' ? LK_I32 : LK_PTR;
     if (x->type.kind != want || x->type.lanes != 1) return "an operand is neither a pointer nor an i32";
@@ -96,7 +90,7 @@ static const char *registers_error(const ins *x) {
     const int words[] = {gpu_sums(g), gpu_words_a(g), gpu_words_b(g)};
     lkind sums = dtype_is_float(g->a) ? LK_F32 : LK_I32;
     for (int i = 0; i < (g->op == GPU_MMA ? 3 : 1); i++) {
-        const ins *base = base_of(x->args[i]);
+        const ins *base = ins_base(x->args[i]);
         if (base->elem != (i ? LK_I32 : sums)) return "registers of another type";
         if (base->i < words[i]) return "too few registers";
     }

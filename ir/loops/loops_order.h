@@ -8,4 +8,7 @@
 bool loops_exchange(lfunc *f);
 // The outermost loop that runs several times counts down.
 bool loops_reverse(lfunc *f);
+// The loops at the top become one, if each has, or has in it, one over the range of the last of them, and none reads what
+// another one writes.
+bool loops_join(const lmodule *m, lfunc *f);
 #endif

@@ -1,5 +1,6 @@
 // In: a function and the memory to watch. Out: times of the accesses. Runs the function with integers and pointers only;
-// everything else is unknown, as are elements of memory. Both branches of an unknown condition run.
+// everything else is unknown, as are elements of memory. Both branches of an unknown condition run. Instructions on which
+// neither addresses nor trip counts depend are left out.
 #include "ir/loops/loops_trace.h"
 #include "ir/loops/loops_eval.h"
 #include <string.h>
@@ -17,14 +18,21 @@ typedef struct tracer {
     traced_memory *memory;
     int64_t left;  // steps
     uint32_t time; // of the last access
-    map needed;    // by function: bool by id of an instruction
+    map paths;     // by function
     bool failed;
 } tracer;
+
+// What runs of a function, by id of an instruction.
+typedef struct path {
+    const int *of_param; // as of loops_trace; NULL: parameters may be any memory
+    bool *needed;        // its value is
+    const ins **next;    // that runs
+} path;
 
 typedef struct frame {
     tracer *t;
     const lfunc *f;
-    const bool *needed;
+    const path *path;
     fact *facts; // by id; of variables: the present value
 } frame;
 
@@ -38,35 +46,64 @@ static const ins *lanes_there(const ins *x) {
     return x->op == L_LOADN ? x->args[2] : x->op == L_STOREN ? x->args[3] : NULL;
 }
 
+// Whether the access is to memory that is not watched, whatever the arguments of a call are.
+static bool is_elsewhere(const path *p, const ins *x) {
+    const ins *place = ins_base(x->args[0]);
+    if (lop_class(place->op) != LC_PLACE) return false;
+    return place->op != L_PARAM || (p->of_param && p->of_param[place->i] < 0);
+}
+
+static bool runs(const path *p, const ins *x) {
+    lclass class = lop_class(x->op);
+    if (class == LC_MEMORY) return !is_elsewhere(p, x);
+    if (x->op == L_SET) return p->needed[x->args[0]->id];
+    return class == LC_CONTROL || class == LC_CALL || class == LC_TILE || class == LC_THREADS ||
+           class == LC_GPU || p->needed[x->id];
+}
+
 // Operands whose values matter: of accesses the pointer, the index and the number of lanes, of stores into variables the
 // value if the variable is needed.
-static bool mark_operands(bool *needed, const ins *x) {
-    bool changed = false, whole = x->op == L_CALL || lop_class(x->op) == LC_CONTROL || needed[x->id];
+static bool mark_operands(const path *p, const ins *x) {
+    if (is_access(x) && is_elsewhere(p, x)) return false;
+    bool changed = false, whole = x->op == L_CALL || lop_class(x->op) == LC_CONTROL || p->needed[x->id];
     int n = is_access(x) ? 2 : whole ? x->nargs : 0;
-    if (x->op == L_SET && needed[x->args[0]->id]) n = 2;
-    for (int i = 0; i < n; i++) changed |= ins_mark(needed, x->args[i]);
-    if (lanes_there(x)) changed |= ins_mark(needed, lanes_there(x));
+    if (x->op == L_SET && p->needed[x->args[0]->id]) n = 2;
+    for (int i = 0; i < n; i++) changed |= ins_mark(p->needed, x->args[i]);
+    if (lanes_there(x)) changed |= ins_mark(p->needed, lanes_there(x));
     return changed;
 }
 
-static bool mark_block(bool *needed, const lblock *b) {
+static bool mark_block(const path *p, const lblock *b) {
     bool changed = false;
     for (const ins *x = b->first; x; x = x->next) {
         for (int i = 0; i < 2; i++)
-            if (x->body[i]) changed |= mark_block(needed, x->body[i]);
-        changed |= mark_operands(needed, x);
+            if (x->body[i]) changed |= mark_block(p, x->body[i]);
+        changed |= mark_operands(p, x);
     }
     return changed;
 }
 
-static const bool *needed_of(tracer *t, const lfunc *f) {
-    bool *needed = map_get_number(&t->needed, (uint64_t)(uintptr_t)f);
-    if (needed) return needed;
-    needed = ARENA_ARRAY(t->arena, bool, f->nins + 1);
-    while (mark_block(needed, f->body)) {
+static void link_block(path *p, const lblock *b) {
+    const ins *last = NULL; // instructions from it on wait for the next one that runs
+    for (const ins *x = b->first; x; x = x->next) {
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) link_block(p, x->body[i]);
+        if (!runs(p, x)) continue;
+        for (last = last ? last : b->first; last != x; last = last->next) p->next[last->id] = x;
     }
-    map_put_number(&t->needed, (uint64_t)(uintptr_t)f, needed);
-    return needed;
+}
+
+static const path *path_of(tracer *t, const lfunc *f, const int *of_param) {
+    path *p = map_get_number(&t->paths, (uint64_t)(uintptr_t)f);
+    if (p) return p;
+    p = ARENA_NEW(t->arena, path);
+    *p = (path){of_param, ARENA_ARRAY(t->arena, bool, f->nins + 1),
+                ARENA_ARRAY(t->arena, const ins *, f->nins + 1)};
+    while (mark_block(p, f->body)) {
+    }
+    link_block(p, f->body);
+    map_put_number(&t->paths, (uint64_t)(uintptr_t)f, p);
+    return p;
 }
 
 // ---------------------------------------------------------------- accesses
@@ -177,7 +214,7 @@ static fact value_of(const frame *fr, const ins *x) {
 
 // ---------------------------------------------------------------- control
 static void run_block(frame *fr, const lblock *b);
-static void run_function(tracer *t, const lfunc *f, const fact *args);
+static void run_function(tracer *t, const lfunc *f, const fact *args, const int *of_param);
 
 static void run_for(frame *fr, const ins *x) {
     fact begin = fr->facts[x->args[0]->id], end = fr->facts[x->args[1]->id], step = fr->facts[x->args[2]->id];
@@ -220,7 +257,7 @@ static void run_call(frame *fr, const ins *x) {
         args[i] = fr->facts[x->args[i]->id];
         watched |= x->args[i]->type.kind == LK_PTR && args[i].kind != ELSEWHERE;
     }
-    if (f && f->body && f->params.n == x->nargs) run_function(fr->t, f, args);
+    if (f && f->body && f->params.n == x->nargs) run_function(fr->t, f, args, NULL);
     else fr->t->failed |= watched;
 }
 
@@ -232,7 +269,9 @@ static void run_control(frame *fr, const ins *x) {
 
 static void run_block(frame *fr, const lblock *b) {
     tracer *t = fr->t;
-    for (const ins *x = b->first; x && !t->failed; x = x->next) {
+    const ins *first = b->first;
+    if (first && !runs(fr->path, first)) first = fr->path->next[first->id];
+    for (const ins *x = first; x && !t->failed; x = fr->path->next[x->id]) {
         lclass class = lop_class(x->op);
         if (--t->left < 0) t->failed = true;
         else if (class == LC_CONTROL) run_control(fr, x);
@@ -240,26 +279,26 @@ static void run_block(frame *fr, const lblock *b) {
         else if (class == LC_MEMORY) access(fr, x), fr->facts[x->id] = nothing;
         else if (class == LC_TILE || class == LC_THREADS || class == LC_GPU) t->failed = true;
         else if (x->op == L_SET) fr->facts[x->args[0]->id] = fr->facts[x->args[1]->id];
-        else if (fr->needed[x->id]) fr->facts[x->id] = value_of(fr, x);
+        else fr->facts[x->id] = value_of(fr, x);
     }
 }
 
-static void run_function(tracer *t, const lfunc *f, const fact *args) {
-    frame fr = {t, f, needed_of(t, f), ARENA_ARRAY(t->arena, fact, f->nins + 1)};
+static void run_function(tracer *t, const lfunc *f, const fact *args, const int *of_param) {
+    frame fr = {t, f, path_of(t, f, of_param), ARENA_ARRAY(t->arena, fact, f->nins + 1)};
     for (int i = 0; i < f->params.n; i++) fr.facts[f->params.at[i].value->id] = args[i];
     run_block(&fr, f->body);
 }
 
 bool loops_trace(arena *scratch, const lmodule *m, const lfunc *f, const int *of_param, traced_memory *memory,
                  int64_t most, int64_t *steps) {
-    tracer t = {.arena = scratch, .m = m, .memory = memory, .left = most, .needed.arena = scratch};
+    tracer t = {.arena = scratch, .m = m, .memory = memory, .left = most, .paths.arena = scratch};
     fact *args = ARENA_ARRAY(scratch, fact, f->params.n + 1);
     for (int i = 0; i < f->params.n; i++) {
         bool pointer = f->params.at[i].type.kind == LK_PTR;
         if (of_param[i] >= 0) args[i] = (fact){WATCHED, of_param[i], 0};
         else args[i] = pointer ? (fact){ELSEWHERE, 0, 0} : nothing;
     }
-    run_function(&t, f, args);
+    run_function(&t, f, args, of_param);
     *steps = most - t.left;
     return !t.failed;
 }

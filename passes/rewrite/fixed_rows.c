@@ -1,15 +1,22 @@
-// Products of floats with constants of at most 8 bits on cores without floating point: a row becomes two digits in fixed
-// point, whose products are integers. In: a sum of products of a temporary or input x of f32 and integers w. Out, where
-// the row's largest magnitude is below 2^e, and TOTAL = 2 b - 1 bits of it are kept:
+// Products of floats with constants on cores without floating point, as integers in fixed point. In: a sum of products of a
+// temporary or input x of f32 and w, integers of at most 8 bits or f32. Out for the former, where x becomes two digits, the
+// row's largest magnitude is below 2^e, and TOTAL = 2 b - 1 bits of it are kept:
 //
 //   for row: power[row] = 2^(e - TOTAL)
 //   for row, k: d = trunc(x[row, k] / power[row]);  low[row, k] = d mod 2^b, about 0;  high[row, k] = (d - low) / 2^b
 //   for row, n: s1 = sum of high[row, k] * w[n, k];  s0 = the same of low;  write f((s1 * 2^b + s0) * power[row])
 //
+// For w of f32, both become words, w here and with a power of each column, and sums have 64 bits. x becomes words, too, which
+// replace it, where digits would take much memory:
+//
+//   for row, k: d[row, k] = trunc(x[row, k] / power[row])
+//   for row, n: s = sum of d[row, k] * v[n, k];  write f(s * column_power[n] * power[row])
+//
 // A sum in floats takes about 200 instructions for a product, which converts w, and two in integers about six. What a digit
 // leaves out is smaller than what rounding the largest product to f32 does.
 // The power of a row that contains an infinity or NaN is that one; infinities are 1 or -1 times it, and finite numbers 0.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
 #include "passes/passes.h"
@@ -17,6 +24,7 @@
 #include <math.h>
 
 enum { MANTISSA = 24, MOST_BITS = 15, LEAST_BITS = 13, FINITE = 0x7f800000 };
+enum { MOST_WORD_BITS = 30, LEAST_WORD_BITS = 26, SUM_BITS = 62 };
 
 typedef struct fixed {
     program *p;
@@ -26,10 +34,14 @@ typedef struct fixed {
     stage *s;
     expr *x, *w;           // its reads
     int64_t zero;          // w's factor is w - zero
-    int bits, total;       // of a digit, of both
+    bool floats, words;    // w is of f32; x becomes words
+    int bits, total;       // of a digit, of both; or of a word
+    int word_bits;         // of w's words
     bool is_row[MAX_RANK]; // dims of x that count rows
     dim *place[MAX_RANK];  // of the row in a dim, such as that of a loop's iteration; NULL: all are used
     buffer *power, *digit[2];
+    buffer *column_power; // of w's columns
+    const uses *uses;
 } fixed;
 
 // ---------------------------------------------------------------- applicability
@@ -77,37 +89,106 @@ static int64_t elements(const fixed *f) {
     return n;
 }
 
-// The digits take as much memory as x: no more than the weights do, or than hardly matters. Each is used by some sums.
-static bool pays(const fixed *f, const contraction *c, int64_t workspace) {
-    enum { LEAST_COLUMNS = 8, LITTLE = 2048, PART = 8 };
-    int64_t bytes = 4 * elements(f), columns = 1, limit = dim_value(buffer_count(f->w->buffer));
-    axis_list n = f->x == c->a ? contraction_columns(c) : c->m;
-    for (int j = 0; j < n.n; j++) columns *= f->k->axes.at[n.at[j]].extent->max;
-    if (limit < LITTLE) limit = LITTLE;
-    if (workspace && limit > workspace / PART) limit = workspace / PART;
-    return bytes > 0 && bytes <= limit && columns >= LEAST_COLUMNS;
+// How often an element of x is multiplied, about.
+static int64_t products_of_element(const fixed *f, int64_t of_x) {
+    double n = 1;
+    for (int j = 0; j < f->k->axes.n; j++) n *= (double)f->k->axes.at[j].extent->max;
+    return (int64_t)fmin(n / (double)of_x, INT32_MAX);
 }
 
-static bool find(fixed *f, const target *t, int64_t workspace) {
+// Digits take as much memory as x: no more than the weights do, or than hardly matters.
+static bool digits_pay(const fixed *f, const contraction *c, int64_t workspace) {
+    enum { LEAST_COLUMNS = 8, LITTLE = 2048, PART = 8 };
+    int64_t bytes = 4 * elements(f), limit = dim_value(buffer_count(f->w->buffer)), columns = 1;
+    if (f->floats) limit *= 4;
+    if (limit < LITTLE) limit = LITTLE;
+    if (workspace && limit > workspace / PART) limit = workspace / PART;
+    axis_list over = f->x == c->a ? contraction_columns(c) : c->m;
+    for (int j = 0; j < over.n; j++) columns *= f->k->axes.at[over.at[j]].extent->max;
+    return bytes > 0 && bytes <= limit && (f->floats || columns >= LEAST_COLUMNS);
+}
+
+// Words take the place of an x that is not needed any longer. All of x must be there before: under a limit, an image may have to
+// be computed row by row instead.
+static bool words_pay(const fixed *f, int64_t workspace) {
+    enum { LEAST_PRODUCTS = 2, PART = 4 };
+    int64_t n = elements(f);
+    return (!workspace || 4 * n <= workspace / PART) && f->x->buffer->role == BUF_TEMP &&
+           uses_are_direct(f->uses, f->x->buffer, 2) && n > 0 && products_of_element(f, n) >= LEAST_PRODUCTS;
+}
+
+// The largest magnitudes of f32 that column powers are for.
+static bool is_float_constant(const buffer *b) {
+    const double most = ldexp(1, 64);
+    if (b->role != BUF_CONST || b->view_of || b->dtype != DT_F32 || !constant_is_finite(b->data))
+        return false;
+    for (int j = 0; j < b->rank; j++)
+        if (!dim_is_const(b->dims[j])) return false;
+    for (int64_t j = 0, n = dim_value(buffer_count(b)); j < n; j++)
+        if (fabs(constant_float(b->data, j)) >= most) return false;
+    return true;
+}
+
+// Whether each dim of w counts columns or is summed over, and no other kernel needs w as it is.
+static bool has_columns(const fixed *f) {
+    for (int j = 0; j < f->w->buffer->rank; j++) {
+        if (!index_reduces(f->k, f->w->index[j])) continue;
+        for (int a = 0; a < f->k->axes.n; a++)
+            if (f->k->axes.at[a].kind == AXIS_PARALLEL && expr_uses_axis(f->w->index[j], a)) return false;
+    }
+    return uses_are_direct(f->uses, f->w->buffer, 1);
+}
+
+// How many bits of x are kept, so that sums of `length` products with factors below 2^bits stay in range.
+static bool find_word_bits(fixed *f, int64_t length, int bits) {
+    while (length > 0) length >>= 1, bits++;
+    f->words = true, f->total = SUM_BITS - bits > MOST_WORD_BITS ? MOST_WORD_BITS : SUM_BITS - bits;
+    return f->total >= LEAST_WORD_BITS;
+}
+
+// As many bits of w as of x.
+static bool find_equal_bits(fixed *f, int64_t length) {
+    f->word_bits = MOST_WORD_BITS;
+    while (find_word_bits(f, length, f->word_bits), f->total < f->word_bits) f->word_bits--;
+    return f->word_bits >= LEAST_WORD_BITS;
+}
+
+static bool find_digit_bits(fixed *f, int64_t length, int64_t most) {
+    for (f->bits = MOST_BITS; f->bits >= LEAST_BITS; f->bits--)
+        if (length * most <= INT32_MAX >> (f->bits - 1)) break;
+    f->total = 2 * f->bits - 1;
+    return f->bits >= LEAST_BITS;
+}
+
+static bool find_bits(fixed *f, const contraction *c, const expr *term_w, int64_t length, int64_t workspace) {
+    enum { BITS_OF_SMALL = 9 };
+    int64_t most;
+    if (f->floats) {
+        if (term_w != f->w || !is_float_constant(f->w->buffer) || !has_columns(f)) return false;
+        return find_equal_bits(f, length) && (words_pay(f, workspace) || digits_pay(f, c, workspace));
+    }
+    if (!is_small_constant(f->w->buffer) || !is_difference(term_w, f->w, &f->zero, &most)) return false;
+    if (digits_pay(f, c, workspace) && find_digit_bits(f, length, most)) return true;
+    return words_pay(f, workspace) && find_word_bits(f, length, BITS_OF_SMALL);
+}
+
+static bool find(fixed *f, int64_t workspace) {
     contraction c;
     if (f->k->algorithm || !contraction_find(f->k, &c)) return false;
     const state *st = &c.s->states.at[0];
-    bool second = is_small_constant(c.b->buffer);
+    bool second = c.b->buffer->role == BUF_CONST;
     const expr *term_x = second ? c.term_a : c.term_b, *term_w = second ? c.term_b : c.term_a;
     f->s = c.s, f->x = second ? c.a : c.b, f->w = second ? c.b : c.a;
-    int64_t length = 1, most;
+    f->floats = f->w->buffer->dtype == DT_F32;
+    int64_t length = 1;
     for (int j = 0; j < c.k_axes.n; j++) {
         const dim *n = f->k->axes.at[c.k_axes.at[j]].extent;
         if (!dim_is_const(n) || dim_value(n) > INT16_MAX) return false;
         length *= dim_value(n);
     }
-    if (st->dtype != DT_F32 || st->init->op != X_CONST || st->init->f != 0 || term_x != f->x || f->w->guard ||
-        !is_small_constant(f->w->buffer) || !is_difference(term_w, f->w, &f->zero, &most) || !find_rows(f))
+    if (st->dtype != DT_F32 || st->init->op != X_CONST || st->init->f != 0 || term_x != f->x || f->w->guard)
         return false;
-    for (f->bits = MOST_BITS; f->bits >= LEAST_BITS; f->bits--)
-        if (length * most <= INT32_MAX >> (f->bits - 1)) break;
-    f->total = 2 * f->bits - 1;
-    return f->bits >= LEAST_BITS && t->freestanding && pays(f, &c, workspace);
+    return find_rows(f) && find_bits(f, &c, term_w, length, workspace);
 }
 
 // ---------------------------------------------------------------- rows in fixed point
@@ -181,6 +262,11 @@ static kernel *digit_kernel(fixed *f) {
     number = x_bin(k, X_SHL, number, word(k, f->total - MANTISSA));
     number = x_bin(k, X_SHR, number, x_bin(k, X_MIN, down, word(k, 31)));
     number = x_select(k, x_lt(k, bits, word(k, 0)), x_un(k, X_NEG, number), number);
+    if (f->words) {
+        f->digit[0] = temp(f, "fixed", DT_I32, false);
+        stage_write(k, s, f->digit[0], digit, number);
+        return k;
+    }
     expr *half = word(k, 1 << (f->bits - 1)), *width = word(k, f->bits);
     expr *high = x_bin(k, X_SHR, x_add(k, number, half), width);
     expr *low = x_sub(k, number, x_bin(k, X_SHL, high, width));
@@ -189,6 +275,52 @@ static kernel *digit_kernel(fixed *f) {
         stage_write(k, s, f->digit[j], digit, x_cast(k, j ? high : low, DT_I16, false));
     }
     return k;
+}
+
+// ---------------------------------------------------------------- columns in fixed point
+static int64_t column_of(const fixed *f, int64_t element) {
+    const buffer *w = f->w->buffer;
+    int64_t column = 0, size = 1;
+    for (int j = w->rank - 1; j >= 0; j--) {
+        int64_t n = dim_value(w->dims[j]);
+        if (!index_reduces(f->k, f->w->index[j])) column += element % n * size, size *= n;
+        element /= n;
+    }
+    return column;
+}
+
+// Exponents of columns: the largest magnitude is below 2^e.
+static int *column_exponents(const fixed *f, arena *a, int64_t n, int64_t columns) {
+    enum { LEAST = MOST_WORD_BITS - 126 }; // so that powers are normal
+    int *exponent = ARENA_ARRAY(a, int, columns);
+    for (int64_t j = 0; j < columns; j++) exponent[j] = LEAST;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t column = column_of(f, j);
+        int e = ilogb(constant_float(f->w->buffer->data, j)) + 1;
+        if (constant_float(f->w->buffer->data, j) != 0 && e > exponent[column]) exponent[column] = e;
+    }
+    return exponent;
+}
+
+// The words of w, which is replaced, and the powers of its columns.
+static buffer *fix_columns(fixed *f) {
+    const buffer *w = f->w->buffer;
+    arena *a = f->p->arena, *scratch = arena_new();
+    int64_t dims[MAX_RANK], column_dims[MAX_RANK], n = dim_value(buffer_count(w)), columns = 1;
+    for (int j = 0; j < w->rank; j++) {
+        dims[j] = dim_value(w->dims[j]), column_dims[j] = index_reduces(f->k, f->w->index[j]) ? 1 : dims[j];
+        columns *= column_dims[j];
+    }
+    constant *words = constant_new(a, DT_I32, w->rank, dims);
+    constant *powers = constant_new(a, DT_F32, w->rank, column_dims);
+    int *exponent = column_exponents(f, scratch, n, columns);
+    for (int64_t j = 0; j < n; j++)
+        ((int32_t *)words->data)[j] =
+            (int32_t)rint(ldexp(constant_float(w->data, j), f->word_bits - exponent[column_of(f, j)]));
+    for (int64_t j = 0; j < columns; j++) ((float *)powers->data)[j] = ldexpf(1, exponent[j] - f->word_bits);
+    arena_destroy(scratch);
+    f->column_power = program_constant(f->p, arena_printf(a, "%s.power", w->name), powers);
+    return program_constant(f->p, arena_printf(a, "%s.fixed", w->name), words);
 }
 
 // ---------------------------------------------------------------- their products
@@ -201,15 +333,33 @@ static expr *digit_sum(fixed *f, int j) {
     return stage_reduce(k, f->s, RED_SUM, x_mul(k, x_cast(k, digit, DT_I32, false), factor));
 }
 
+static expr *sum_of_digits(fixed *f) {
+    kernel *k = f->k;
+    expr *low = digit_sum(f, 0), *high = digit_sum(f, 1);
+    expr *sum = x_mul(k, x_cast(k, high, DT_I64, false), x_i64(k, 1 << f->bits));
+    return x_cast(k, x_add(k, sum, x_cast(k, low, DT_I64, false)), DT_F32, true);
+}
+
+static expr *sum_of_words(fixed *f) {
+    kernel *k = f->k;
+    expr *at[MAX_RANK], *column[MAX_RANK];
+    index_of_digit(f, k, f->x->index, at);
+    for (int j = 0; j < f->w->buffer->rank; j++)
+        column[j] = index_reduces(k, f->w->index[j]) ? x_i64(k, 0) : f->w->index[j];
+    expr *x = x_read_guarded(k, f->digit[0], at, f->x->guard, NULL);
+    expr *w = f->floats ? x_read(k, fix_columns(f), f->w->index)
+                        : x_sub(k, x_cast(k, f->w, DT_I32, false), word(k, f->zero));
+    expr *product = x_mul(k, x_cast(k, x, DT_I64, false), x_cast(k, w, DT_I64, false));
+    expr *sum = x_cast(k, stage_reduce(k, f->s, RED_SUM, product), DT_F32, true);
+    return f->floats ? x_mul(k, sum, x_read(k, f->column_power, column)) : sum;
+}
+
 static void multiply_digits(fixed *f) {
     kernel *k = f->k;
     expr *row[MAX_RANK];
     for (int j = 0; j < f->x->buffer->rank; j++) row[j] = f->is_row[j] ? f->x->index[j] : x_i64(k, 0);
     f->s->states.n = 0;
-    expr *low = digit_sum(f, 0), *high = digit_sum(f, 1);
-    expr *sum = x_mul(k, x_cast(k, high, DT_F32, true), x_float(k, DT_F32, 1 << f->bits));
-    sum = x_add(k, sum, x_cast(k, low, DT_F32, true));
-    sum = x_mul(k, sum, x_read(k, f->power, row));
+    expr *sum = x_mul(k, f->words ? sum_of_words(f) : sum_of_digits(f), x_read(k, f->power, row));
     write *w = &f->s->writes.at[0];
     w->value = expr_substitute(k, w->value, NULL, sum);
     k->algorithm = "fixed rows";
@@ -218,15 +368,18 @@ static void multiply_digits(fixed *f) {
 void pass_fixed_rows(pass_context *c) {
     const target *t = c->target;
     if (!t->freestanding || t->f32 || t->arch.is_text) return;
+    arena *scratch = arena_new();
+    const uses *u = uses_build(scratch, c->program);
     step_list steps = program_steps(c->program->arena, c->program);
     for (int j = 0; j < steps.n; j++) {
-        fixed f = {.p = c->program, .r = steps.at[j].region, .at = steps.at[j].s};
+        fixed f = {.p = c->program, .r = steps.at[j].region, .at = steps.at[j].s, .uses = u};
         if (f.at->kind != STEP_KERNEL) continue;
         f.k = f.at->kernel;
-        if (!find(&f, t, c->max_workspace)) continue;
+        if (!find(&f, c->max_workspace)) continue;
         kernel *power = power_kernel(&f), *digits = digit_kernel(&f);
         multiply_digits(&f);
         insert_kernel(f.p, f.r, step_index(f.r, f.at), power);
         insert_kernel(f.p, f.r, step_index(f.r, f.at), digits);
     }
+    arena_destroy(scratch);
 }

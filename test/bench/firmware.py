@@ -69,27 +69,31 @@ static uint64_t now(void) {
 static void spin(uint32_t n) { __asm volatile(".syntax unified\n1: subs %%0, %%0, #1\n\tbne 1b" : "+l"(n)::"cc"); }
 %(model)s
 static uint32_t *low;
-static void paint(void) {
-    uint32_t here;
+static inline uint32_t *sp(void) {
+    uint32_t *at;
+    __asm volatile("mov %%0, sp" : "=r"(at));
+    return at;
+}
+__attribute__((noinline)) static void paint(void) {
     low = end + 4096; // behind the heap of the C library
-    for (uint32_t *p = low; p < &here - 64; p++) *p = PAINT;
+    for (uint32_t *p = low, *top = sp() - 8; p < top; p++) *p = PAINT; // 8 words: registers that this function saves
 }
 int main(void) {
+    paint();
+    uint32_t *top = sp(), *p;
+    int failed = call(); // before the timer starts, whose handler would use the painted stack
+    for (p = low; *p == PAINT; p++) {
+    }
     SYST_RVR = 0xffffff, SYST_CVR = 0, SYST_CSR = 7;
     while (!SYST_CVR) {
     }
     uint64_t t0 = now();
     spin(1000000);
     uint64_t loop = now() - t0;
-    paint();
-    uint32_t top = (uint32_t)(uintptr_t)__builtin_frame_address(0);
-    int failed = call();
-    uint32_t *p = low;
-    while (*p == PAINT) p++;
     t0 = now();
     for (int i = 0; i < 3; i++) failed |= call();
     uint64_t ticks = (now() - t0) / 3;
-    printf("failed %%d\nstack %%lu\ninstructions %%lu\nstatic %%lu\n", failed, (unsigned long)(top - (uint32_t)(uintptr_t)p),
+    printf("failed %%d\nstack %%lu\ninstructions %%lu\nstatic %%lu\n", failed, (unsigned long)((uintptr_t)top - (uintptr_t)p),
            (unsigned long)(ticks * 2000 / loop), (unsigned long)RAM_BYTES);
     show();
     exit(0);
@@ -170,7 +174,7 @@ class Onnxc:
         text += "static unsigned char w[M_WORKSPACE_BYTES + 1] __attribute__((aligned(16)));\n"
         for name in pools:
             text += f"static unsigned char pool_{name}[M_POOL_{name.upper()}_BYTES + 1] __attribute__((aligned(16)));\n"
-        text += "#define RAM_BYTES M_WORKSPACE_BYTES" + "".join(f" + M_POOL_{name.upper()}_BYTES" for name in pools) + "\nstatic int call(void) {\n"
+        text += "#define RAM_BYTES M_WORKSPACE_BYTES" + "".join(f" + M_POOL_{name.upper()}_BYTES" for name in pools) + "\n__attribute__((noinline)) static int call(void) {\n"
         text += "    m_in in = {" + ", ".join([f".{name} = i{k}" for k, (_, name) in enumerate(inputs)] +
                                               [f".{name} = pool_{name}, .{name}_bytes = sizeof pool_{name} - 1" for name in pools]) + "};\n"
         text += "    m_out out = {" + ", ".join(f".{name} = o{k}" for k, (_, name) in enumerate(outputs)) + "};\n    return m_run(&in, &out, w, M_WORKSPACE_BYTES);\n}\n"
@@ -191,7 +195,7 @@ class Onnx2c:
         self.outputs = [(kind, name) for kind, name, _ in parameters[len(arrays):]]
         text = "".join(c_array(f"i{k}", a) for k, a in enumerate(arrays.values()))
         text += "".join(f"static {kind} o{k}[{case.sizes[k]}];\n" for k, (kind, _) in enumerate(self.outputs))
-        text += "#define RAM_BYTES 0\nvoid entry();\nstatic int call(void) {\n    entry(" + ", ".join([f"i{k}" for k in range(len(arrays))] + [f"o{k}" for k in range(len(self.outputs))]) + ");\n    return 0;\n}\n"
+        text += "#define RAM_BYTES 0\nvoid entry();\n__attribute__((noinline)) static int call(void) {\n    entry(" + ", ".join([f"i{k}" for k in range(len(arrays))] + [f"o{k}" for k in range(len(self.outputs))]) + ");\n    return 0;\n}\n"
         self.main, self.entry = text, "entry"
 
 

@@ -45,6 +45,7 @@ FORMS = {
     "O1": ["-O1"],
     "Os": ["-Os"],
     "O3": ["-O3"],
+    "soft-float": ["--target", "thumbv7m-none-eabi", "-mcpu=cortex-m3", "--interpret=program"],
     "strict": ["--fp", "strict"],
     "v1": ["--mcpu", "x86-64"],
     "v2": ["--mcpu", "x86-64-v2"],
