@@ -10,6 +10,7 @@
 #include "passes/match/form.h"
 #include "passes/match/spans.h"
 #include "passes/memory/memory_plan.h"
+#include "passes/memory/roll.h"
 #include "passes/memory/slide.h"
 
 // ---------------------------------------------------------------- which elements are read after they are written
@@ -34,7 +35,7 @@ static bool overwrites(const uses *u, const site *writer, const buffer *in, cons
     for (int j = 0; j < reads->n; j++) {
         const site *r = reads->at[j];
         if (r->time < writer->time || sites_exclude(r, writer)) continue;
-        if (r == writer && k && writes_in_place(k, in, out)) continue;
+        if (r == writer && k && (writes_in_place(k, in, out) || rolls_in_order(k, in, out))) continue;
         if (!k || r->s->kind != STEP_KERNEL || !reads_apart(r->s->kernel, in, k, out)) return true;
     }
     return false;
@@ -295,7 +296,9 @@ static void grow(program *p, const uses *u, int output) {
 static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
     const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
     if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return;
-    if (l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth) slide_in_place(p, l->at[0], in, out);
+    if (l->at[0]->s->kind != STEP_KERNEL || l->at[0]->depth) return;
+    slide_in_place(p, l->at[0], in, out);
+    roll_in_order(l->at[0], in, out);
 }
 
 static void write_changes(const site *at, const buffer *in, const buffer *out) {

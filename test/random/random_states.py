@@ -98,13 +98,18 @@ class Model:
         self.set(state, self.node("Concat", head, self.dice.choice(self.vectors), tail, axis=1))
 
     def rewrite(self):
-        """All of a state: by element, shifted by a column, or the other one."""
-        state, form = self.dice.choice("ab"), self.dice.randrange(3)
+        """All of a state: by element, shifted by a column or by rows, or the other one."""
+        state, form = self.dice.choice("ab"), self.dice.randrange(4)
         if form == 0:
             made = self.node("Max", self.now[state], self.dice.choice(self.wholes + self.vectors))
         elif form == 1:
             tail = self.node("Slice", self.now[state], self.constant([1]), self.constant([self.columns]), self.constant([1]))
             made = self.node("Concat", tail, self.dice.choice(self.vectors), axis=1)
+        elif form == 2:
+            rows = self.dice.randint(1, ROWS - 1)
+            tail = self.node("Slice", self.now[state], self.constant([rows]), self.constant([ROWS]), self.constant([0]))
+            first = self.node("Slice", self.dice.choice(self.wholes), self.constant([0]), self.constant([rows]), self.constant([0]))
+            made = self.node("Concat", tail, first, axis=0)
         else:
             made = self.node("Identity", self.dice.choice(self.wholes))
         self.set(state, made)
