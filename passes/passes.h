@@ -28,9 +28,12 @@ void pass_fold(pass_context *c);         // constant folding
 void pass_cse(pass_context *c);          // common subexpression elimination
 void pass_dce(pass_context *c);          // dead code elimination
 void pass_sizes(pass_context *c);        // symbols that can have one size only
+void pass_state_rows(pass_context *c);   // rows of states that concatenations replace
 void pass_matrices(pass_context *c);     // operators become products of matrices where CPUs gain by that
 void pass_stream_sizes(pass_context *c); // --stream: infers, without sizes that are those of the export
 void pass_stream(pass_context *c);       // --stream: the graph of one step over a few samples
+// The input that comes back as output j of the main graph (--state); NULL: none does.
+const value *state_input(const pass_context *c, const graph *g, int j);
 // The outputs of a node whose inputs are constants, by index; NULL: not within the limits of constant folding.
 constant **evaluate_node(node *n, const pass_context *c);
 

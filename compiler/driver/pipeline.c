@@ -20,6 +20,7 @@ const pass passes[] = {
     {"cse", NULL, pass_cse, NULL, GOAL_GRAPH, 1, ON_ANY},
     {"dce", NULL, pass_dce, NULL, GOAL_GRAPH, 0, ON_ANY},
     {"sizes", NULL, pass_sizes, NULL, GOAL_GRAPH, 0, ON_ANY, 0, "infer"},
+    {"state-rows", NULL, pass_state_rows, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED, "infer"},
     {"stream", NULL, pass_stream, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
     {"matrices", NULL, pass_matrices, NULL, GOAL_GRAPH, 1, ON_CPU, RELAXED},
 

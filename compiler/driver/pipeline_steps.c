@@ -112,8 +112,8 @@ void step_import(pipeline *p) {
         p->module->required = p->of->module->required;
         replace_required_sizes(p->module);
     }
-    // The operators of rings are onnxc's own, which a graph that is written for other tools cannot have.
-    p->module->rings = p->goal != GOAL_GRAPH && !options_small(p->options);
+    p->module->own_operators = p->goal != GOAL_GRAPH;
+    p->module->rings = p->module->own_operators && !options_small(p->options);
 }
 
 // ---------------------------------------------------------------- programs as text

@@ -211,11 +211,12 @@ struct module {
     VEC(stream_output) stream_outputs; // set by the pass
     int64_t stream_capacity; // samples of the signal that attention to all earlier ones sees; 0: not given
     bool rings;              // of streams: long pasts are states of twice their size that do not move
-    int64_t stream_delay;    // how many samples outputs of a stream may come later than in the original model
-    VEC(io_state) states;    // made by passes
-    int nchwc_block;         // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
-    int vector_bits;         // of the target, 0: none or not known; for operators with several lowerings
-    bool on_cpu;             // kernels certainly run where library functions do
+    bool own_operators;   // nodes may be of onnxc's own operators, which a graph for other tools cannot have
+    int64_t stream_delay; // how many samples outputs of a stream may come later than in the original model
+    VEC(io_state) states; // made by passes
+    int nchwc_block;      // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
+    int vector_bits;      // of the target, 0: none or not known; for operators with several lowerings
+    bool on_cpu;          // kernels certainly run where library functions do
     struct infer_state *infer; // private to ir/graph/infer.c
 };
 

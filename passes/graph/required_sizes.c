@@ -29,8 +29,7 @@ static const value *input_of_name(const graph *g, const char *name) {
     return NULL;
 }
 
-// The input that comes back as output j; NULL: none does.
-static const value *state_of(const pass_context *c, const graph *g, int j) {
+const value *state_input(const pass_context *c, const graph *g, int j) {
     size_t n = strlen(g->output_names.at[j]);
     for (int i = 0; i < c->states.n; i++) {
         const char *s = c->states.at[i];
@@ -54,7 +53,7 @@ static void bound_by_states(pass_context *c) {
     const graph *g = c->module->main;
     bool bound = false;
     for (int j = 0; j < g->outputs.n && c->states.n; j++) {
-        const value *in = state_of(c, g, j), *out = g->outputs.at[j];
+        const value *in = state_input(c, g, j), *out = g->outputs.at[j];
         if (!in || in->type.kind != TYPE_TENSOR || out->type.kind != TYPE_TENSOR || in->type.rank < 0 ||
             in->type.rank != out->type.rank)
             continue;

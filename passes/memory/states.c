@@ -10,6 +10,7 @@
 #include "passes/match/form.h"
 #include "passes/match/spans.h"
 #include "passes/memory/memory_plan.h"
+#include "passes/memory/roll.h"
 #include "passes/memory/slide.h"
 
 // ---------------------------------------------------------------- which elements are read after they are written
@@ -34,7 +35,7 @@ static bool overwrites(const uses *u, const site *writer, const buffer *in, cons
     for (int j = 0; j < reads->n; j++) {
         const site *r = reads->at[j];
         if (r->time < writer->time || sites_exclude(r, writer)) continue;
-        if (r == writer && k && writes_in_place(k, in, out)) continue;
+        if (r == writer && k && (writes_in_place(k, in, out) || rolls_in_order(k, in, out))) continue;
         if (!k || r->s->kind != STEP_KERNEL || !reads_apart(r->s->kernel, in, k, out)) return true;
     }
     return false;
@@ -187,6 +188,32 @@ static void write_behind(kernel *k, const buffer *in) {
     kernel_rewrite(k, by_row_behind, &b);
 }
 
+// ---------------------------------------------------------------- rows that a mask chooses
+//   for i < size: for d: to[i, d] = select(mask[i], x(d), old)     to[i, d] = x(d) if mask[i]
+//
+// Loops are shortened to what other conditions choose, when they are scheduled.
+
+// Whether positions count in x otherwise than as indices.
+static bool compares_positions(const expr *x) {
+    expr *of[MAX_RANK + 3];
+    if (x->op == X_AXIS || x->op == X_READ) return x->op == X_AXIS;
+    for (int n = expr_operands(x, of); n > 0; n--)
+        if (compares_positions(of[n - 1])) return true;
+    return false;
+}
+
+static void write_chosen(kernel *k, const buffer *in) {
+    write *w = &k->stages.at[0]->writes.at[0];
+    expr *x = w->value, *last = w->to->rank ? w->index[w->to->rank - 1] : NULL;
+    if (x->op != X_SELECT || compares_positions(x->arg[0])) return;
+    if (!last || last->op != X_AXIS || expr_uses_axis(x->arg[0], last->axis))
+        return; // masks of elements: vectors of both
+    bool old_first = is_element(x->arg[1], in, w);
+    if (!old_first && !is_element(x->arg[2], in, w)) return;
+    w->guard = old_first ? x_un(k, X_NOT, x->arg[0]) : x->arg[0];
+    w->value = x->arg[old_first ? 2 : 1];
+}
+
 // ---------------------------------------------------------------- states that grow
 typedef struct growth {
     program *p;
@@ -295,7 +322,9 @@ static void grow(program *p, const uses *u, int output) {
 static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
     const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
     if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return;
-    if (l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth) slide_in_place(p, l->at[0], in, out);
+    if (l->at[0]->s->kind != STEP_KERNEL || l->at[0]->depth) return;
+    slide_in_place(p, l->at[0], in, out);
+    roll_in_order(l->at[0], in, out);
 }
 
 static void write_changes(const site *at, const buffer *in, const buffer *out) {
@@ -307,6 +336,7 @@ static void write_changes(const site *at, const buffer *in, const buffer *out) {
     }
     turn_ring(k);
     write_behind(k, in);
+    write_chosen(k, in);
 }
 
 // The copy of a whole state that the model passes on, as caches of what an encoder made; NULL: there is none.

@@ -23,7 +23,8 @@ EXPORTED = ["llama", "mistral", "qwen2", "qwen3", "phi", "phi3", "gemma", "gemma
             "bitnet", "diffllama", "seedoss", "apertus", "granite", "llama3", "nemotron", "arcee", "dots1", "glm4moe", "phimoe", "vaultgemma",
             "biogpt", "xglm", "ctrl", "gemma3n"]
 MORE = ["qwen3-fp16-fuse_qk_norm_gqa=false",  # ONNX Runtime's CPU provider cannot run the other
-        "llama-int4-int4_accuracy_level=4", "llama-int4-use_qdq=true", "llama-int4-int4_is_symmetric=false", "qwen2-int4-int4_block_size=16"]
+        "llama-int4-accuracy_level=1", "llama-int4-use_qdq=true", "llama-int4-is_symmetric=false", "qwen2-int4-block_size=16",
+        "llama-int4-block_size=128"]
 
 
 def listed():

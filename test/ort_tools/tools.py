@@ -22,9 +22,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 ONNXC = os.path.join(ROOT, "build", "release", "onnxc")
 BLOCK = "--nchwc-block"  # in the hint for files whose layout depends on the processor and is not told
 PRECISIONS = (("int4", "cpu"), ("int8", "cpu"), ("fp32", "cpu"), ("fp16", "cuda"))
-MORE = (("llama", "int4", "cpu", "int4_accuracy_level=4"), ("llama", "int4", "cpu", "use_qdq=true"),
-        ("llama", "int4", "cpu", "int4_is_symmetric=false"), ("qwen3", "fp16", "cuda", "fuse_qk_norm_gqa=false"),
-        ("qwen2", "int4", "cpu", "int4_block_size=16"), ("phi3", "int4", "cpu", "fuse_qkv=false"))
+MORE = (("llama", "int4", "cpu", "accuracy_level=1"), ("llama", "int4", "cpu", "use_qdq=true"),
+        ("llama", "int4", "cpu", "is_symmetric=false"), ("qwen3", "fp16", "cuda", "fuse_qk_norm_gqa=false"),
+        ("qwen2", "int4", "cpu", "block_size=16"), ("phi3", "int4", "cpu", "fuse_qkv=false"))
 
 
 def listed():

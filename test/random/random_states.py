@@ -24,12 +24,12 @@ from onnx.reference import ReferenceEvaluator
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import harness  # noqa: E402
 
-ROWS, TOLERANCE = 4, 1e-4
+ROWS, TOLERANCE, INT64_MAX = 4, 1e-4, 2 ** 63 - 1
 FAILED = os.path.join(harness.BUILD, "random-failed")
 
 
 class Model:
-    """u: [ROWS, 1] is new; a, b: [ROWS, columns] are states, g: [ROWS, P] grows."""
+    """u: [ROWS, 1] is new; a, b: [ROWS, columns] are states, g: [ROWS, P] grows; at: [1] is a column."""
 
     def __init__(self, dice):
         self.dice, self.nodes, self.constants = dice, [], []
@@ -38,6 +38,9 @@ class Model:
         self.now = {"a": "a", "b": "b"}  # the latest versions of the states
         for _ in range(dice.randint(6, 14)):
             dice.choices([self.read, self.compute, self.replace, self.rewrite], [4, 5, 7, 1])[0]()
+        for state in "ab":  # at the end, since nothing else says how large the result is
+            if dice.random() < 0.2:
+                self.replace_at(state)
         self.grown = self.node("Concat", "g", dice.choice(self.vectors), axis=1) if dice.random() < 0.4 else None
 
     def node(self, op, *inputs, **attributes):
@@ -87,14 +90,26 @@ class Model:
             made = self.node("Concat", *parts, axis=1)
         self.set(state, made)
 
+    def replace_at(self, state):
+        """The column at a position that the run gets to know."""
+        axis, after = self.constant([1]), self.node("Add", "at", self.constant([1]))
+        head = self.node("Slice", self.now[state], self.constant([0]), "at", axis)
+        tail = self.node("Slice", self.now[state], after, self.constant([INT64_MAX]), axis)
+        self.set(state, self.node("Concat", head, self.dice.choice(self.vectors), tail, axis=1))
+
     def rewrite(self):
-        """All of a state: by element, shifted by a column, or the other one."""
-        state, form = self.dice.choice("ab"), self.dice.randrange(3)
+        """All of a state: by element, shifted by a column or by rows, or the other one."""
+        state, form = self.dice.choice("ab"), self.dice.randrange(4)
         if form == 0:
             made = self.node("Max", self.now[state], self.dice.choice(self.wholes + self.vectors))
         elif form == 1:
             tail = self.node("Slice", self.now[state], self.constant([1]), self.constant([self.columns]), self.constant([1]))
             made = self.node("Concat", tail, self.dice.choice(self.vectors), axis=1)
+        elif form == 2:
+            rows = self.dice.randint(1, ROWS - 1)
+            tail = self.node("Slice", self.now[state], self.constant([rows]), self.constant([ROWS]), self.constant([0]))
+            first = self.node("Slice", self.dice.choice(self.wholes), self.constant([0]), self.constant([rows]), self.constant([0]))
+            made = self.node("Concat", tail, first, axis=0)
         else:
             made = self.node("Identity", self.dice.choice(self.wholes))
         self.set(state, made)
@@ -111,6 +126,8 @@ class Model:
         ends = {"y": read, "a.next": self.now["a"], "b.next": self.now["b"]}
         inputs = [tensor("u", ROWS, 1), tensor("a", ROWS, self.columns), tensor("b", ROWS, self.columns)]
         outputs = [tensor("y", ROWS, 1), tensor("a.next", ROWS, self.columns), tensor("b.next", ROWS, self.columns)]
+        if any("at" in n.input for n in self.nodes):
+            inputs.append(helper.make_tensor_value_info("at", TensorProto.INT64, [1]))
         if self.grown:
             ends["g.next"] = self.grown
             inputs.append(tensor("g", ROWS, "P"))
@@ -136,11 +153,12 @@ def why_wrong(folder, seed, number):
     model = Model(random.Random(f"{seed} {number}"))
     proto, values = model.proto(), np.random.default_rng([seed, number])
     onnx.save(proto, f"{folder}/model.onnx")
-    feeds = {i.name: values.random((ROWS, i.type.tensor_type.shape.dim[1].dim_value or 3), np.float32) for i in proto.graph.input}
+    feeds = {i.name: values.integers(0, model.columns, 1) if i.name == "at" else
+             values.random((ROWS, i.type.tensor_type.shape.dim[1].dim_value or 3), np.float32) for i in proto.graph.input}
     for name, x in feeds.items():
         np.save(f"{folder}/{name}.npy", x)
     want = ReferenceEvaluator(proto).run(None, feeds)
-    states = [x for name in feeds if name != "u" for x in ("--state", f"{name}.next={name}")]
+    states = [x for name in feeds if name not in ("u", "at") for x in ("--state", f"{name}.next={name}")]
     for options in ([], [*states, *(["--dim", "P=0:9"] if model.grown else [])]):
         got, error = outputs(folder, options, feeds)
         if got is None:

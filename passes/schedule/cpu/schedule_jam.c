@@ -75,8 +75,8 @@ static bool is_distance(const expr *x) { return !expr_is_int(x, 0) && !expr_is_i
 // Whether a long inner loop reads a vector at each step, a stride apart: down the columns of a matrix.
 static bool reads_columns(const nest *n) {
     enum { LONG = 8 };
-    if (!n->ninner || !n->s->states.n || n->e->extent[n->inner[n->ninner - 1]]->max < LONG) return false;
-    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_STEP));
+    if (!n->ninner || n->e->extent[n->inner[n->ninner - 1]]->max < LONG) return false;
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, n->s->states.n ? PART_STEP : PART_ALL));
     bool any = false;
     for (int j = 0; j < reads.n; j++) {
         const access *a = entry_of(n->e, reads.at[j])->read;

@@ -1,0 +1,78 @@
+// Rows of a state that a model replaces by concatenation. In: a graph with --state present=past. Out: the same in which the
+// size of `present` is that of `past`, since a state keeps it, which the run checks.
+//
+//   present = Concat(past[:at], rows, past[at + 1:])      becomes      present = ReplacedRows(past, past[:at], rows, past[at + 1:])
+#include "ir/graph/op.h"
+#include "passes/passes.h"
+#include <limits.h>
+
+// What a slice along this axis alone cuts off at its front, or at its end, without steps; NULL: it is no such slice.
+static value *cut_off(const value *v, int axis, bool front) {
+    const node *n = v->def;
+    if (!n || n->op != op_find("", "Slice")) return NULL;
+    for (int i = 1; i < n->nin; i++)
+        if (n->in[i] && (!n->in[i]->contents || n->in[i]->ncontents != 1)) return NULL;
+    const dim *along = node_in(n, 3) ? n->in[3]->contents[0] : NULL, *end = n->in[2]->contents[0],
+              *step = node_in(n, 4) ? n->in[4]->contents[0] : NULL, *size = n->in[0]->type.dims[axis];
+    bool here = along ? dim_is(along, axis) || dim_is(along, axis - v->type.rank) : axis == 0,
+         last = dim_is_const(end) &&
+                (dim_value(end) >= INT_MAX || (dim_is_const(size) && dim_value(end) >= dim_value(size)));
+    if (!here || (step && !dim_is(step, 1))) return NULL;
+    return (front ? dim_is(n->in[1]->contents[0], 0) : last || end == size) ? n->in[0] : NULL;
+}
+
+// Whether the node replaces rows of a value of the size `whole` along the axis; its own size is `now`.
+static bool replaces_rows(const node *n, int axis, const dim *whole, const dim *now) {
+    const type *t = &n->out[0]->type;
+    if (n->op != op_find("", "Concat") || n->nin != 3 || t->kind != TYPE_TENSOR || t->rank <= axis ||
+        t->dims[axis] != now)
+        return false;
+    int64_t own = node_int(n, "axis", 0);
+    value *old = own == axis || own + t->rank == axis ? cut_off(n->in[0], axis, true) : NULL;
+    return old && old == cut_off(n->in[2], axis, false) && old->type.dims[axis] == whole;
+}
+
+static void replace_rows(node *n, int axis) {
+    value *in[] = {n->in[0]->def->in[0], n->in[0], n->in[1], n->in[2]};
+    node *r = node_new(n->graph, n, op_find("onnxc", "ReplacedRows"), n->loc, 4, in);
+    node_set_attr(r, (attr){.name = "axis", .kind = ATTR_INT, .n = 1, .i = axis});
+    value *made = node_output(r, 0, NULL);
+    infer_node(r);
+    value_replace(n->out[0], made);
+    node_delete(n);
+}
+
+// Any rows of that size: the tensors of several layers may become one state.
+static bool replace_rows_of(graph *g, const dim *whole, const dim *now) {
+    bool any = false;
+    for (int j = 0; j < g->nodes.n; j++)
+        for (int axis = 0; axis < MAX_RANK; axis++) {
+            if (!replaces_rows(g->nodes.at[j], axis, whole, now)) continue;
+            replace_rows(g->nodes.at[j], axis);
+            any = true;
+            break;
+        }
+    return any;
+}
+
+// The axis along which the sizes of a state differ; -1: none or several.
+static int differing_axis(const value *in, const value *out) {
+    const type *x = &in->type, *y = &out->type;
+    int axis = -1;
+    if (x->kind != TYPE_TENSOR || y->kind != TYPE_TENSOR || x->rank < 0 || x->rank != y->rank) return -1;
+    for (int j = 0; j < x->rank; j++) {
+        if (dim_equal(x->dims[j], y->dims[j]) == TRI_YES) continue;
+        if (axis >= 0) return -1;
+        axis = j;
+    }
+    return axis;
+}
+
+void pass_state_rows(pass_context *c) {
+    graph *g = c->module->main;
+    for (int j = 0; c->module->own_operators && j < g->outputs.n && c->states.n; j++) {
+        const value *in = state_input(c, g, j), *out = g->outputs.at[j];
+        int axis = in ? differing_axis(in, out) : -1;
+        if (axis >= 0 && replace_rows_of(g, in->type.dims[axis], out->type.dims[axis])) c->changed = true;
+    }
+}
