@@ -197,7 +197,7 @@ static bool stores_parts(const emit *e, ltype t, const ins *n) {
 static LLVMValueRef store_parts(emit *e, LLVMValueRef p, const ins *v, int n) {
     LLVMValueRef last = NULL;
     int at = 0;
-    for (int part = v->type.lanes; part; part /= 2) {
+    for (int part = 64; part; part /= 2) {
         if (!(n & part)) continue;
         LLVMValueRef to = byte_offset(e, p, index_const(e, (int64_t)at * kind_bytes(e, v->type.kind)));
         last = store_at(e, to, some_lanes(e, value_of(e, v), at, part), lt(v->type.kind, part), 0);

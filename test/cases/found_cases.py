@@ -94,6 +94,11 @@ CASES = {
           t = Conv <pads = [2, 1, 2, 1]> (x, w) }""",
         [("float32", (2, 4, 1, 2), X), ("float32", (6, 4, 3, 3), X), ("float32", (4, 2, 5, 7), X), ("uint8", (2, 4, 1, 2), range(16)),
          ("uint8", (6, 4, 3, 3), range(216)), ("float32", (1, 3, 2), X), ("float32", (2, 3, 9), X)]),
+    # 0 in the padding times an infinity is NaN, also where no window has that tap in the image.
+    "infinite_weight_beyond_a_small_image": (17, """
+        g (float[1, 1, 1, 1] x) => (float[1, 2, 1, 1] y)
+        <float[2, 1, 3, 1] w = {inf, 2, 3, 1, 2, 3}> { y = Conv <pads = [1, 0, 1, 0]> (x, w) }""",
+        [("float32", (1, 1, 1, 1), (1.5,))], [("float32", (1, 2, 1, 1), (np.nan, 3))]),
     # The blocks of a contraction were counted by the extent of an axis without elements: a division by zero.
     "contraction_of_no_matrices": (16, """
         g (float[11, 5, 1, 1] x, float[1, 3] a, float[3, 7] b) => (float[11, 0, 1, 7] y)

@@ -202,31 +202,52 @@ static expr *conv_outputs(conv *c, int64_t group, const buffer *out) {
     return g;
 }
 
-// Leaves out the taps at the ends of spatial axis i that are outside the image for all outputs, as of an image of
-// one pixel all but one. Returns the number of those in front.
-static int64_t trim_taps(window *w, int i) {
+// Of weights: 0 in the padding times an infinity or NaN is NaN.
+static bool are_finite(const node *n, const buffer *w) {
+    if (!dtype_is_float(w->dtype)) return true;
+    const value *v = n->in[1];
+    bool dequantised =
+        v->def && node_is(v->def, "DequantizeLinear") && !dtype_is_float(infer_in(v->def, 0)->elem);
+    if (dequantised) v = v->def->in[1]; // its scale
+    return v->constant && constant_is_finite(v->constant);
+}
+
+// The taps of spatial axis i from `first` to `end` that are inside the image for some output: of an image of one pixel
+// one alone. False: it is not known, or all of them are.
+static bool inner_taps(const window *w, int i, int64_t *first, int64_t *end) {
     const dim *sizes[] = {w->in[i], w->out[i], w->kernel[i], w->lo[i], w->hi[i]};
     for (int j = 0; j < 5; j++)
-        if (!dim_is_const(sizes[j])) return 0;
-    int64_t lo = dim_value(w->lo[i]), step = w->dilation[i], past = dim_value(w->kernel[i]);
+        if (!dim_is_const(sizes[j])) return false;
+    int64_t lo = dim_value(w->lo[i]), all = dim_value(w->kernel[i]), step = w->dilation[i];
     int64_t before =
         lo - (dim_value(w->out[i]) - 1) * w->stride[i]; // pixels in front of the last window's image
-    int64_t first = before > 0 ? (before + step - 1) / step : 0;
-    int64_t reach = dim_value(w->in[i]) - 1 + lo; // of the first window
-    int64_t end = reach < 0 ? 0 : reach / step + 1;
-    if (end > past) end = past;
-    if (first >= end) return 0; // no window meets the image
-    w->kernel[i] = dim_const(w->kernel[i]->table, end - first);
-    w->lo[i] = dim_addk(w->lo[i], -first * step);
-    w->hi[i] = dim_addk(w->hi[i], -(past - end) * step);
-    return first;
+    int64_t reach = dim_value(w->in[i]) - 1 + lo;       // of the first window
+    *first = before > 0 ? (before - 1) / step + 1 : 0;
+    *end = reach < 0 ? 0 : reach / step + 1;
+    if (*end > all) *end = all;
+    return *first < *end && *end - *first < all;
+}
+
+// Leaves out the taps at the ends that are outside the image for all outputs; returns in `first` the number of those in front.
+static void trim_taps(const node *n, const buffer *weights, window *w, int64_t *first) {
+    for (int i = 0; i < w->n; i++) {
+        int64_t end, all;
+        if (!inner_taps(w, i, &first[i], &end) || !are_finite(n, weights)) {
+            first[i] = 0;
+            continue;
+        }
+        all = dim_value(w->kernel[i]);
+        w->kernel[i] = dim_const(w->kernel[i]->table, end - first[i]);
+        w->lo[i] = dim_addk(w->lo[i], -first[i] * w->dilation[i]);
+        w->hi[i] = dim_addk(w->hi[i], -(all - end) * w->dilation[i]);
+    }
 }
 
 conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
     window win = window_of(n, x->rank - 2, x->dims + 2, w->dims + 2, false);
     window_check(l, n, &win);
     int64_t first[MAX_RANK];
-    for (int i = 0; i < win.n; i++) first[i] = trim_taps(&win, i);
+    trim_taps(n, w, &win, first);
     conv c = {.k = lower_kernel(l, n, NULL)};
     kernel *k = c.k;
     c.s = kernel_stage(k);
