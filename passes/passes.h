@@ -53,10 +53,11 @@ void pass_late_epilogue(pass_context *c);
 void pass_late_inline(pass_context *c);
 void pass_late_rows(pass_context *c);
 void pass_late_attention(pass_context *c);
-void pass_heads(pass_context *c);      // attention over repeated heads becomes groups of heads
-void pass_states(pass_context *c);     // states that grow are not read through views; parts of states
-void pass_slices(pass_context *c);     // positions that nothing reads are not computed
-void pass_reciprocal(pass_context *c); // division by a value of the row becomes multiplication
+void pass_heads(pass_context *c);         // attention over repeated heads becomes groups of heads
+void pass_states(pass_context *c);        // states that grow are not read through views; parts of states
+void pass_slices(pass_context *c);        // positions that nothing reads are not computed
+void pass_weight_scales(pass_context *c); // weights take up a linear function of their sum
+void pass_reciprocal(pass_context *c);    // division by a value of the row becomes multiplication
 
 void pass_narrow(pass_context *c); // temporaries that are functions of a byte are stored as the byte
 void pass_signs(

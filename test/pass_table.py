@@ -27,6 +27,9 @@ MODELS = {
     # Keys times a constant.
     "scaled": """g (float[4, 32, 16] q, float[4, 64, 16] k) => (float[4, 32, 64] y) <float r = {0.5}> {
   t = Transpose <perm = [0, 2, 1]> (k)   u = Mul (t, r)   s = MatMul (q, u)   y = Softmax <axis = -1> (s) }""",
+    # A normalisation after a product.
+    "normalised": """g (float[4, 8] x) => (float[4, 16] y) <float[8, 16] w = ?, float[16] b = ?, float[16] c = ?> {
+  s = MatMul (x, w)   t = Add (s, b)   u = Mul (t, c)   y = Relu (u) }""",
     "rows": """g (float[64, 96] x) => (float[64, 96] y) <int64[1] last = {1}> {
   m = ReduceMax <keepdims = 1> (x, last)   a = Sub (x, m)   e = Exp (a)   t = ReduceSum <keepdims = 1> (e, last)
   y = Div (e, t) }""",
@@ -77,7 +80,7 @@ MODELS = {
   y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x) }""",
     # Products that differ in a number.
     "scales": """g (float[40, 64] x) => (float[40, 64] y) <float[64, 64] u = ?, float[64, 64] v = ?, float r = {0.5}, float s = {2}> {
-  a = MatMul (x, u)   b = Mul (a, r)   c = MatMul (b, v)   y = Mul (c, s) }""",
+  a = MatMul (x, u)   b = Max (a, r)   c = MatMul (b, v)   y = Max (c, s) }""",
     # Two large values that need not exist at the same time.
     "branches": """g (float[8, 64] x) => (float[8, 4] y) <float[64, 512] u = ?, float[64, 512] v = ?, float[512, 4] w = ?> {
   a = MatMul (x, u)   b = MatMul (x, v)   c = MatMul (a, w)   d = MatMul (b, w)   y = Add (c, d) }""",

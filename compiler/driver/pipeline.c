@@ -47,6 +47,7 @@ const pass passes[] = {
     // Of what is no larger than its result now.
     {"epilogue", "fuse", pass_late_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
+    {"weight-scales", "fuse", pass_weight_scales, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"phases", "quantise", pass_phases, NULL, GOAL_PROGRAM, 1, ON_CPU},
