@@ -1,10 +1,10 @@
-// Kernels that read nothing: the interpreter runs them, and what they write becomes constant, if it is small. Such are the parts
-// of an operator that depend on sizes only, as the weights of a Resize do; nodes whose inputs are all constant are folded before
-// (passes/graph/fold.c).
+// Kernels that read nothing but constants: the interpreter runs them, and what they write becomes constant, if it is small. Such are
+// the parts of an operator that depend on sizes only, as the weights of a Resize do, or on some of its inputs, as the factors of a
+// batch normalisation; nodes whose inputs are all constant are folded before (passes/graph/fold.c).
 #include "ir/kernel/interp.h"
 #include "passes/fuse/fuse_impl.h"
 
-enum { MOST_BYTES = 2048, MOST_WRITES = 4, MOST_WORK = 1 << 20 };
+enum { MOST_BYTES = 2048, MOST_BYTES_OF_CONSTANTS = 1 << 16, MOST_WRITES = 4, MOST_WORK = 1 << 20 };
 
 // Whether nothing but the kernel writes b, and steps other than kernels do not use it.
 static bool is_own(const fuse *f, const site *at, const buffer *b) {
@@ -15,9 +15,21 @@ static bool is_own(const fuse *f, const site *at, const buffer *b) {
     return true;
 }
 
+// How large the results may be: larger ones are computed in each run. Constants do not grow; -1: other buffers are read.
+static int64_t bytes_allowed(const site *at) {
+    int64_t read = 0;
+    for (int j = 0; j < at->reads.n; j++) {
+        const buffer *b = at->reads.at[j];
+        if (b->role != BUF_CONST) return -1;
+        read += dtype_size(b->dtype, b->data->count);
+    }
+    if (!at->reads.n) return MOST_BYTES;
+    return read < MOST_BYTES_OF_CONSTANTS ? read : MOST_BYTES_OF_CONSTANTS;
+}
+
 static bool is_constant(const fuse *f, const site *at) {
     const kernel *k = at->s->kernel;
-    int64_t bytes = 0;
+    int64_t bytes = 0, allowed = bytes_allowed(at);
     dim_list dims = kernel_dims(f->arena, k);
     for (int j = 0; j < dims.n; j++)
         if (!dim_is_const(dims.at[j])) return false;
@@ -26,11 +38,11 @@ static bool is_constant(const fuse *f, const site *at) {
         const dim *size = buffer_count(b);
         int64_t count = is_own(f, at, b) && dim_is_const(size) ? dim_value(size) : 0;
         bytes += dtype_size(b->dtype, count);
-        if (!count || bytes > MOST_BYTES) return false;
+        if (!count || bytes > allowed) return false;
     }
     for (int j = 0; j < k->stages.n; j++)
         if (stage_any(k->stages.at[j], expr_is_check)) return false;
-    return !at->reads.n && at->writes.n && at->writes.n <= MOST_WRITES && !is_fixed(at);
+    return at->writes.n && at->writes.n <= MOST_WRITES && !is_fixed(at);
 }
 
 static bool evaluate(const fuse *f, const site *at, tensor *out) {
