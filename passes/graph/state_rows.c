@@ -2,9 +2,14 @@
 // size of `present` is that of `past`, since a state keeps it, which the run checks.
 //
 //   present = Concat(past[:at], rows, past[at + 1:])      becomes      present = ReplacedRows(past, past[:at], rows, past[at + 1:])
+//
+// A window that grows and then rolls takes its rows from the past, which lies in the same memory:
+//
+//   present = Concat(past, new)[-n:]      becomes      present = Concat(past[-(n - size of new):], new), if n is larger
 #include "ir/graph/op.h"
 #include "passes/passes.h"
 #include <limits.h>
+#include <string.h>
 
 // What a slice along this axis alone cuts off at its front, or at its end, without steps; NULL: it is no such slice.
 static value *cut_off(const value *v, int axis, bool front) {
@@ -68,10 +73,65 @@ static int differing_axis(const value *in, const value *out) {
     return axis;
 }
 
+// A node of this operator before n.
+static value *before(node *n, const char *op, int nin, value *const *in, const char *name, int64_t i) {
+    node *made;
+    value *v = insert_before(n, op, nin, in, &made);
+    if (name) node_set_attr(made, (attr){.name = name, .kind = ATTR_INT, .n = 1, .i = i});
+    infer_node(made);
+    return v;
+}
+
+static value *size_of(node *n, value *v, int axis) {
+    value *size = before(n, "Shape", 1, &v, "start", axis);
+    node_set_attr(size->def, (attr){.name = "end", .kind = ATTR_INT, .n = 1, .i = axis + 1});
+    infer_node(size->def);
+    return size;
+}
+
+// The concatenation of the past with others of which `out` has the last rows along the axis; NULL: there is none.
+static node *windowed(const value *past, const value *out, int axis) {
+    if (out->type.kind != TYPE_TENSOR || out->type.rank <= axis) return NULL;
+    const value *all = cut_off(out, axis, false);
+    node *n = all ? all->def : NULL;
+    if (!n || n->op != op_find("", "Concat") || n->nin < 2 || n->in[0] != past ||
+        all->type.rank != out->type.rank)
+        return NULL;
+    int64_t own = node_int(n, "axis", 0);
+    const dim *first = out->def->in[1]->contents[0];
+    if ((own != axis && own + all->type.rank != axis) || !dim_is_const(first) || dim_value(first) >= 0)
+        return NULL;
+    const dim *more = dim_sub(all->type.dims[axis], past->type.dims[axis]);
+    return dim_is_const(more) && dim_value(more) < -dim_value(first) ? n : NULL;
+}
+
+static bool roll_window(value *past, value *out) {
+    for (int axis = 0; axis < out->type.rank; axis++) {
+        node *all = windowed(past, out, axis), *n = out->def;
+        if (!all) continue;
+        int64_t along = axis;
+        value *fresh =
+            before(n, "Sub", 2, (value *[]){size_of(n, all->out[0], axis), size_of(n, past, axis)}, NULL, 0);
+        value *from = before(n, "Add", 2, (value *[]){fresh, n->in[1]}, NULL, 0);
+        value *rows[] = {past, from, n->in[2], insert_ints(n, &along, 1)};
+        value **parts = ARENA_ARRAY(n->graph->module->arena, value *, all->nin);
+        memcpy(parts, all->in, (size_t)all->nin * sizeof *parts);
+        parts[0] = before(n, "Slice", 4, rows, NULL, 0);
+        value_replace(out, before(n, "Concat", all->nin, parts, "axis", axis));
+        node_delete(n);
+        return true;
+    }
+    return false;
+}
+
 void pass_state_rows(pass_context *c) {
     graph *g = c->module->main;
     for (int j = 0; c->module->own_operators && j < g->outputs.n && c->states.n; j++) {
-        const value *in = state_input(c, g, j), *out = g->outputs.at[j];
+        value *in = (value *)state_input(c, g, j), *out = g->outputs.at[j];
+        if (in && roll_window(in, out)) {
+            c->changed = true;
+            continue;
+        }
         int axis = in ? differing_axis(in, out) : -1;
         if (axis >= 0 && replace_rows_of(g, in->type.dims[axis], out->type.dims[axis])) c->changed = true;
     }

@@ -14,6 +14,7 @@ typedef struct roll {
     const stage *s;
     const write *w;
     int dim, axis; // of the buffer; of the kernel
+    dim *by;       // how many rows further on it reads
 } roll;
 
 static bool reads_in(const roll *r, const stage *s) {
@@ -36,7 +37,7 @@ static bool is_later_row(roll *r, const expr *read) {
             !shifted_axis(r->k, r->w->index[d], &r->axis, &to))
             return false;
         if (axis < 0 || axis != r->axis || dim_less_equal(to, from) != TRI_YES) return false;
-        r->dim = d;
+        r->dim = d, r->by = dim_sub(from, to);
     }
     return r->dim >= 0;
 }
@@ -113,4 +114,14 @@ void roll_in_order(const site *at, const buffer *in, const buffer *out) {
     s->axes.at[n] = r.axis;
     k->axes.at[r.axis].kind = AXIS_SCAN;
     s->writes.at[0].when = WRITE_AFTER;
+}
+
+void roll_if_moved(kernel *k, const buffer *in, const buffer *out) {
+    roll r = {.k = k, .in = in, .out = out};
+    if (!find_roll(&r)) return;
+    for (int j = 1; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->axes.n; i++)
+            if (k->stages.at[j]->axes.at[i] == r.axis) return;
+    axis *a = &k->axes.at[r.axis];
+    a->extent = dim_mul(a->extent, dim_min(r.by, dim_const(k->program->dims, 1)));
 }

@@ -8,4 +8,6 @@
 void roll_in_order(const site *at, const buffer *in, const buffer *out);
 // Whether they do.
 bool rolls_in_order(const kernel *k, const buffer *in, const buffer *out);
+// `out` is in the memory of `in`: while the window grows, its rows stay where they are, and nothing moves.
+void roll_if_moved(kernel *k, const buffer *in, const buffer *out);
 #endif

@@ -270,7 +270,8 @@ static bool grows_in_place(const growth *g) {
         const site *at = all->at[j];
         const kernel *k = at->s->kernel;
         bool changes = site_writes(at, g->out) && !keeps(k, g);
-        bool mixes = changes && site_reads(at, g->in) && !writes_in_place(k, g->in, g->out);
+        bool mixes = changes && site_reads(at, g->in) && !writes_in_place(k, g->in, g->out) &&
+                     !rolls_in_order(k, g->in, g->out);
         if (mixes || (changes && overwrites(g->u, at, g->in, g->out))) obstacle = at;
     }
     if (!plain || obstacle) remark_copy(g->p, g->output, obstacle);
@@ -299,10 +300,19 @@ static void grow_by_copies(growth *g) {
     step_kernel(p, p->main, kernel_copying(p, b->name, NULL, old, b));
 }
 
+// The step that reads the input last and writes the output first; NULL: there is none, or it is in a nested region.
+static const site *meeting(const uses *u, const buffer *in, const buffer *out) {
+    const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
+    if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return NULL;
+    return l->at[0]->s->kind == STEP_KERNEL && !l->at[0]->depth ? l->at[0] : NULL;
+}
+
 static void grow(program *p, const uses *u, int output) {
     growth g = {
         p, u, p->inputs.at[p->state[output] - 1], p->outputs.at[output], output, state_axis(p, output)};
     give_room(&g, g.in), give_room(&g, g.out);
+    const site *at = meeting(u, g.in, g.out);
+    if (at) roll_in_order(at, g.in, g.out);
     if (!grows_in_place(&g)) {
         grow_by_copies(&g);
         return;
@@ -312,6 +322,7 @@ static void grow(program *p, const uses *u, int output) {
         kernel *k = all->at[j]->s->kernel;
         if (!site_writes(all->at[j], g.out)) continue;
         drop_copies(k, &g);
+        if (rolls_in_order(k, g.in, g.out)) roll_if_moved(k, g.in, g.out);
         if (!writes_in_place(k, g.in, g.out)) continue;
         k->in_place = g.in;
         write_behind(k, g.in);
@@ -319,14 +330,6 @@ static void grow(program *p, const uses *u, int output) {
 }
 
 // ---------------------------------------------------------------- the pass
-static void slide_rows(program *p, const uses *u, buffer *in, buffer *out) {
-    const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
-    if (!l->n || !reads->n || l->at[0] != reads->at[reads->n - 1]) return;
-    if (l->at[0]->s->kind != STEP_KERNEL || l->at[0]->depth) return;
-    slide_in_place(p, l->at[0], in, out);
-    roll_in_order(l->at[0], in, out);
-}
-
 static void write_changes(const site *at, const buffer *in, const buffer *out) {
     kernel *k = at->s->kernel;
     k->in_place = in;
@@ -363,7 +366,8 @@ static void place_state(program *p, const uses *u, int output) {
         grow(p, u, output);
         return;
     }
-    slide_rows(p, u, in, out);
+    const site *at = meeting(u, in, out);
+    if (at) slide_in_place(p, at, in, out), roll_in_order(at, in, out);
     if (!is_safe(u, in, out)) {
         copy_at_end(p, u, output);
         return;

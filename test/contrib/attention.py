@@ -177,8 +177,48 @@ def padded_chunk(dice):
     return hidden_after("GroupQueryAttention", case, masks)
 
 
+def float8_cache(dice):
+    """The CPU provider has no such caches: its answer for what they hold, as floats."""
+    sizes = (*group_query_sizes(dice)[:5], int(dice.integers(0, 7)))
+    batch, rows, fresh, total, lengths, room = sizes
+    case = group_query(dice, (batch, rows, fresh, total, lengths, total + room), np.float32)
+    for name in ("do_rotary", "rotary_interleaved"):
+        case.attributes.pop(name, None)
+    case.inputs[7:10] = None, None, None
+    heads, kv_heads = case.attributes["num_heads"], case.attributes["kv_num_heads"]
+    packed = case.inputs[1] is None
+    head = case.inputs[0].shape[2] // (heads + 2 * kv_heads * packed)
+    kind = pick(dice, "PER_TENSOR", "PER_CHANNEL")
+    scales = [(dice.random((1, 1, 1, 1) if kind == "PER_TENSOR" else (1, kv_heads, 1, head)) * 0.1 + pick(dice, 0.05, 1e-4)).astype(np.float32)
+              for _ in range(2)]
+
+    def codes(x, scale):
+        return np.clip(x * (np.float32(1) / scale), -448, 448).astype(ml_dtypes.float8_e4m3fn)
+
+    def rounded(x, scale):  # of [batch, row, head * element]
+        apart = x.reshape(*x.shape[:2], kv_heads, head).swapaxes(1, 2)
+        return (codes(apart, scale).astype(np.float32) * scale).swapaxes(1, 2).reshape(x.shape)
+
+    given = list(case.inputs)
+    if packed:
+        q, k, v = np.split(given[0], [heads * head, (heads + kv_heads) * head], 2)
+        given[0] = np.concatenate([q, rounded(k, scales[0]), rounded(v, scales[1])], 2)
+    else:
+        given[1:3] = rounded(given[1], scales[0]), rounded(given[2], scales[1])
+    for i, scale in zip((3, 4), scales):
+        case.inputs[i] = codes(case.inputs[i], scale)
+        given[i] = case.inputs[i].astype(np.float32) * scale
+    y, *caches = answer(MICROSOFT, "GroupQueryAttention", Case(given, dict(case.attributes), 3))
+    case.expected = [y, *(codes(x, scale) for x, scale in zip(caches, scales))]
+    case.inputs[12:14] = [s.reshape(1) if kind == "PER_TENSOR" else s for s in scales]
+    case.attributes |= {"kv_cache_bit_width": 8, "k_quant_type": kind, "v_quant_type": kind}
+    return some_constants(dice, case, 6, 10, 11, 12, 13)
+
+
 @op("GroupQueryAttention", count=60)
 def group_query_attention(dice):
+    if dice.random() < 0.1:
+        return float8_cache(dice)
     if dice.random() < 0.1:
         return padded_chunk(dice)
     if dice.random() < 0.15:

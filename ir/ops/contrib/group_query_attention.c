@@ -29,6 +29,7 @@ typedef struct group_query {
     value *is_first;            // bool[1], where that is not known
     value *present[2];          // of keys and values, NULL: no cache
     int bits;                   // of a quantised cache, else 0
+    dtype stored;               // the elements of a quantised cache
     value *end, *next_end;      // int64[batch]: rows in a sliding cache, before and after; else NULL
 } group_query;
 
@@ -170,6 +171,21 @@ static int quantised_bits(const node *n) {
     return (int)bits;
 }
 
+// The type of a quantised cache: that of the past, without one what the file says of the present.
+static dtype stored_type(const node *n, int bits) {
+    dtype whole = bits == 4 ? DT_U8 : DT_I8;
+    const type *given = node_out(n, OUT_PRESENT_KEY) ? infer_declared(node_out(n, OUT_PRESENT_KEY)) : NULL;
+    if (!node_in(n, IN_PAST_KEY))
+        return bits == 8 && given && given->elem == DT_F8E4M3FN ? given->elem : whole;
+    dtype key = infer_in(n, IN_PAST_KEY)->elem;
+    if (key != infer_in(n, IN_PAST_VALUE)->elem)
+        infer_error(n, "past_key and past_value have different types");
+    if (key != whole && (bits == 4 || key != DT_F8E4M3FN))
+        infer_error(n, "past_key is %s; a cache of %d bits is %s", dtype_name(key), bits,
+                    bits == 4 ? "uint8" : "int8 or float8e4m3fn");
+    return key;
+}
+
 // The scales of [batch, head, row, element].
 static value *cache_scale(group_query *g, int in) {
     node *n = g->n;
@@ -179,7 +195,7 @@ static value *cache_scale(group_query *g, int in) {
     return NODE(n, "Reshape", n->in[in], with_int(shape, "axis", 0));
 }
 
-// round(x / scale), limited to the numbers of that many bits; 4 bits are stored plus 8, two in a byte, the first low.
+// round(x / scale), limited to the numbers of the type; 4 bits are stored plus 8, two in a byte, the first low.
 static value *quantised(group_query *g, value *x, int scale_in) {
     node *n = g->n;
     bool narrow = g->bits == 4;
@@ -187,7 +203,9 @@ static value *quantised(group_query *g, value *x, int scale_in) {
           *high = insert_scalar(n, DT_F32, narrow ? 7 : 127);
     value *inverse = NODE(n, "Reciprocal", scale), *one = insert_scalar(n, DT_F32, 1);
     inverse = NODE(n, "Where", NODE(n, "Equal", scale, insert_scalar(n, DT_F32, 0)), one, inverse);
-    value *whole = NODE(n, "Round", NODE(n, "Mul", cast_to(n, x, DT_F32), inverse));
+    value *exact = NODE(n, "Mul", cast_to(n, x, DT_F32), inverse);
+    if (g->stored == DT_F8E4M3FN) return cast_to(n, exact, g->stored);
+    value *whole = NODE(n, "Round", exact);
     whole = NODE(n, "Clip", whole, low, high);
     if (!narrow) return cast_to(n, whole, DT_I8);
     value *codes = cast_to(n, NODE(n, "Add", whole, insert_scalar(n, DT_F32, 8)), DT_U8),
@@ -378,6 +396,7 @@ static void give_scores(group_query *g, value *y) {
 static void group_query_attention_decompose(node *n) {
     check_inputs(n);
     group_query g = {.n = n, .bits = quantised_bits(n)};
+    if (g.bits) g.stored = stored_type(n, g.bits);
     find_operands(&g);
     if (node_in(n, IN_Q_NORM)) {
         g.q = normalized(&g, g.q, IN_Q_NORM, g.heads);
