@@ -7,10 +7,8 @@ cloning *clone_new(arena *scratch, kernel *to, const kernel *from) {
     g->axis = ARENA_ARRAY(scratch, expr *, from->axes.n + 1);
     g->number = ARENA_ARRAY(scratch, int, from->axes.n + 1);
     g->local = ARENA_ARRAY(scratch, buffer *, from->locals.n + 1);
-    g->message = ARENA_ARRAY(scratch, int, from->messages.n + 1);
     g->done = ARENA_ARRAY(scratch, expr *, from->exprs.n + 1);
     g->want = ARENA_ARRAY(scratch, uint8_t, from->exprs.n + 1);
-    for (int j = 0; j < from->messages.n; j++) g->message[j] = -1;
     return g;
 }
 
@@ -18,7 +16,6 @@ cloning *clone_same(arena *scratch, kernel *k, const kernel *old) {
     cloning *g = clone_new(scratch, k, old);
     for (int a = 0; a < old->axes.n; a++) g->axis[a] = x_axis(k, a), g->number[a] = a;
     for (int j = 0; j < old->locals.n; j++) g->local[j] = old->locals.at[j];
-    for (int j = 0; j < old->messages.n; j++) g->message[j] = j;
     return g;
 }
 
@@ -32,15 +29,6 @@ kernel *kernel_begin(kernel *k) {
 }
 
 // ---------------------------------------------------------------- expressions
-static int message_of(cloning *g, int message) {
-    if (g->message[message] >= 0) return g->message[message];
-    const check_message *m = g->from->messages.at[message];
-    int n = g->to->messages.n, j = 0;
-    while (j < n && g->to->messages.at[j] != m) j++;
-    if (j == n) VEC_PUSH(g->to->arena, &g->to->messages, m);
-    return g->message[message] = j;
-}
-
 static expr *clone_read(cloning *g, const expr *e) {
     kernel *k = g->to;
     expr *index[MAX_RANK];
@@ -57,7 +45,7 @@ static expr *clone_check(cloning *g, const expr *e) {
     kernel *k = g->to;
     expr *a = g->done[e->arg[0]->id], *holds = g->done[e->arg[1]->id];
     if (g->guard) holds = x_bin(k, X_OR, holds, x_un(k, X_NOT, g->guard));
-    return x_check(k, a, holds, message_of(g, e->axis));
+    return x_check(k, a, holds, kernel_message_of(k, e->message));
 }
 
 static expr *clone_node(cloning *g, const expr *e) {

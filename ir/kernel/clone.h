@@ -10,7 +10,6 @@ struct cloning {
     expr **axis;    // by axis of from: its replacement
     int *number;    // by axis of from: its axis in `to`, where stages are copied
     buffer **local; // by local of from
-    int *message;   // by message of from: its number in `to`; -1: not copied yet
     expr *guard;    // NULL, or: nothing is read or checked where this is false
     expr *(*read)(cloning *g, const expr *e, expr **index, expr *guard,
                   expr *fill);                // NULL result: the read is copied
@@ -27,5 +26,5 @@ kernel *kernel_copy(const kernel *k); // a kernel of the same program that compu
 // Clears k's stages and expressions to rebuild them from the returned copy of k.
 kernel *kernel_begin(kernel *k);
 cloning *clone_same(arena *scratch, kernel *k,
-                    const kernel *old); // axes, locals and messages are kept
+                    const kernel *old); // axes and locals are kept
 #endif

@@ -334,7 +334,9 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
 
 expr *x_check(kernel *k, expr *a, expr *holds, int message) {
     if (is_const_int(holds, 1)) return a;
-    return intern(k, (expr){.op = X_CHECK, .dtype = a->dtype, .arg = {a, holds}, .axis = message});
+    const check_message *m = k->messages.at[message];
+    return intern(k,
+                  (expr){.op = X_CHECK, .dtype = a->dtype, .arg = {a, holds}, .axis = message, .message = m});
 }
 
 static expr *checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *text,
@@ -366,6 +368,13 @@ int kernel_message(kernel *k, const char *text, const char *numbered) {
     if (!numbered) m->numbered = arena_printf(k->arena, "%s (index \1, size \2)", text);
     VEC_PUSH(k->arena, &k->messages, m);
     return k->messages.n - 1;
+}
+
+int kernel_message_of(kernel *k, const check_message *m) {
+    int j = 0;
+    while (j < k->messages.n && k->messages.at[j] != m) j++;
+    if (j == k->messages.n) VEC_PUSH(k->arena, &k->messages, m);
+    return j;
 }
 
 const char *text_located(arena *a, const loc *at, const char *said) {
@@ -541,7 +550,7 @@ expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     case X_OTHER: return x_other(k, e->axis, e->dtype);
     case X_CAST: return x_cast(k, a[0], e->to, e->saturate);
     case X_SELECT: return x_select(k, a[0], a[1], a[2]);
-    case X_CHECK: return x_check(k, a[0], a[1], e->axis);
+    case X_CHECK: return x_check(k, a[0], a[1], kernel_message_of(k, e->message));
     case X_ROUND_TO:
     case X_BITCAST: {
         expr copy = {.op = e->op, .dtype = e->dtype, .to = e->to, .saturate = e->saturate};

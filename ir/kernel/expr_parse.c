@@ -290,6 +290,7 @@ static expr *build_operation(program_reader *r, const tree *t, dtype want) {
     }
     if (!takes(t->op, own)) reader_fail_at(&r->in, t->at, "%s of %s", expr_op_name(t->op), dtype_name(own));
     e.dtype = keeps ? own : DT_BOOL;
+    if (t->op == X_CHECK) e.message = r->k->messages.at[t->number];
     if (t->type == DT_NONE) return x_as_written(r->k, &e);
     check_to(r, t, own);
     if (t->op == X_CAST) e.dtype = dtype_compute(t->type);

@@ -121,12 +121,18 @@ typedef enum expr_class {
     XC_CHECK,
 } expr_class;
 
+// Of X_CHECK. In `numbered`, \1 is the index that was checked and \2 the size that it must not reach.
+typedef struct check_message {
+    const char *text, *numbered;
+    const loc *loc; // of the node whose check it is; NULL: the kernel's
+} check_message;
+
 struct expr {
     expr_op op;
     dtype dtype; // a compute type (dtype_compute); X_READ: of the buffer's dtype
     int id;      // dense in the kernel; operands have smaller ids
     expr *arg[3];
-    int axis; // X_AXIS: kernel axis; X_STATE/X_OTHER: component; X_CHECK: message
+    int axis; // X_AXIS: kernel axis; X_STATE/X_OTHER: component; X_CHECK: message's number in the kernel
     dtype to; // X_ROUND_TO: storage type; X_CAST from float: also the storage type when it is a small float
     bool saturate; // X_ROUND_TO, X_CAST to float8
     uint64_t axes; // kernel axes that it depends on, as bits; bit 63 stands for all from 63 on
@@ -134,6 +140,7 @@ struct expr {
         double f;  // X_CONST of float dtype
         int64_t i; // X_CONST of int or bool dtype (uint64 by two's complement)
         dim *dim;
+        const check_message *message; // X_CHECK
         struct {
             buffer *buffer;
             expr **index; // buffer->rank int64 expressions; must be in range wherever guard holds
@@ -187,7 +194,8 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
 expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message);
 expr *x_checked_position(kernel *k, expr *index, dim *extent, int axis); // on that axis, may be negative
 int kernel_message(kernel *k, const char *text, const char *numbered);   // numbered NULL: made of text
-const char *failure_text(arena *a, const kernel *k, int message);        // with the node
+int kernel_message_of(kernel *k, const check_message *m); // its number, perhaps of another kernel's message
+const char *failure_text(arena *a, const kernel *k, int message); // with the node
 // With the node and the placeholders of numbers.
 const char *failure_numbered(arena *a, const kernel *k, int message);
 // With the node of the location, if there is one.
@@ -277,12 +285,6 @@ struct stage {
     VEC(state) states;
     VEC(write) writes;
 };
-
-// Of X_CHECK. In `numbered`, \1 is the index that was checked and \2 the size that it must not reach.
-typedef struct check_message {
-    const char *text, *numbered;
-    const loc *loc; // of the node whose check it is; NULL: the kernel's
-} check_message;
 
 struct kernel {
     int id; // dense in the program

@@ -71,6 +71,11 @@ SPECTRA = [("float32", s.shape, s.ravel()) for s in spectra()]
 
 # name: (opset, graph, inputs[, outputs])
 CASES = {
+    # Sums of one factor were moved into kernels that lacked the messages of its checks.
+    "checked_positions_in_sums_of_bytes": (21, """
+        g (uint8[4, 6] x, int64[3] at) => (float[4] y) <float s = {0.25}, uint8 z = {2}, int64[1] one = {1}> {
+            d = DequantizeLinear (x, s, z) e = Gather <axis = 1> (d, at) y = ReduceSumSquare <keepdims = 0> (e, one) }""",
+        [("uint8", (4, 6), range(24)), ("int64", (3,), (0, 5, 2))]),
     # A scan axis of one element was dropped, and the kernel's body with it.
     "scatter_of_one_update": (18, """
         g (float[8, 5] x, float[1] u) => (float[8, 5] y)
