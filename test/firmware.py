@@ -234,6 +234,22 @@ def check_three_channels(results, onnxc, path):
         results.check(count[cpu] < most and differ <= 1, f"three channels on a {cpu}", f"thousand instructions for 67,833 products: {count}, {differ} elements differ")
 
 
+def check_large_rows(results, onnxc, path):
+    """Images within a kernel are in the workspace, not on the stack."""
+    n = Network((1, 16, 9, 9), (1, 1))
+    x = n.dequantised("x", 0.05, 3)
+    low, high = (n.node("Clip", [x, n.constant(np.float32(a)), n.constant(np.float32(b))]) for a, b in ((-2, 2), (-6, 6)))
+    v, scale, _ = (f"v{len(n.nodes)}{k}" for k in "ysz")
+    n.nodes.append(helper.make_node("DynamicQuantizeLinear", [n.node("Concat", [low, high], axis=1)], [v, scale, v + "z"]))
+    n.output(v, TensorProto.UINT8)
+    n.save(path)
+    with tempfile.TemporaryDirectory() as folder:
+        case = bench.Case(onnxc, path, folder, folder)
+        _, ram, stack, *_ = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m4", case, folder), "cortex-m4", case.sizes, folder)
+    image = 2 * 16 * 9 * 9 * 4
+    results.check(stack < 512 and ram < 2.1 * image, "images on the stack of a Cortex-M4", f"{stack} bytes of stack, {ram} of workspace for {image} of images")
+
+
 def check_small_weights(results, onnxc, path, cpu):
     """A convolution with weights of 4 bits takes about as long as one with bytes: they are taken apart once for all positions."""
     counts = {}
@@ -775,6 +791,7 @@ def main():
         check_one_channel(results, onnxc, os.path.join(folder, "one_channel.onnx"))
         check_ten_channels(results, onnxc, os.path.join(folder, "ten_channels.onnx"))
         check_three_channels(results, onnxc, os.path.join(folder, "three_channels.onnx"))
+        check_large_rows(results, onnxc, os.path.join(folder, "large_rows.onnx"))
         for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
             check_small_weights(results, onnxc, os.path.join(folder, "small.onnx"), cpu)
         for cpu in SMALL_ROWS:
