@@ -214,23 +214,6 @@ def check_on_board(results, name, model, limit):
     results.check(row and float(row[1]) < 1e-4, f"{name}: on a Cortex-M4F", ran.why())
 
 
-def check_expanded(results):
-    """More channels for a depthwise convolution: a few rows of all channels take less time than all rows of a few channels."""
-    n = Network(np.random.default_rng(1), True, 8, 32, 32)
-    convolve(n, 1, to=8)
-    convolve(n, 1, to=32)
-    convolve(n, 3, 2, groups=32)
-    convolve(n, 1, to=12)
-    with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "m.onnx")
-        onnx.save(n.model(), model)
-        limit, counts = workspace(model, FIRMWARE + ["-O2"], folder) * 4 // 5, []
-        for options in [], [f"--max-workspace={limit}"]:
-            ran = run([ONNXC, "inspect", model, *FIRMWARE, "-O2", *options])
-            counts.append(int((re.search(r"cycles in (\d+) instructions", ran.out) or [0, 0])[1]))
-    results.check(0 < counts[1] < 1.3 * counts[0], "rows of many channels", f"instructions: {counts[0]}, with {limit} bytes {counts[1]}")
-
-
 def same(got, want, n):
     return np.array_equal(got, want) if n.quantised else np.allclose(got, want, rtol=1e-5, atol=1e-6)
 
@@ -247,7 +230,6 @@ def main():
     results, gains = Results("patches"), []
     for seed in range(arguments.first, arguments.first + arguments.seeds):
         check(results, seed, gains)
-    check_expanded(results)
     results.check(np.median(gains) > 1.5, "networks need less", f"the median network needs 1/{np.median(gains):.2f}")
     print(f"the median network needs 1/{np.median(gains):.2f} of the memory, from 1/{max(gains):.2f} to 1/{min(gains):.2f}")
     return results.report()

@@ -387,25 +387,6 @@ static int64_t live_in_loop(const patch_plan *x, int64_t align) {
     return always + most;
 }
 
-// Rows that are columns of a matrix product take its weights apart, which are then in no order that a CPU multiplies fast.
-static double cost_of_columns(const patch_plan *x, const patch_kernel *of) {
-    enum { SLOWER = 8 };
-    const kernel *k = of->k;
-    bool columns = false, shared = false;
-    if (of->axis < 0 || k->stages.n != 1 || !k->stages.at[0]->states.n) return 0;
-    expr_list reads = reads_only(stage_nodes(x->arena, k->stages.at[0], PART_STEP));
-    for (int j = 0; j < reads.n; j++) {
-        bool uses = false;
-        for (int i = 0; i < reads.at[j]->buffer->rank; i++)
-            uses |= expr_uses_axis(reads.at[j]->index[i], of->axis);
-        if (reads.at[j]->buffer->role == BUF_CONST) columns |= uses;
-        else shared |= !uses;
-    }
-    double products = SLOWER;
-    for (int j = 0; j < k->axes.n; j++) products *= (double)k->axes.at[j].extent->max;
-    return columns && shared ? products : 0;
-}
-
 static double cost_of(const patch_plan *x) {
     double bytes = 0;
     for (int j = 0; j < x->p->buffers.n; j++) {
@@ -437,7 +418,6 @@ typedef struct chooser {
     const uses *uses;
     int64_t most;
     bool exact;
-    bool fits; // only plans that do are considered
     int peak, plans;
     patch_plan *best;
 } chooser;
@@ -494,24 +474,20 @@ static void consider(chooser *c, patch_plan *x) {
     x->own = live_in_loop(x, c->t->freestanding ? 16 : 64);
     x->bytes = peak_of(c->p, c->uses, c->t, x, &step);
     x->cost = cost_of(x);
-    if (c->fits && rank_of(c, x)) return;
-    if (c->fits)
-        for (int j = 0; j < x->n; j++) x->cost += cost_of_columns(x, &x->kernels[j]);
     if (!c->best || is_better(c, x, c->best)) c->best = x;
 }
 
-// By the outermost axis of the first image that has rows; by each if there are plans that fit.
+// By the outermost axis of the first image that has rows.
 static bool try_kernels(chooser *c, int first, int n) {
-    bool any = false;
-    for (int axis = 0; axis < MAX_RANK && c->plans < PLANS_MOST && (!any || c->fits); axis++) {
+    for (int axis = 0; axis < MAX_RANK && c->plans < PLANS_MOST; axis++) {
         patch_plan *x = plan_by(c, first, n, axis, 1);
         c->plans++;
         if (!x) continue;
         x->seed = axis;
         consider(c, x);
-        any = true;
+        return true;
     }
-    return any;
+    return false;
 }
 
 // More rows in a step: fewer steps, as long as they fit.
@@ -541,14 +517,6 @@ static void find_plan(chooser *c) {
     try_more_rows(c);
 }
 
-// The same among all plans that fit, of which there is one.
-static void find_cheapest(chooser *c) {
-    patch_plan *known = c->best;
-    c->fits = true, c->plans = 0, c->best = NULL;
-    find_plan(c);
-    if (!c->best) c->best = known;
-}
-
 static bool sizes_are_known(const program *p) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
@@ -565,7 +533,6 @@ bool patch_program(program *p, const target *t, int64_t most, bool exact) {
             .arena = a, .p = p, .t = t, .uses = uses_build(a, p), .most = most, .exact = exact, .peak = -1};
         int64_t now = peak_of(p, c.uses, t, NULL, &c.peak);
         if (now > most) find_plan(&c);
-        if (c.best && !rank_of(&c, c.best)) find_cheapest(&c);
         bool better = c.best && c.best->own < now;
         if (better) apply_patches(c.best);
         arena_destroy(a);
