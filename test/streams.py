@@ -233,6 +233,16 @@ def running_mean(n):
     n.x = n.add("Div", n.x, count)
 
 
+def counted_mean(n):
+    """The same by sums of ones, as ones_like(x[:, :1]).cumsum(2) is exported, and of ones in all channels."""
+    one = numpy_helper.from_array(np.array([1], np.float32))
+    first = n.add("Slice", n.x, n.ints(0), n.ints(1), n.ints(1))
+    ones = [n.add("ConstantOfShape", n.add("Shape", x), value=one) for x in (first, n.x)]
+    places = [n.add("CumSum", x, n.constant(np.int64(2))) for x in ones]
+    running_sum(n)
+    n.x = n.add("Add", n.add("Div", n.x, places[0]), n.add("Sqrt", places[1]))
+
+
 def sum_channels(n):
     """Along another axis, backwards: no state."""
     n.x = n.add("CumSum", n.x, n.constant(np.int64(1)), reverse=1)
@@ -503,7 +513,7 @@ def exports(checks):
 LAYERS = [pad_then_convolve, convolve_then_cut, convolve_causally, concatenate_ones, residual, difference, gate, normalise_channels,
           batch_normalise, largest, average, subsample, stack_samples, upsample, upsample_by_many, repeat, shrink_to_nearest, shrink_to_middle, shrink_linearly,
            recurrent, lstm, shaped_recurrent, scanned, scanned_twice, recurrent_over_channels, best_channels,
-          reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, sum_channels,
+          reshape_by_shape, quantised, pad_with_value, running_sum, exclusive_sum, running_product, running_mean, counted_mean, sum_channels,
           first_positions, *FRAMES, *LOOPS, *OVERLAPS]
 
 

@@ -77,6 +77,7 @@ struct buffer {
     const constant *labels; // BUF_OUTPUT: keys of the maps that this table represents; or NULL
     dim *offset;            // BUF_TEMP after planning: byte offset in the workspace
     int pool;               // number of the pool that it is in
+    int beyond;             // bytes after its end that kernels may read, whatever they are
     int region;             // program region (loop body) that owns it, 0 main
     space space;
     const buffer *caller; // the input or output whose memory it uses if that is in the right space; or NULL

@@ -385,6 +385,12 @@ ins *lb_load(lbuild *b, ltype t, ins *ptr, ins *index, int align) {
     return x;
 }
 
+ins *lb_load_part(lbuild *b, ltype t, ins *ptr, ins *index, int bytes) {
+    ins *x = lb_load(b, t, ptr, index, 1);
+    x->i = bytes;
+    return x;
+}
+
 ins *lb_loadn(lbuild *b, ltype t, ins *ptr, ins *index, ins *n) {
     return emit3(b, L_LOADN, t, ptr, index, n);
 }

@@ -100,7 +100,7 @@ struct ins {
     int uses; // number of uses as an operand
     int nargs;
     ins **args;
-    int64_t i;
+    int64_t i; // L_CONST; L_OFFSET: scale; L_LOAD: bytes that matter, 0: all ...
     double f;
     const char *name; // symbol, member, or a name for the text forms (loop counters, variables); may be NULL
     const int *mask;  // L_SHUFFLE
@@ -252,6 +252,8 @@ ins *lb_shuffle(lbuild *b, ins *x, ins *y, const int *mask, int lanes);
 ins *lb_permute(lbuild *b, ins *x, ins *at); // lanes of x at the positions `at`
 ins *lb_hreduce(lbuild *b, lop op, ins *x);
 ins *lb_load(lbuild *b, ltype t, ins *ptr, ins *index, int align);
+// Of which only the first `bytes` matter: the others may change at any time, but are in memory.
+ins *lb_load_part(lbuild *b, ltype t, ins *ptr, ins *index, int bytes);
 ins *lb_loadn(lbuild *b, ltype t, ins *ptr, ins *index, ins *n);
 void lb_store(lbuild *b, ins *ptr, ins *index, ins *v, int align);
 void lb_storen(lbuild *b, ins *ptr, ins *index, ins *v, ins *n);

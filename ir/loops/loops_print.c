@@ -58,6 +58,7 @@ static void add_details(text *t, const ins *x) {
         text_printf(t, " @%s", x->name ? x->name : "");
     if (x->op == L_FOR) text_printf(t, " %s", role_names[x->role]);
     if (x->align) text_printf(t, " align %d", x->align);
+    if (x->op == L_LOAD && x->i) text_printf(t, " bytes %lld", (long long)x->i);
 }
 
 static void add_block(text *t, const lfunc *f, const lblock *b, int depth);

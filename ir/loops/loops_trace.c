@@ -134,7 +134,7 @@ static void access(frame *fr, const ins *x) {
     if (p.kind == ELSEWHERE) return;
     int64_t lanes = touched_lanes(fr, x, type), width = lkind_bytes((lkind)type.kind);
     if (p.kind == UNKNOWN || index.kind != NUMBER || lanes < 0) fr->t->failed = true;
-    else note_access(fr->t, p, index.v * width, lanes * width, writes);
+    else note_access(fr->t, p, index.v * width, x->op == L_LOAD && x->i ? x->i : lanes * width, writes);
 }
 
 // ---------------------------------------------------------------- values

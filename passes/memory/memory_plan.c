@@ -33,7 +33,7 @@ static void find_moves(planner *n) {
 // The bytes that b needs in the workspace, NULL if it is elsewhere. A bounded runtime size takes its maximum.
 static dim *planned_size(planner *n, const buffer *b) {
     if (b->space != n->where) return NULL;
-    if (b->role == BUF_TEMP) return buffer_bytes(b);
+    if (b->role == BUF_TEMP) return dim_addk(buffer_bytes(b), b->beyond);
     if (b->role != BUF_HEAP || n->moved[b->id]) return NULL;
     dim *bytes = buffer_bytes(b);
     bool bounded = bytes->max <= n->bounded;
@@ -113,6 +113,8 @@ bool may_be_in_place(const kernel *k, const buffer *to) {
     return false;
 }
 
+static dim *held_bytes(const interval *i) { return dim_addk(i->size, -i->buffer->beyond); }
+
 static void try_in_place(planner *n, const kernel *k, int at) {
     buffer **all, *to = writes_once(k) ? k->stages.at[0]->writes.at[0].to : NULL;
     interval *out = to && !to->view_of && dtype_bits(to->dtype) >= 8 ? n->of[to->id] : NULL;
@@ -123,9 +125,11 @@ static void try_in_place(planner *n, const kernel *k, int at) {
         interval *in = from->role != BUF_LOCAL && from != to ? n->of[from->id] : NULL;
         if (!in || memory_of(in)->live.last_use != at || dtype_bits(from->dtype) != dtype_bits(to->dtype))
             continue;
-        if (in->size != out->size || from->rounded != to->rounded || !reads_like_write(k, from)) continue;
+        if (held_bytes(in) != held_bytes(out) || from->rounded != to->rounded || !reads_like_write(k, from))
+            continue;
         out->same = memory_of(in);
         out->same->live.last_use = out->live.last_use;
+        if (to->beyond > out->same->buffer->beyond) out->same->size = out->size;
         n->plan.in_place[k->id] = true;
         return;
     }

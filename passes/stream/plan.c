@@ -466,20 +466,36 @@ static bool plan_constant_pairs(streaming *s, plan *p) {
     return p->constant = true;
 }
 
+// Whether all rows of c along the axis are first, first + step, ...
+static bool is_progression(const plan *p, const constant *c, int axis) {
+    int64_t inner = 1;
+    for (int j = axis + 1; j < c->rank; j++) inner *= c->dims[j];
+    for (int64_t i = 0; i < c->count; i++)
+        if (constant_float(c, i) != p->first + p->step * (double)(i / inner % c->dims[axis])) return false;
+    return true;
+}
+
 // n counts samples: first, first + step, ...
 static bool plan_positions(streaming *s, plan *p) {
     const node *n = p->node;
     const value *v = n->nout == 1 ? n->out[0] : NULL;
     const constant *c = v ? map_get_number(&s->probes, (uint64_t)v->id) : NULL;
-    if (!c || c->rank != 1 || c->count < 2 || v->type.rank != 1) return false;
+    bool several = false;
+    int axis = c ? time_axis(&v->type, s->length, &several) : NO_TIME;
+    if (axis == NO_TIME || several || c->rank != v->type.rank || c->count < 2 || c->dims[axis] < 2)
+        return false;
     for (int i = 0; i < n->nin; i++)
-        if (signal_of(s, n->in[i])) return false;
-    p->first = constant_float(c, 0), p->step = constant_float(c, 1) - p->first;
-    for (int64_t i = 0; i < c->count; i++)
-        if (constant_float(c, i) != p->first + p->step * (double)i) return false;
-    signal out = {.axis = 0, .rate = rate_of_positions(s, v, 0)};
+        if (signal_of(s, n->in[i]) && !signal_of(s, n->in[i])->still) return false;
+    for (int j = 0; j < c->rank; j++)
+        if (j != axis && !dim_is_const(v->type.dims[j])) return false;
+    int64_t inner = 1;
+    for (int j = axis + 1; j < c->rank; j++) inner *= c->dims[j];
+    p->first = constant_float(c, 0), p->step = constant_float(c, inner) - p->first;
+    if ((c->rank > 1 && !p->step) || !is_progression(p, c, axis)) return false;
+    signal out = {.axis = axis, .rate = rate_of_positions(s, v, axis)};
     if (!out.rate) return false;
     p->positions = true;
+    p->counts = v->type;
     add_signal(s, v, &out);
     return true;
 }

@@ -261,6 +261,16 @@ static void count_samples(streaming *s, const plan *p) {
     value *by = value_constant(s->graph, NULL, numbers(s, out->elem, 1, p->step * (double)out->rate, 0));
     value *own = value_constant(s->graph, NULL, numbers(s, out->elem, out->rate, p->first, p->step));
     out->now = make(s, "Add", 2, (value *[]){make(s, "Mul", 2, (value *[]){step, by}, NULL), own}, NULL);
+    const type *t = &p->counts;
+    int64_t row[MAX_RANK], all[MAX_RANK];
+    for (int j = 0; j < t->rank; j++) {
+        all[j] = j == out->axis ? out->rate : dim_value(t->dims[j]);
+        row[j] = j == out->axis ? out->rate : 1;
+    }
+    if (t->rank > 1) {
+        value *rows = make(s, "Reshape", 2, (value *[]){out->now, ints(s, row, t->rank)}, NULL);
+        out->now = make(s, "Expand", 2, (value *[]){rows, ints(s, all, t->rank)}, NULL);
+    }
     infer_node(p->node);
 }
 

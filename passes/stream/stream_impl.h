@@ -97,6 +97,7 @@ typedef struct plan {
     bool carries;   // its states are states of the stream
     bool constant;  // its outputs are constants of all steps
     bool positions; // it counts samples
+    type counts;    // its type then
     double first, step;
     const constant *indices; // of frames, for a signal of some length; NULL: it takes none
     int indices_axis;        // along which they grow

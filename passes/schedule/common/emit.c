@@ -60,13 +60,15 @@ static int rows_in(const emitter *e, const buffer *local) {
 
 // Locals of rank 0 are variables; small ones of constant size are on the stack, others in scratch memory.
 static ins *make_locals(emitter *e, dim *own) {
+    enum { MOST_STACK = 16384, MOST_STACK_FREESTANDING = 1024 };
+    int64_t most = e->t->freestanding ? MOST_STACK_FREESTANDING : MOST_STACK;
     dim *bytes = own ? padded(own) : dim_const(e->k->program->dims, 0), *offset[256];
     bool in_scratch[256] = {0};
     const kernel *k = e->k;
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
     for (int j = 0; j < k->locals.n; j++) {
         dim *n = dim_mulk(buffer_bytes(k->locals.at[j]), rows_in(e, k->locals.at[j]));
-        bool small = (dim_is_const(n) && dim_value(n) <= 16384) || dim_is(padded(n), 0);
+        bool small = (dim_is_const(n) && dim_value(n) <= most) || dim_is(padded(n), 0);
         in_scratch[j] = k->locals.at[j]->rank > 0 && !small;
         offset[j] = bytes;
         if (in_scratch[j]) bytes = dim_add(bytes, padded(n));

@@ -12,12 +12,17 @@
 //   for r, v: acc[r][v] -= extra[v]
 //
 // Blocks: acc[r][v] and acc[r + 1][v] of rows in pairs hold the left and the right blocks of vector v's columns.
+#include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_blocks.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_groups.h"
 
-enum { STEP_WORDS = 4 }; // a register of 128 bits of each row of A
+enum {
+    STEP_WORDS = 4, // a register of 128 bits of each row of A
+    WORD_BYTES = 4,
+    MOST_WORDS = 5 // in a step without vectors
+};
 
 typedef struct group_step {
     int words; // of A in a step
@@ -37,10 +42,22 @@ int sum_rows(const tiling *t, const tile *x) {
 }
 
 // ---------------------------------------------------------------- operands
+// Whether a word of A may be loaded of which less than all counts: B's other elements are 0. If so, all of A's last word is in memory.
+static bool may_read_beyond(const tiling *t) {
+    buffer *a = (buffer *)buffer_root(t->c->a->buffer);
+    if (!is_microcontroller(t->e->t) || !t->e->t->dsp || a->role != BUF_TEMP ||
+        t->c->b->buffer->role != BUF_CONST)
+        return false;
+    a->beyond = WORD_BYTES - 1;
+    return true;
+}
+
 static ins *word_of_a(tiling *t, ins *at, const group_step *s, int w) {
     lbuild *b = &t->e->b;
     int64_t before = (int64_t)w * group_elements(t->c);
     ins *left = s->left ? lb_add(b, s->left, lb_idx(b, -before)) : NULL;
+    if (left && left->op == L_CONST && left->i > 0 && left->i < group_elements(t->c) && may_read_beyond(t))
+        return load_part_a(t->e, t->c, idx_addk(b, at, before), (int)left->i);
     if (left && left->op != L_CONST) {
         left = lb_bin(b, L_SMAX, left, lb_idx(b, 0));
         left = lb_bin(b, L_SMIN, left, lb_idx(b, group_elements(t->c)));
@@ -239,12 +256,18 @@ static void whole_steps(tiling *t, const tile *x, ins **acc, ins *start_b, ins *
 // Words of K in a step without vectors. With instructions for products of groups, the others around a step are as many as its
 // products, so a step has several words, by which the number of groups is divisible.
 static int scalar_words(const tiling *t, const ins *extent) {
-    enum { MOST = 5 };
     if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || extent->op != L_CONST) return 1;
     int64_t groups = extent->i / t->group;
-    for (int words = MOST; words > 1; words--)
+    for (int words = MOST_WORDS; words > 1; words--)
         if (groups && groups % words == 0) return words;
     return 1;
+}
+
+int taps_in_step(const tiling *t, int64_t taps) {
+    const dim *elements = t->e->extent[t->group_axis];
+    if (t->lanes > 1 || !t->e->t->dsp || t->e->t->size_level > 1 || !dim_is_const(elements)) return 1;
+    int64_t words = (dim_value(elements) + t->group - 1) / t->group * words_in_group(t);
+    return taps > 0 && words > 0 && taps <= MOST_WORDS / words ? (int)taps : 1;
 }
 
 static void subtract_extra(tiling *t, const tile *x, ins **acc, ins *const *extra) {

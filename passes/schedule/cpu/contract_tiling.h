@@ -189,6 +189,8 @@ int64_t block_depth(const target *t, const contraction *c);
 // contract_groups.c: rows of sums beside x's rows; adds all products of the group axis; sorts the sums into rows.
 int sum_rows(const tiling *t, const tile *x);
 void add_groups(tiling *t, const tile *x, ins **acc, ins *start_b);
+// All of these positions of an axis of K around that of the groups if they have few words together, which one step adds; otherwise 1.
+int taps_in_step(const tiling *t, int64_t taps);
 void split_blocks_of_sums(tiling *t, const tile *x, ins **acc);
 // contract_words.c: the same of words of packed elements.
 void add_packed(tiling *t, const tile *x, ins **acc, ins *start_b);

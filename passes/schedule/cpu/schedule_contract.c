@@ -213,7 +213,9 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
         k_range(t, x, acc, start_b, depth, (k_part){begin, whole, steps});
         begin = part && goes_in_steps(t, a, n) ? end : whole;
     }
-    if (begin != end) k_range(t, x, acc, start_b, depth, (k_part){begin, end, 1});
+    bool around = t->group_axis >= 0 && depth == t->k.n - 2 && !t->bytes && !t->words;
+    int steps = around && begin->op == L_CONST && end->op == L_CONST ? taps_in_step(t, end->i - begin->i) : 1;
+    if (begin != end) k_range(t, x, acc, start_b, depth, (k_part){begin, end, steps});
     if (acc != sums) end_block_sums(t, x, sums, acc);
     t->sums_block = false;
     forget_sides(t, sides);

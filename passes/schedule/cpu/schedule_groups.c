@@ -305,6 +305,13 @@ ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
 }
 
+ins *load_part_a(emitter *e, const contraction *c, ins *at, int n) {
+    lbuild *b = &e->b;
+    int size = dtype_bits(c->a->buffer->dtype) / 8;
+    ins *p = lb_offset(b, pointer_of(e, c->a->buffer), at, size);
+    return lb_load_part(b, lt(LK_I32, 1), p, lb_idx(b, 0), n * size);
+}
+
 ins *half_of_pairs(lbuild *b, ins *x, bool high) {
     ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int32_t)0xffff0000))
                      : lb_bin(b, L_SHL, x, lb_int(b, x->type, 16));

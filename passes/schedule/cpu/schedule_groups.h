@@ -50,6 +50,8 @@ int grouped_rows(const target *t, const contraction *c, int packed, int vectors)
 
 // A word of A from `at`, or its first n elements (the others 0); n may be out of range.
 ins *load_word_a(emitter *e, const contraction *c, ins *at, ins *n);
+// The same, where the others may be anything that is in memory.
+ins *load_part_a(emitter *e, const contraction *c, ins *at, int n);
 // The low or high bf16 of each lane as f32.
 ins *half_of_pairs(lbuild *b, ins *x, bool high);
 // Whether the unit has no product for these signs, but for A with the other one: the top bit of A's bytes is flipped.
