@@ -164,6 +164,7 @@ CASES |= {
     "MatMulInteger 16x1024x1024, B an input": ("uint8[16,1024] x, int8[1024,1024] w", "int32", "y = MatMulInteger (x, w)"),
     "TopK, i8, 64x1000, 10": ("int8[64,1000] x", "int8", "k = Constant <value = int64[1] {10}> ()  y, i = TopK (x, k)"),
     "TopK 64x100, 10": ("float[64,100] x", "float", "k = Constant <value = int64[1] {10}> ()  y, i = TopK (x, k)"),
+    "TopK, f16, 100x333, 7": ("float16[100,333] x", "float16", "k = Constant <value = int64[1] {7}> ()  y, i = TopK (x, k)"),
     "TopK 1x100000, 1000": ("float[1,100000] x", "float", "k = Constant <value = int64[1] {1000}> ()  y, i = TopK (x, k)"),
     "Sigmoid of bytes, 64x4096": ("uint8[64,4096] x", "uint8", quantity("x") + quantity("o", 0.004, 0) + "a = DequantizeLinear (x, x_s, x_z)  b = Sigmoid (a)  y = QuantizeLinear (b, o_s, o_z)"),
     "Cast, f32 to f16, 64x4096": ("float[64,4096] x", "float16", "y = Cast <to = 10> (x)"),
