@@ -28,11 +28,16 @@ ONNXC_MAYBE_UNUSED static int64_t lib_candidate(const int64_t *table, uint64_t h
     return ((int64_t)(slot & 0xffffffffu) - 1) | -(int64_t)((slot ^ hash) >> 32 != 0);
 }
 
+/* One load where memory has this order: compilers do not make one of the loop. */
 static uint64_t lib_little_endian(const char *p, int bytes) {
-    const unsigned char *s = (const unsigned char *)p;
     uint64_t word = 0;
+#if defined __BYTE_ORDER__ && defined __ORDER_LITTLE_ENDIAN__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&word, p, (size_t)bytes);
+#else
+    const unsigned char *s = (const unsigned char *)p;
     int i;
     for (i = 0; i < bytes; i++) word |= (uint64_t)s[i] << 8 * i;
+#endif
     return word;
 }
 

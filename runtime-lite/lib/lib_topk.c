@@ -4,7 +4,14 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
-enum { TOPK_BLOCK = 32, TOPK_FEW = 64, TOPK_SHARE = 16, TOPK_SLACK = 8 };
+enum {
+    TOPK_BLOCK = 32,
+    TOPK_FEW = 64,
+    TOPK_SHARE = 16,
+    TOPK_SLACK = 8,
+    TOPK_SAMPLES = 512,
+    TOPK_SAMPLED = 4096
+};
 
 // The first element from i on that is not ordered after element `other`, found without making keys; n if there is none.
 // Blocks of elements of up to 32 bits are compared in vectors.
@@ -34,6 +41,27 @@ TOPK_NEXT(topk_next_uint16, uint16_t)
 TOPK_NEXT(topk_next_uint32, uint32_t)
 TOPK_NEXT(topk_next_uint64, uint64_t)
 
+// The same for floats of 16 bits with that code of infinity, compared as integers. Zeros of both signs and NaN may be found, too.
+static int64_t topk_next_half(const char *at, int64_t stride, int64_t i, int64_t n, int64_t other,
+                              int largest, int infinity) {
+    const int16_t *x = (const int16_t *)(const void *)at;
+    int flip = largest ? 0 : -1;
+    int16_t y = (int16_t)(x[other * stride] ^ (x[other * stride] >> 15 & 0x7fff) ^ flip);
+    for (; stride == 1 && n - i >= TOPK_BLOCK; i += TOPK_BLOCK) {
+        int j, found = 0;
+        for (j = 0; j < TOPK_BLOCK; j++) {
+            int16_t v = x[i + j], order = (int16_t)(v ^ (v >> 15 & 0x7fff) ^ flip);
+            found |= (order > y) | ((v & 0x7fff) > infinity);
+        }
+        if (found) break;
+    }
+    for (; i < n; i++) {
+        int16_t v = x[i * stride], order = (int16_t)(v ^ (v >> 15 & 0x7fff) ^ flip);
+        if (order > y || (v & 0x7fff) > infinity) break;
+    }
+    return i;
+}
+
 static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t other) {
     int64_t n = z[2], inner = z[3];
     int largest = z[5] != 0;
@@ -48,6 +76,8 @@ static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t oth
     case DT_U16: return topk_next_uint16(x, inner, i, n, other, largest);
     case DT_U32: return topk_next_uint32(x, inner, i, n, other, largest);
     case DT_U64: return topk_next_uint64(x, inner, i, n, other, largest);
+    case DT_F16: return topk_next_half(x, inner, i, n, other, largest, 0x7c00);
+    case DT_BF16: return topk_next_half(x, inner, i, n, other, largest, 0x7f80);
     default: return i;
     }
 }
@@ -103,16 +133,41 @@ static int64_t topk_narrow(lib_pair *p, int64_t n, int64_t k) {
     return n;
 }
 
+// A key that most likely k of n keys or a few more do not exceed: that of a share of samples. sample: scratch.
+static uint64_t topk_bound(const uint64_t *keys, int64_t n, int64_t k, uint64_t flip, lib_pair *sample) {
+    int64_t i, place = k * TOPK_SAMPLES / n, root = 1;
+    for (i = 0; i < TOPK_SAMPLES; i++) {
+        sample[i].key = keys[i * (n / TOPK_SAMPLES)] ^ flip;
+        sample[i].index = i;
+    }
+    while (root * root < place) root++;
+    place += 3 * root; // three standard deviations
+    if (place >= TOPK_SAMPLES) return UINT64_MAX;
+    lib_sort(sample, sample + TOPK_SAMPLES, TOPK_SAMPLES);
+    return sample[place].key;
+}
+
+// Makes pairs of the keys that do not exceed the bound; returns their number.
+static int64_t topk_pairs(const uint64_t *keys, int64_t n, uint64_t flip, uint64_t bound, lib_pair *pairs) {
+    int64_t i, count = 0;
+    for (i = 0; i < n; i++) {
+        uint64_t key = keys[i] ^ flip;
+        pairs[count].key = key;
+        pairs[count].index = i;
+        count += key <= bound;
+    }
+    return count;
+}
+
 static void topk_sort(lib_pair *pairs, int64_t k, const int64_t *z, const char *x) {
-    int64_t n = z[2], i;
+    int64_t n = z[2], count = 0;
     uint64_t flip = z[5] ? UINT64_MAX : 0, *keys = (uint64_t *)(void *)(pairs + n);
     lib_keys(z[0], x, z[3], n, keys);
-    for (i = 0; i < n; i++) {
-        pairs[i].key = keys[i] ^ flip;
-        pairs[i].index = i;
-    }
-    if (k <= n / 2) n = topk_narrow(pairs, n, k);
-    lib_sort(pairs, pairs + z[2], n);
+    if (n >= TOPK_SAMPLED && k <= n / 2)
+        count = topk_pairs(keys, n, flip, topk_bound(keys, n, k, flip, pairs), pairs);
+    if (count < k) count = topk_pairs(keys, n, flip, UINT64_MAX, pairs);
+    if (k <= n / 2) count = topk_narrow(pairs, count, k);
+    lib_sort(pairs, pairs + z[2], count);
 }
 
 ONNXC_LIB int onnxc_lib_topk(void **call, void *const *data, const int64_t *numbers) {

@@ -73,21 +73,43 @@ static void topk_selects_from_columns(void **state) {
         }
 }
 
-// Integers of any width, signed or not, of which many are equal, side by side and in columns.
-static void topk_selects_integers(void **state) {
+// Integers of any width, signed or not, and floats of 16 bits, NaN too, of which many are equal, side by side and in columns.
+static void topk_selects_short_types(void **state) {
     enum { ALL = 450, FEW = 7 };
-    static const int64_t types[] = {2, 3, 4, 5, 6, 7, 12, 13}; // uint8 to int64, uint32, uint64
+    // uint8 to int64, uint32, uint64, float16, bfloat16
+    static const int64_t types[] = {2, 3, 4, 5, 6, 7, 12, 13, 10, 16};
     static uint64_t x[ALL];
     static int64_t whole[ALL], few[3 * FEW], scratch[6 * ALL];
     (void)state;
     for (int j = 0; j < ALL; j++) x[j] = (uint64_t)(j * 7919 % 101) * 0xf731d9b5a2468ce1u;
-    for (int j = 0; j < 32; j++) {
+    for (int j = 0; j < 40; j++) {
         int64_t type = types[j / 4], largest = j & 1, columns = j & 2 ? 3 : 1, n = ALL / columns;
         onnxc_lib_topk(NULL, (void *[]){NULL, whole, scratch, x},
                        (int64_t[]){type, 1, n, columns, n, largest});
         onnxc_lib_topk(NULL, (void *[]){NULL, few, scratch, x},
                        (int64_t[]){type, 1, n, columns, FEW, largest});
         assert_memory_equal(few, whole, (size_t)(columns * FEW) * sizeof *few);
+    }
+}
+
+// The first of many, which are looked for among those below a bound, also where the samples of the bound are not like the others.
+static void topk_of_many(void **state) {
+    enum { MANY = 5000, STEP = 9 };
+    static float x[MANY];
+    static int64_t whole[MANY], some[MANY], scratch[6 * MANY];
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        int64_t largest = kind & 1, pattern = kind / 2;
+        for (int i = 0; i < MANY; i++) x[i] = (float)(i * 7919 % (pattern == 3 ? 7 : 3001) - 1500);
+        for (int i = 0; i < MANY && (pattern == 1 || pattern == 2); i += STEP)
+            x[i] = pattern == 1 ? 9999.0f + (float)i : i % 2 ? NAN : -9999.0f;
+        onnxc_lib_topk(NULL, (void *[]){NULL, whole, scratch, x},
+                       (int64_t[]){F32, 1, MANY, 1, MANY, largest});
+        for (int64_t k = 313; k <= MANY; k += 521) {
+            onnxc_lib_topk(NULL, (void *[]){NULL, some, scratch, x},
+                           (int64_t[]){F32, 1, MANY, 1, k, largest});
+            assert_memory_equal(some, whole, (size_t)k * sizeof *some);
+        }
     }
 }
 
@@ -396,7 +418,8 @@ int main(void) {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
         cmocka_unit_test(topk_selects_from_columns),
-        cmocka_unit_test(topk_selects_integers),
+        cmocka_unit_test(topk_selects_short_types),
+        cmocka_unit_test(topk_of_many),
         cmocka_unit_test(topk_of_long_keys),
         cmocka_unit_test(numbers_are_found),
         cmocka_unit_test(equal_hashes_have_no_slots),

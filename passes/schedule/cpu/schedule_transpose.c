@@ -8,6 +8,7 @@
 //
 // Where one instruction loads elements that are equally far apart, a tile is one row:
 // write[u][v0 .. v0 + L] = f(read[v0 .. v0 + L][u]).
+// Few elements that lie side by side in both buffers, such as the four bytes of a pixel, are one wide lane.
 // A tail tile that would exceed the extent starts earlier and writes some elements again.
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "ir/kernel/program.h"
@@ -21,6 +22,7 @@ enum {
     HELIUM_LANES = 8,
     LEAST_LANES = 4,
     LEAST_BITS = 64,
+    MOST_UNIT_BITS = 64,
     BLOCK_BITS = 128,
     LINE_BYTES = 64,
     CROWDED_BYTES = 2048
@@ -60,6 +62,35 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
+// The axis whose step is that long, other than w.
+static int axis_of_step(const nest *n, const access *a, int64_t step, int w) {
+    for (int j = 0; j < n->nparallel; j++)
+        if (n->parallel[j] != w && expr_is_int(a->coef[n->parallel[j]], step)) return n->parallel[j];
+    return -1;
+}
+
+// Units that are moved unchanged, whose number of bits is that of an element. False: another form.
+static bool find_units(transpose *t) {
+    nest *n = t->n;
+    emitter *e = n->e;
+    const write *to = &n->s->writes.at[0];
+    expr *x = to->value;
+    dtype type = to->to->dtype;
+    bool plain = x->op == X_READ && !x->guard && x->buffer->dtype == type && x->buffer->role != BUF_LOCAL;
+    bool whole = type == emit_moved(e, n->s) || type == DT_F32 || type == DT_F64 || dtype_is_int(type);
+    if (!plain || !whole || e->t->arch.strided_loads || e->t->dot_across || kernel_writes(e->k, x->buffer))
+        return false;
+    const access *from = entry_of(e, x)->read;
+    int w = unit_axis(n, n->writes[0]);
+    if (!from || !from->affine || w < 0 || !steps_by_one(from, w) || !dim_is_const(e->extent[w]))
+        return false;
+    int64_t unit = dim_value(e->extent[w]), most = MOST_UNIT_BITS / dtype_bits(type);
+    if (unit < 2 || unit > most || unit & (unit - 1)) return false;
+    t->read = x, t->w = w, t->unit = (int)unit;
+    t->u = axis_of_step(n, from, unit, w), t->v = axis_of_step(n, n->writes[0], unit, w);
+    return t->u >= 0 && t->v >= 0 && t->u != t->v;
+}
+
 // The overhead of tiles with this number of lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
@@ -81,7 +112,7 @@ static void choose_lanes(transpose *t) {
     const emitter *e = t->n->e;
     double best = INFINITY;
     const buffer *from = t->read->buffer, *to = t->n->s->writes.at[0].to;
-    int bits = dtype_bits(from->dtype), most = target_lanes(e->t, bits);
+    int bits = t->unit * dtype_bits(from->dtype), most = target_lanes(e->t, bits);
     bool twice = !may_be_in_place(e->k, to), strided = e->t->arch.strided_loads;
     if (strided && dtype_bits(to->dtype) > bits) most = target_lanes(e->t, dtype_bits(to->dtype));
     if (!strided && most > MOST_LANES) most = MOST_LANES;
@@ -100,7 +131,7 @@ static void choose_lanes(transpose *t) {
 }
 
 bool transpose_find(nest *n, transpose *t) {
-    *t = (transpose){.n = n, .u = -1};
+    *t = (transpose){.n = n, .u = -1, .w = -1, .unit = 1};
     emitter *e = n->e;
     if (n->s->states.n || n->ninner || n->s->writes.n != 1 || n->nparallel < 2 || !e->t->vector_bits)
         return false;
@@ -110,7 +141,8 @@ bool transpose_find(nest *n, transpose *t) {
         !to->affine)
         return false;
     t->v = unit_axis(n, to);
-    if (t->v < 0 || !find_read(t, w->value) || steps_by_one(to, t->u)) return false;
+    bool found = t->v >= 0 && find_read(t, w->value) && !steps_by_one(to, t->u);
+    if (!found && (t->read || !find_units(t))) return false;
     if (moves_registers(e->t, to, t->u)) return false; // whole registers of an operand are scattered
     choose_lanes(t);
     t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
@@ -124,7 +156,7 @@ void transpose_tasks(const transpose *t) {
     for (int j = 0; j < t->n->nparallel; j++) {
         int a = t->n->parallel[j];
         bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < LEAST_TASKS;
-        if (a != t->u && a != t->v && !few) all.axes[all.n++] = a;
+        if (a != t->u && a != t->v && a != t->w && !few) all.axes[all.n++] = a;
     }
     if (all.n) {
         emitter_choose_tasks(e, &all);
@@ -192,7 +224,40 @@ static ins *load_column(transpose *t, ins *at, ins *stride) {
                                lb_add(b, lb_splat(b, at, t->lanes), rows));
 }
 
+static void unit_tile(transpose *t, ins *u0, ins *v0) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    const access *from = entry_of(e, t->read)->read, *to = t->n->writes[0];
+    const buffer *x = t->read->buffer, *y = t->n->s->writes.at[0].to;
+    int bits = t->unit * dtype_bits(x->dtype), lanes = t->lanes * t->unit;
+    lkind wide = bits == 64 ? LK_I64 : bits == 32 ? LK_I32 : LK_I16, narrow = LK_I8;
+    ins *row[MOST_LANES];
+    scope outer = scope_open(e);
+    e->counter[t->u] = u0, e->counter[t->v] = v0, e->counter[t->w] = lb_idx(b, 0);
+    ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
+    for (int j = 0; j < t->rows; j++) {
+        ins *units = load_element(b, x->dtype, pointer_of(e, x), at, lanes);
+        narrow = units->type.kind;
+        row[j] = lb_bitcast(b, lt(wide, t->lanes), units);
+        at = lb_add(b, at, stride);
+    }
+    scope_close(e, outer);
+    transpose_rows(b, row, t->rows);
+    for (int i = 0; i < t->rows; i++) {
+        scope mark = scope_open(e);
+        e->counter[t->u] = idx_addk(b, u0, i);
+        ins *units = lb_bitcast(b, lt(narrow, lanes), row[i]);
+        store_element(b, y->dtype, pointer_of(e, y), emit_index(e, to->offset), units, lanes);
+        scope_close(e, mark);
+    }
+    e->counter[t->u] = e->counter[t->v] = e->counter[t->w] = NULL;
+}
+
 static void one_tile(transpose *t, ins *u0, ins *v0) {
+    if (t->unit > 1) {
+        unit_tile(t, u0, v0);
+        return;
+    }
     emitter *e = t->n->e;
     lbuild *b = &e->b;
     const access *from = entry_of(e, t->read)->read;
@@ -240,7 +305,8 @@ static bool pairs_tiles(const transpose *t) {
     const expr *step = t->n->writes[0]->coef[t->u];
     int bytes = dtype_bits(to->dtype) / 8;
     bool crowded = step->op == X_CONST && step->i * bytes % CROWDED_BYTES == 0;
-    return t->rows > 1 && e->extent[t->u]->max > t->rows && !(crowded && t->lanes * bytes < LINE_BYTES);
+    bool part = t->lanes * t->unit * bytes < LINE_BYTES;
+    return t->rows > 1 && e->extent[t->u]->max > t->rows && !(crowded && part);
 }
 
 // One row after the other, the last tile of a long row apart, so that it is not computed for each tile where it begins.
@@ -293,7 +359,7 @@ static void other_loops(transpose *t, int depth) {
         return;
     }
     int a = t->n->parallel[depth];
-    if (a == t->u || a == t->v) {
+    if (a == t->u || a == t->v || a == t->w) {
         other_loops(t, depth + 1);
         return;
     }

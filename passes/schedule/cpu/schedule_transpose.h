@@ -5,8 +5,10 @@
 
 typedef struct transpose {
     nest *n;
-    expr *read;  // the read that is contiguous along u
-    int u, v;    // the write is contiguous along v
+    expr *read; // the read that is contiguous along u
+    int u, v;   // the write is contiguous along v
+    int w,
+        unit; // or that many elements, which both have side by side along w, move as one, and w is -1 otherwise
     int lanes;   // of a tile
     int rows;    // of it: as many, or 1 where lanes are loaded from as many rows at once
     bool always; // both axes always contain a tile

@@ -4,12 +4,29 @@
 #include "runtime-lite/lib/lib_slots.h"
 #include "runtime-lite/lib/lib_value.h"
 
+// Most strings are short: compared without a call.
+static int same_bytes(const char *x, const char *y, size_t size) {
+    uint64_t differing = 0;
+    size_t i;
+    if (size > 16) return memcmp(x, y, size) == 0;
+    if (size >= 8) {
+        differing = lib_little_endian(x, 8) ^ lib_little_endian(y, 8);
+        differing |= lib_little_endian(x + size - 8, 8) ^ lib_little_endian(y + size - 8, 8);
+    } else if (size >= 4) {
+        differing = lib_little_endian(x, 4) ^ lib_little_endian(y, 4);
+        differing |= lib_little_endian(x + size - 4, 4) ^ lib_little_endian(y + size - 4, 4);
+    } else {
+        for (i = 0; i < size; i++) differing |= (uint64_t)(x[i] ^ y[i]);
+    }
+    return !differing;
+}
+
 static int64_t find_by_hash(int64_t handle, const int64_t *keys, const int64_t *slots) {
     onnxc_string x = lib_string(handle), key;
     int64_t at = lib_candidate(slots, lib_hash_bytes((uint64_t)slots[0], x.data, x.size));
     if (at < 0) return -1;
     key = lib_string(keys[at]);
-    return key.size == x.size && memcmp(key.data, x.data, x.size) == 0 ? at : -1;
+    return key.size == x.size && same_bytes(key.data, x.data, x.size) ? at : -1;
 }
 
 static int64_t find_by_halving(int64_t x, const int64_t *keys, int64_t m) {
