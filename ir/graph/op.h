@@ -74,6 +74,7 @@ struct op_def {
     bool (*sequence)(const node *n, op_sequence *s);
     // Every output has the elements of input 0 in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
+    bool converts;   // output 0 has the elements of input 0 in another type (Cast, DequantizeLinear)
     bool permutes;   // output 0 has the elements of input 0 in another order
     bool is_product; // of matrices: other kernels that only move its operands are inlined into it
     bool looks_up;   // output 0 has the rows of input 0 that input 1 selects

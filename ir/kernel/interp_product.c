@@ -9,7 +9,8 @@
 //         sum += a * b
 //       writes, row by row
 //
-// Products are rounded and added in the order of position by position: the same bits, unless a CBLAS multiplies.
+// Products are rounded and added in the order of position by position: the same bits, unless a CBLAS multiplies. Those of
+// integers of few bits are exact in double precision.
 #include "compiler/base/integers.h"
 #include "ir/kernel/interp_stage.h"
 #include <math.h>
@@ -20,6 +21,7 @@ enum {
     FEW_ROWS = 4,       // uses of a column that pay for evaluating it separately
     SMALL = 1 << 12,    // multiplications position by position
     FOR_BLAS = 1 << 20, // multiplications that pay for calling a CBLAS
+    PER_OPERATION = 8,  // multiplications in the time of an operation of other stages
     GROUP = MAX_RANK * 4,
 };
 
@@ -36,7 +38,8 @@ struct product {
     uint8_t *varies_depth, *varies_col; // by expression id, along strips of these
     double *at, *bt, *sum;              // blocks: [row][depth], [depth][col], [row][col]
     bool rounds;                        // products to f32
-    interp_dgemm *dgemm;                // NULL: exact order
+    bool integers;
+    interp_dgemm *dgemm; // NULL: exact order
 };
 
 // A block of the sums, and the range of the depth that is added to it.
@@ -69,7 +72,8 @@ static bool has_form(const run *r, const plan *p) {
     if (s->states.n != 1 || p->before.n || p->after.n || !p->ninner) return false;
     const state *st = &s->states.at[0];
     if (st->op != RED_SUM || st->step->op != X_MUL) return false;
-    if (st->dtype != st->step->dtype || (st->dtype != DT_F32 && st->dtype != DT_F64)) return false;
+    if (st->dtype != st->step->dtype || (st->dtype != DT_F32 && st->dtype != DT_F64 && st->dtype != DT_I32))
+        return false;
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
         if (w->when != WRITE_END || w->combine != COMBINE_SET || w->to->dtype == DT_C128) return false;
@@ -109,6 +113,29 @@ static void make_product(run *r, const plan *p, product *x) {
     x->sum = ARENA_ARRAY(r->arena, double, rows *cols);
 }
 
+// The largest magnitude of an integer, of which elements of few bits decide; 0: not known.
+static int64_t magnitude(const expr *e) {
+    if (e->op == X_CONST)
+        return dtype_is_int(e->dtype) && e->i > INT32_MIN ? (e->i < 0 ? -e->i : e->i) + 1 : 0;
+    if (e->op == X_CAST) return dtype_is_int(e->arg[0]->dtype) ? magnitude(e->arg[0]) : 0;
+    if (e->op == X_READ) {
+        dtype t = e->buffer->dtype;
+        int64_t own = dtype_is_int(t) && dtype_bits(t) <= 16 ? (int64_t)1 << dtype_bits(t) : 0,
+                outside = e->guard && e->fill ? magnitude(e->fill) : own;
+        return own && outside ? (own > outside ? own : outside) : 0;
+    }
+    if (e->op != X_ADD && e->op != X_SUB) return 0;
+    int64_t a = magnitude(e->arg[0]), b = magnitude(e->arg[1]);
+    return a && b ? a + b : 0;
+}
+
+// Whether neither products of 32 bits wrap nor sums in double precision round.
+static bool is_exact(const product *x) {
+    int64_t a = magnitude(x->a), b = magnitude(x->b), product, sum;
+    return a && b && !__builtin_mul_overflow(a, b, &product) && product < INT32_MAX &&
+           !__builtin_mul_overflow(product, x->depth.count, &sum) && sum < (int64_t)1 << 52;
+}
+
 product *product_find(run *r, const plan *p) {
     if (!has_form(r, p)) return NULL;
     expr *const *factor = r->s->states.at[0].step->arg;
@@ -125,6 +152,8 @@ product *product_find(run *r, const plan *p) {
         __builtin_mul_overflow(n, x->depth.count, &n) || n < SMALL)
         return NULL;
     x->rounds = r->s->states.at[0].dtype == DT_F32;
+    x->integers = r->s->states.at[0].dtype == DT_I32;
+    if (x->integers && !is_exact(x)) return NULL;
     if (r->in->hooks.dgemm && n >= FOR_BLAS) x->dgemm = r->in->hooks.dgemm(r->in->hooks.user);
     make_product(r, p, x);
     return x;
@@ -196,18 +225,23 @@ static void multiply(const product *x, const block *c) {
 }
 
 // ---------------------------------------------------------------- blocks
+static double number_of(run *r, const product *x, expr *e, int64_t lane) {
+    cell v = strip_result(r, e, lane);
+    return x->integers ? (double)v.i : v.f;
+}
+
 static void pack(run *r, product *x, const block *c) {
     int64_t depth = c->depth;
     set_lanes(r, &x->depth, x->varies_depth, c->from, depth);
     for (int64_t i = 0; i < c->rows; i++) {
         go_to(r, &x->row, c->row + i);
         strip_eval(r, &x->code_a, depth);
-        for (int64_t d = 0; d < depth; d++) x->at[i * depth + d] = strip_result(r, x->a, d).f;
+        for (int64_t d = 0; d < depth; d++) x->at[i * depth + d] = number_of(r, x, x->a, d);
     }
     for (int64_t j = 0; j < c->cols; j++) {
         go_to(r, &x->col, c->col + j);
         strip_eval(r, &x->code_b, depth);
-        for (int64_t d = 0; d < depth; d++) x->bt[d * c->cols + j] = strip_result(r, x->b, d).f;
+        for (int64_t d = 0; d < depth; d++) x->bt[d * c->cols + j] = number_of(r, x, x->b, d);
     }
     drop_lanes(r, &x->depth);
 }
@@ -218,7 +252,7 @@ static void begin_sums(run *r, const plan *p, product *x, const block *c) {
     for (int64_t i = 0; i < c->rows; i++) {
         go_to(r, &x->row, c->row + i);
         strip_eval(r, &p->init, n);
-        for (int64_t j = 0; j < n; j++) x->sum[i * n + j] = strip_result(r, r->s->states.at[0].init, j).f;
+        for (int64_t j = 0; j < n; j++) x->sum[i * n + j] = number_of(r, x, r->s->states.at[0].init, j);
     }
     drop_lanes(r, &x->col);
 }
@@ -228,7 +262,10 @@ static void write_sums(run *r, const plan *p, product *x, const block *c) {
     set_lanes(r, &x->col, x->varies_col, c->col, n);
     for (int64_t i = 0; i < c->rows; i++) {
         go_to(r, &x->row, c->row + i);
-        for (int64_t j = 0; j < n; j++) r->state[0][j].f = x->sum[i * n + j];
+        for (int64_t j = 0; j < n; j++) {
+            double sum = x->sum[i * n + j];
+            r->state[0][j] = x->integers ? (cell){.i = (int64_t)sum} : (cell){.f = sum};
+        }
         strip_round(r, n);
         strip_eval(r, &p->end, n);
         strip_writes(r, WRITE_END, n);
@@ -241,7 +278,7 @@ static void run_block(run *r, const plan *p, product *x, block c) {
     begin_sums(r, p, x, &c);
     for (c.from = 0; c.from < x->depth.count; c.from += STRIP) {
         c.depth = int_min(x->depth.count - c.from, STRIP);
-        strip_charge(r, c.rows * c.cols * c.depth * p->step.n); // the same limit as position by position
+        strip_charge(r, c.rows * c.cols * c.depth / PER_OPERATION);
         pack(r, x, &c);
         multiply(x, &c);
     }

@@ -26,7 +26,7 @@ static bool is_foldable(const node *n) {
 enum { WIDEN_FREELY = 256 };
 static bool widens(const node *n) {
     const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
-    if (!c || n->nout != 1 || !n->out[0]) return false;
+    if (!n->op->converts || !c || n->nout != 1 || !n->out[0]) return false;
     const type *t = &n->out[0]->type;
     bool quantised = dtype_bits(c->elem) <= 8 && c->elem != DT_BOOL &&
                      dtype_is_float(t->elem); // the operands of integer products

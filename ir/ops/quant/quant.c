@@ -171,7 +171,7 @@ static void dequantize_linear_lower(lowering *l, node *n) {
 }
 
 OPERATOR(DequantizeLinear, .upgrades = {{13, NULL, undo_per_axis}}, .infer = dequantize_linear_infer,
-         .lower = dequantize_linear_lower);
+         .lower = dequantize_linear_lower, .converts = true);
 
 // ---- DynamicQuantizeLinear: scale and zero point from the range of x, 0 included
 

@@ -130,8 +130,8 @@ static void lower_cast(lowering *l, node *n) {
     stage_write(k, s, out, index, cast_value(k, n, x_read(k, x, index)));
 }
 
-OPERATOR(Cast, .upgrades = {{6, upgrade_cast}}, .infer = infer_cast, .lower = lower_cast);
-OPERATOR(CastLike, .infer = infer_cast_like, .lower = lower_cast);
+OPERATOR(Cast, .upgrades = {{6, upgrade_cast}}, .infer = infer_cast, .lower = lower_cast, .converts = true);
+OPERATOR(CastLike, .infer = infer_cast_like, .lower = lower_cast, .converts = true);
 
 // ---------------------------------------------------------------- Identity
 static void infer_identity(node *n) {
