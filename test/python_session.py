@@ -301,6 +301,11 @@ class Arrays(unittest.TestCase):
         self.assertEqual(at_once(work, range(1, 9)), [])
 
 
+LONG = "g\u00f6del" * 20
+WORDS = ('g (int64[2, N] i) => (string[2, N] y, int64[2, N] z) <string[3] s = {"", "a", "' + LONG +
+         '"}> { y = Gather (s, i)  z = Add (i, i) }')
+
+
 class Repeated(unittest.TestCase):
     """Calls of sizes that were seen before go another way."""
 
@@ -321,7 +326,8 @@ class Repeated(unittest.TestCase):
                             ("g (bool[2, 2] x, int64[2] i) => (bool[2, 2] y) { y = Gather (x, i) }",
                              {"x": np.eye(2, dtype=bool), "i": np.array([1, 0])}),
                             ("g (float[N] x) => (int64[1, K] y) { y = NonZero (x) }", {"x": X[0]}),
-                            ("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity (x) }", {"x": X[0].astype(ml_dtypes.bfloat16)})):
+                            ("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity (x) }", {"x": X[0].astype(ml_dtypes.bfloat16)}),
+                            (WORDS, {"i": np.array([[2, 0, 1], [1, 1, 2]])})):
             session = onnxc.InferenceSession(text_model(model))
             self.assertIsNone(session._repeated.run(feed))
             want, found = session.run(None, feed), session._repeated.run(feed)
@@ -375,6 +381,15 @@ class Repeated(unittest.TestCase):
                 session.run(None, {"x": X[0], "i": np.array([7])})
             self.assertEqual(caught.exception.code_name, "ONNXC_CHECK_FAILED")
             self.assertIn("index 7 is out of range for axis 0 of size 4", str(caught.exception))
+
+    def test_strings(self):
+        session, words = onnxc.InferenceSession(text_model(WORDS)), np.array(["", "a", LONG], object)
+        for n in 1, 1, 3, 1, 3, 0, 3:
+            i = np.arange(2 * n).reshape(2, n) % 3
+            y, z = session.run(None, {"i": i})
+            self.assertEqual((y.shape, y.tolist(), z.tolist()), (i.shape, words[i].tolist(), (i + i).tolist()))
+            with self.assertRaisesRegex(onnxc.RunError, "index 7 is out of range"):
+                session.run(None, {"i": np.full((2, 1), 7)})
 
     def test_threads(self):
         session = self.sum_session()

@@ -1,4 +1,4 @@
-"""Calls whose sizes were seen before, for sessions of plain tensors. In: a feed of arrays of the right types. Out: the outputs, or None
+"""Calls whose sizes were seen before, for sessions of plain tensors and outputs of strings. In: a feed of arrays of the right types. Out: the outputs, or None
 where anything is unlike the call that was seen; then session.Call looks at it as at a first one.
 
 What a call needs besides its arrays is made once: for each set of input sizes a Plan, for each call that runs at the same time a Frame.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from . import abi
 from .errors import run_error
 from .ports import Port
-from .values import address, from_space
+from .values import address, free_strings, from_space, read_strings, space
 
 if TYPE_CHECKING:
     from .session import InferenceSession
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 Make = Tuple[Any, Any, int, bool]  # shape or count, dtype, count, whether the data decide the size
 
 MOST_PLANS = 64
+OBJECTS = np.dtype(object)
 addressof = ctypes.addressof
 
 
-def is_plain(port: Port) -> bool:
-    return not (port.is_value or port.state or port.element.is_string or port.element.packed)
+def is_plain(port: Port, output: bool) -> bool:
+    strings = port.element.is_string and (not output or port.data_sized)
+    return not (port.is_value or port.state or strings or port.element.packed)
 
 
 class Plan:
@@ -36,6 +38,7 @@ class Plan:
         self.dims, self.found, self.makes, self.size = dims, dims[nin_dims:], makes, size
         self.capacity = [count for _, _, count, _ in makes]
         self.open = [j for j, make in enumerate(makes) if make[3]]  # outputs whose sizes the data decide
+        self.strings = [j for j, make in enumerate(makes) if make[1] is OBJECTS]
 
 
 class Frame:
@@ -77,10 +80,11 @@ class Repeated:
     def possible(session: InferenceSession) -> bool:
         """Whether dims of inputs lie in front of those of outputs too."""
         at = 0
-        for port in [*session._inputs, *session._outputs]:
-            if not is_plain(port) or port.first_dim != at:
-                return False
-            at += port.rank
+        for ports, output in (session._inputs, False), (session._outputs, True):
+            for port in ports:
+                if not is_plain(port, output) or port.first_dim != at:
+                    return False
+                at += port.rank
         return at == session._ndims
 
     def learn(self, arrays: List[Any], size: int) -> None:
@@ -123,12 +127,25 @@ class Repeated:
             return None
         if into is None:
             outputs = [np.empty(shape, dtype) for shape, dtype, _, _ in plan.makes]
-        elif plan.open or not self._fit(plan, into, arrays, places):
+        elif plan.open or plan.strings or not self._fit(plan, into, arrays, places):
             return None
         else:
             outputs = [np.empty(make[0], make[1]) if a is None else a for make, a in zip(plan.makes, into)]
+        if not plan.strings:
+            places += map(address, outputs)
+            return self._call(plan, places, outputs)
+        memory = [space(plan.capacity[j], self.outputs[j].element) for j in plan.strings]
+        for j, pairs in zip(plan.strings, memory):
+            outputs[j] = pairs
         places += map(address, outputs)
-        return self._call(plan, places, outputs)
+        try:
+            found = self._call(plan, places, outputs)
+            for j, pairs in zip(plan.strings, memory if found else ()):
+                outputs[j] = read_strings(pairs, plan.capacity[j]).reshape(plan.makes[j][0])
+            return found
+        finally:
+            for pairs in memory:
+                free_strings(pairs)
 
     @staticmethod
     def _fit(plan: Plan, into: List[Optional[NDArray[Any]]], arrays: List[NDArray[Any]], places: List[int]) -> bool:

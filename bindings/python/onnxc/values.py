@@ -235,8 +235,8 @@ def from_space(memory: NDArray[Any], dims: Sequence[int], element: ElementType) 
 
 def read_strings(pairs: NDArray[Any], count: int) -> NDArray[Any]:
     made = np.empty(count, object)
-    for i in range(count):
-        made[i] = ctypes.string_at(int(pairs[i, 0]), int(pairs[i, 1])).decode(errors="surrogateescape") if pairs[i, 1] else ""
+    for i, (at, size) in enumerate(pairs[:count].tolist()):
+        made[i] = ctypes.string_at(at, size).decode(errors="surrogateescape") if size else ""
     return made
 
 
@@ -275,7 +275,9 @@ class Rows:
     def __init__(self, labels: Sequence[Union[int, str]]) -> None:
         places = sorted({label: i for i, label in enumerate(labels)}.items(), key=lambda p: p[0].encode() if isinstance(p[0], str) else p[0])
         self.keys, self.columns = [key for key, _ in places], [i for _, i in places]
+        self.in_order = self.columns == list(range(len(labels)))
 
     def maps(self, table: NDArray[Any]) -> List[Dict[Union[int, str], Any]]:
-        rows = np.atleast_2d(table)[:, self.columns].tolist()
-        return [dict(zip(self.keys, row)) for row in rows]
+        if table.ndim < 2 or not self.in_order:
+            table = np.atleast_2d(table)[:, self.columns]
+        return [dict(zip(self.keys, row)) for row in table.tolist()]
