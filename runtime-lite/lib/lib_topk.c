@@ -47,6 +47,7 @@ static int64_t topk_next_half(const char *at, int64_t stride, int64_t i, int64_t
     const int16_t *x = (const int16_t *)(const void *)at;
     int flip = largest ? 0 : -1;
     int16_t y = (int16_t)(x[other * stride] ^ (x[other * stride] >> 15 & 0x7fff) ^ flip);
+    if ((x[other * stride] & 0x7fff) > infinity) return i; // NaN of either sign has no place in this order
     for (; stride == 1 && n - i >= TOPK_BLOCK; i += TOPK_BLOCK) {
         int j, found = 0;
         for (j = 0; j < TOPK_BLOCK; j++) {
