@@ -44,6 +44,7 @@ ins *sum_of_sets(tiling *t, ins *const *acc, int sums, int j) {
 
 // ---------------------------------------------------------------- blocks
 bool has_room_for_block(const tiling *t, const tile *x) { return has_room(t, x, t->sets); }
+bool has_room_for_steps(const tiling *t, const tile *x) { return has_room(t, x, 0); }
 
 void begin_block_sums(tiling *t, const tile *x, ins **part) {
     lbuild *b = &t->e->b;

@@ -200,6 +200,8 @@ ins *sum_of_sets(tiling *t, ins *const *acc, int sums, int j);
 // Whether factors of B's bytes that are invariant in a block multiply its sums, and whether there are registers for these.
 bool sums_blocks(const tiling *t, const tile *x);
 bool has_room_for_block(const tiling *t, const tile *x);
+// Whether there are registers for B's factors of two steps beside the sums.
+bool has_room_for_steps(const tiling *t, const tile *x);
 // Sums of a block; adds them to those of all blocks, times these factors.
 void begin_block_sums(tiling *t, const tile *x, ins **part);
 void end_block_sums(tiling *t, const tile *x, ins **acc, ins *const *part);

@@ -203,8 +203,9 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     t->sums_block = depth == t->k.n - 1 && sums_blocks(t, x);
     if (t->sums_block) begin_block_sums(t, x, acc = of_block);
     // Unrolled: the instructions around the multiply-adds take issue slots that narrow tiles and 4-wide cores
-    // lack. Where the code is compiled again, the loads of all steps would come first and spill.
-    if (depth == t->k.n - 1 && unrolls_k(t)) {
+    // lack. Where the code is compiled again, the loads of all steps would come first and spill; so they do from a narrow panel,
+    // whose rows are not as far apart as those of the others.
+    if (depth == t->k.n - 1 && unrolls_k(t) && (!t->narrow_row || has_room_for_steps(t, x))) {
         int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS
                     : t->sets > 2                   ? t->sets
                                                     : 2,
