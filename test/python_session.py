@@ -327,7 +327,8 @@ class Repeated(unittest.TestCase):
                              {"x": np.eye(2, dtype=bool), "i": np.array([1, 0])}),
                             ("g (float[N] x) => (int64[1, K] y) { y = NonZero (x) }", {"x": X[0]}),
                             ("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity (x) }", {"x": X[0].astype(ml_dtypes.bfloat16)}),
-                            (WORDS, {"i": np.array([[2, 0, 1], [1, 1, 2]])})):
+                            (WORDS, {"i": np.array([[2, 0, 1], [1, 1, 2]])}),
+                            ("g (string[N] x) => (string[N] y) { y = Identity (x) }", {"x": np.array(["", LONG, b"a", "b\0c"], object)})):
             session = onnxc.InferenceSession(text_model(model))
             self.assertIsNone(session._repeated.run(feed))
             want, found = session.run(None, feed), session._repeated.run(feed)
@@ -390,6 +391,17 @@ class Repeated(unittest.TestCase):
             self.assertEqual((y.shape, y.tolist(), z.tolist()), (i.shape, words[i].tolist(), (i + i).tolist()))
             with self.assertRaisesRegex(onnxc.RunError, "index 7 is out of range"):
                 session.run(None, {"i": np.full((2, 1), 7)})
+
+    def test_many_strings(self):
+        session = onnxc.InferenceSession(text_model("g (string[N] x) => (string[N] y) { y = Identity (x) }"))
+        for n in 1, 8, 9, 100, 9, 1000:
+            for texts in ["" for _ in range(n)], [str(i) * (i % 5) for i in range(n)], ["\u00f6" * (i % 3) + "\0x" for i in range(n)]:
+                for _ in range(3):
+                    self.assertEqual(session.run(None, {"x": np.array(texts, object)})[0].tolist(), texts)
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "takes strings, not 5"):
+                session.run(None, {"x": np.array(["a"] * (n - 1) + [5], object)})
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "takes strings"):
+                session.run(None, {"x": np.array(["a"] * (n - 1) + ["\ud800"], object)})
 
     def test_threads(self):
         session = self.sum_session()

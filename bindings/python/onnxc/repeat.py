@@ -1,4 +1,4 @@
-"""Calls whose sizes were seen before, for sessions of plain tensors and outputs of strings. In: a feed of arrays of the right types. Out: the outputs, or None
+"""Calls whose sizes were seen before, for sessions of plain tensors and strings. In: a feed of arrays of the right types. Out: the outputs, or None
 where anything is unlike the call that was seen; then session.Call looks at it as at a first one.
 
 What a call needs besides its arrays is made once: for each set of input sizes a Plan, for each call that runs at the same time a Frame.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from . import abi
 from .errors import run_error
 from .ports import Port
-from .values import address, free_strings, from_space, read_strings, space
+from .values import Memory, address, as_array, free_strings, from_space, read_strings, space
 
 if TYPE_CHECKING:
     from .session import InferenceSession
@@ -26,9 +26,8 @@ OBJECTS = np.dtype(object)
 addressof = ctypes.addressof
 
 
-def is_plain(port: Port, output: bool) -> bool:
-    strings = port.element.is_string and (not output or port.data_sized)
-    return not (port.is_value or port.state or strings or port.element.packed)
+def is_plain(port: Port) -> bool:
+    return not (port.is_value or port.state or port.element.packed or (port.element.is_string and port.data_sized))
 
 
 class Plan:
@@ -70,7 +69,8 @@ class Repeated:
 
     def __init__(self, session: InferenceSession) -> None:
         self.run_at, self.outputs, self.most = abi.RUN_AT(session._model.run), session._outputs, session._most
-        self.takes = [(port.name, port.element.dtype, port.element.dtype.alignment - 1) for port in session._inputs]
+        self.takes = [(port.name, port.element.dtype, port.element.dtype.alignment - 1, port if port.element.is_string else None)
+                      for port in session._inputs]
         self.nin_dims, self.ndims = sum(port.rank for port in session._inputs), session._ndims
         self.for_frame = session._arguments, len(session._inputs) + len(session._outputs), session._context, session._align
         self.plans: Dict[Tuple[Any, ...], Plan] = {}
@@ -80,11 +80,10 @@ class Repeated:
     def possible(session: InferenceSession) -> bool:
         """Whether dims of inputs lie in front of those of outputs too."""
         at = 0
-        for ports, output in (session._inputs, False), (session._outputs, True):
-            for port in ports:
-                if not is_plain(port, output) or port.first_dim != at:
-                    return False
-                at += port.rank
+        for port in [*session._inputs, *session._outputs]:
+            if not is_plain(port) or port.first_dim != at:
+                return False
+            at += port.rank
         return at == session._ndims
 
     def learn(self, arrays: List[Any], size: int) -> None:
@@ -107,16 +106,22 @@ class Repeated:
         shapes: List[Any] = []
         arrays: List[Any] = []
         places: List[int] = []
+        memory: Optional[Memory] = None  # of strings
         try:
             if len(feed) != len(self.takes):
                 return None
-            for name, dtype, aligned in self.takes:
+            for name, dtype, aligned, strings in self.takes:
                 array = feed[name]
                 if type(array) is not np.ndarray or array.dtype is not dtype:
                     return None
-                at = address(array)
-                if at & aligned or not array.flags.c_contiguous:
-                    return None
+                if strings:
+                    array = as_array(array, strings.element, strings.what)
+                    memory = memory or Memory()
+                    at = memory.of_strings(array)
+                else:
+                    at = address(array)
+                    if at & aligned or not array.flags.c_contiguous:
+                        return None
                 arrays.append(array)  # a feed that makes arrays does not keep them
                 shapes.append(array.shape)
                 places.append(at)
@@ -134,17 +139,17 @@ class Repeated:
         if not plan.strings:
             places += map(address, outputs)
             return self._call(plan, places, outputs)
-        memory = [space(plan.capacity[j], self.outputs[j].element) for j in plan.strings]
-        for j, pairs in zip(plan.strings, memory):
+        texts = [space(plan.capacity[j], self.outputs[j].element) for j in plan.strings]
+        for j, pairs in zip(plan.strings, texts):
             outputs[j] = pairs
         places += map(address, outputs)
         try:
             found = self._call(plan, places, outputs)
-            for j, pairs in zip(plan.strings, memory if found else ()):
+            for j, pairs in zip(plan.strings, texts if found else ()):
                 outputs[j] = read_strings(pairs, plan.capacity[j]).reshape(plan.makes[j][0])
             return found
         finally:
-            for pairs in memory:
+            for pairs in texts:
                 free_strings(pairs)
 
     @staticmethod

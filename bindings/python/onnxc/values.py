@@ -67,6 +67,9 @@ def address(array: NDArray[Any]) -> int:
 
 
 # ---------------------------------------------------------------- from numpy
+FEW_STRINGS = 8  # more of them are converted together
+
+
 def is_text(value: Any) -> bool:
     """Whether it is a string that UTF-8 has, or bytes; surrogates stand for bytes that are no UTF-8."""
     if not isinstance(value, str) or value.isascii():
@@ -76,6 +79,15 @@ def is_text(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def ascii_text(texts: List[Any]) -> Optional[str]:
+    """All of them, with a zero after each; None: some are not strings of ASCII characters."""
+    try:
+        joined = "\0".join(texts) + "\0"
+    except TypeError:
+        return None
+    return joined if joined.isascii() else None
 
 
 def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
@@ -88,9 +100,10 @@ def as_array(value: Any, element: ElementType, what: str) -> NDArray[Any]:
         if array.dtype.kind not in "OUST" and array.size:
             raise InvalidArgument(f"{what} takes strings, not {array.dtype}")
         array = array.astype(object)
-        for text in array.reshape(-1):
-            if not is_text(text):
-                raise InvalidArgument(f"{what} takes strings, not {text!r:.60}")
+        if ascii_text(array.reshape(-1).tolist()) is None:
+            for text in array.reshape(-1):
+                if not is_text(text):
+                    raise InvalidArgument(f"{what} takes strings, not {text!r:.60}")
         return array
     if not isinstance(value, (np.ndarray, np.generic)):
         value = dlpack.from_dlpack(value, what) if hasattr(value, "__dlpack__") else converted(value, element, what)
@@ -174,12 +187,21 @@ class Memory:
         return address(self.keep(pack(array, element.bits) if element.packed else array))
 
     def of_strings(self, array: NDArray[Any]) -> int:
-        texts = [self.keep(t.encode(errors="surrogateescape") if isinstance(t, str) else bytes(t)) for t in array.reshape(-1)]
-        pointers = (ctypes.c_char_p * max(len(texts), 1))(*texts)
-        addresses = np.frombuffer(self.keep(pointers), np.uint64)
-        strings = np.zeros((max(len(texts), 1), 2), np.uint64)
-        strings[:len(texts), 0] = addresses[:len(texts)]
-        strings[:len(texts), 1] = [len(t) for t in texts]
+        texts = array.reshape(-1).tolist()
+        count = len(texts)
+        joined = ascii_text(texts) if count > FEW_STRINGS else None
+        if joined is None:
+            texts = [t.encode(errors="surrogateescape") if isinstance(t, str) else bytes(t) for t in texts]
+        strings = np.zeros((max(count, 1), 2), np.uint64)
+        strings[:count, 1] = sizes = list(map(len, texts))
+        if count <= FEW_STRINGS:
+            pointers = self.keep((ctypes.c_char_p * max(count, 1))(*self.keep(texts)))
+            strings[:, 0] = np.frombuffer(pointers, np.uint64)
+        else:
+            data = self.keep(joined.encode() if joined else b"\0".join(texts) + b"\0")
+            ends = np.cumsum(np.array(sizes, np.uint64) + np.uint64(1))
+            strings[1:, 0] = ends[:-1]
+            strings[:, 0] += np.uint64(np.frombuffer(data, np.uint8).ctypes.data)
         return int(self.keep(strings).ctypes.data)
 
     def of_value(self, value: Any, element: ElementType, key: Optional[ElementType], what: str) -> int:
@@ -235,9 +257,29 @@ def from_space(memory: NDArray[Any], dims: Sequence[int], element: ElementType) 
 
 def read_strings(pairs: NDArray[Any], count: int) -> NDArray[Any]:
     made = np.empty(count, object)
-    for i, (at, size) in enumerate(pairs[:count].tolist()):
-        made[i] = ctypes.string_at(at, size).decode(errors="surrogateescape") if size else ""
+    begins, sizes = pairs[:count, 0].tolist(), pairs[:count, 1].tolist()
+    many = count > FEW_STRINGS
+    made[:] = texts_at(begins, sizes) if many else [text_at(at, size) for at, size in zip(begins, sizes)]
     return made
+
+
+def text_at(at: int, size: int) -> str:
+    return ctypes.string_at(at, size).decode(errors="surrogateescape") if size else ""
+
+
+def texts_at(begins: List[int], sizes: List[int]) -> List[str]:
+    """Strings that a run has put into one block of memory, which is read at once if it has little else."""
+    used = [(at, at + size) for at, size in zip(begins, sizes) if size]
+    if not used:
+        return [""] * len(sizes)
+    first, end = min(used)[0], max(at for _, at in used)
+    if end - first > 2 * sum(sizes) + 16 * len(sizes):
+        return [text_at(at, size) for at, size in zip(begins, sizes)]
+    block = ctypes.string_at(first, end - first)
+    if not block.isascii():
+        return [block[at - first:at - first + size].decode(errors="surrogateescape") if size else "" for at, size in zip(begins, sizes)]
+    text = block.decode()
+    return [text[at - first:at - first + size] if size else "" for at, size in zip(begins, sizes)]
 
 
 def free_strings(pairs: NDArray[Any]) -> None:
