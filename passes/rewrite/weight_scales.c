@@ -111,14 +111,16 @@ static bool is_uniform(const linear *l) {
     return true;
 }
 
-// The factors of the positions on a dimension of the weights, which it decides alone; NULL: it does not.
+// The factors of the positions on a dimension of the weights, which it decides alone, if they differ; NULL: it does not.
 static double *factors_along(const linear *l, const expr *read, int dimension) {
     channel_axes channels = l->channels;
     const expr *index = read->index[dimension];
     int64_t size = read->buffer->data->dims[dimension];
-    if (!channel_join(&channels, index) || channels.n != l->channels.n || channels.number) return NULL;
+    bool same = is_uniform(l);
     double *by = ARENA_ARRAY(l->scratch, double, size);
-    for (int64_t i = 0; i < size; i++) by[i] = NAN;
+    for (int64_t i = 0; i < size; i++) by[i] = same ? l->factor[0].f : NAN;
+    if (same) return by;
+    if (!channel_join(&channels, index) || channels.n != l->channels.n || channels.number) return NULL;
     for (int64_t j = 0; j < channel_count(&channels); j++) {
         int64_t at = channel_value(&channels, index, j).i;
         if (at < 0 || at >= size || (!isnan(by[at]) && by[at] != l->factor[j].f)) return NULL;
@@ -145,8 +147,7 @@ static constant *scaled_weights(const linear *l, const constant *w, int dimensio
 static constant *weights_with_factors(const linear *l, const expr *read) {
     const constant *w = read->buffer->data;
     for (int d = 0; d < w->rank; d++) {
-        double *by = is_uniform(l) ? ARENA_ARRAY(l->scratch, double, w->dims[d]) : factors_along(l, read, d);
-        for (int64_t i = 0; is_uniform(l) && i < w->dims[d]; i++) by[i] = l->factor[0].f;
+        double *by = factors_along(l, read, d);
         if (by) return scaled_weights(l, w, d, by);
     }
     return NULL;
