@@ -322,10 +322,10 @@ static const model models[] = {
     // Both are constants, whose product is too much work to fold.
     {"bulk_both",
      "warp-group product",
-     "in c float16 M 104\nout y float16 *\n" CONSTANT_B("2", "200 104", "20800",
+     "in c float16 M 208\nout y float16 *\n" CONSTANT_B("2", "200 208", "41600",
                                                         "10") "u = Neg b\n"
                                                               "a = Transpose u\nt = MatMul a b\ny = Add t c",
-     {{1, 104}},
+     {{1, 208}},
      1,
      .sm = 90,
      .warpgroups = true},
