@@ -102,18 +102,18 @@ static node *windowed(const value *past, const value *out, int axis) {
     if ((own != axis && own + all->type.rank != axis) || !dim_is_const(first) || dim_value(first) >= 0)
         return NULL;
     const dim *more = dim_sub(all->type.dims[axis], past->type.dims[axis]);
-    return dim_is_const(more) && dim_value(more) < -dim_value(first) ? n : NULL;
+    return dim_is_const(more) && dim_value(more) + dim_value(first) < 0 ? n : NULL;
 }
 
 static bool roll_window(value *past, value *out) {
     for (int axis = 0; axis < out->type.rank; axis++) {
         node *all = windowed(past, out, axis), *n = out->def;
         if (!all) continue;
-        int64_t along = axis;
+        int64_t along = axis, first = dim_value(n->in[1]->contents[0]), last = INT64_MAX;
         value *fresh =
             before(n, "Sub", 2, (value *[]){size_of(n, all->out[0], axis), size_of(n, past, axis)}, NULL, 0);
-        value *from = before(n, "Add", 2, (value *[]){fresh, n->in[1]}, NULL, 0);
-        value *rows[] = {past, from, n->in[2], insert_ints(n, &along, 1)};
+        value *from = before(n, "Add", 2, (value *[]){fresh, insert_ints(n, &first, 1)}, NULL, 0);
+        value *rows[] = {past, from, insert_ints(n, &last, 1), insert_ints(n, &along, 1)};
         value **parts = ARENA_ARRAY(n->graph->module->arena, value *, all->nin);
         memcpy(parts, all->in, (size_t)all->nin * sizeof *parts);
         parts[0] = before(n, "Slice", 4, rows, NULL, 0);
