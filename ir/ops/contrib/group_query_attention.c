@@ -178,8 +178,6 @@ static dtype stored_type(const node *n, int bits) {
     if (!node_in(n, IN_PAST_KEY))
         return bits == 8 && given && given->elem == DT_F8E4M3FN ? given->elem : whole;
     dtype key = infer_in(n, IN_PAST_KEY)->elem;
-    if (key != infer_in(n, IN_PAST_VALUE)->elem)
-        infer_error(n, "past_key and past_value have different types");
     if (key != whole && (bits == 4 || key != DT_F8E4M3FN))
         infer_error(n, "past_key is %s; a cache of %d bits is %s", dtype_name(key), bits,
                     bits == 4 ? "uint8" : "int8 or float8e4m3fn");
