@@ -224,47 +224,24 @@ static ins *load_column(transpose *t, ins *at, ins *stride) {
                                lb_add(b, lb_splat(b, at, t->lanes), rows));
 }
 
-static void unit_tile(transpose *t, ins *u0, ins *v0) {
-    emitter *e = t->n->e;
-    lbuild *b = &e->b;
-    const access *from = entry_of(e, t->read)->read, *to = t->n->writes[0];
-    const buffer *x = t->read->buffer, *y = t->n->s->writes.at[0].to;
-    int bits = t->unit * dtype_bits(x->dtype), lanes = t->lanes * t->unit;
+// Rows of as many units. Returns the kind of their elements.
+static lkind load_units(const transpose *t, ins **row, ins *at, ins *stride) {
+    lbuild *b = &t->n->e->b;
+    const buffer *x = t->read->buffer;
+    int bits = t->unit * dtype_bits(x->dtype);
     lkind wide = bits == 64 ? LK_I64 : bits == 32 ? LK_I32 : LK_I16, narrow = LK_I8;
-    ins *row[MOST_LANES];
-    scope outer = scope_open(e);
-    e->counter[t->u] = u0, e->counter[t->v] = v0, e->counter[t->w] = lb_idx(b, 0);
-    ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     for (int j = 0; j < t->rows; j++) {
-        ins *units = load_element(b, x->dtype, pointer_of(e, x), at, lanes);
+        ins *units = load_element(b, x->dtype, pointer_of(t->n->e, x), at, t->lanes * t->unit);
         narrow = units->type.kind;
         row[j] = lb_bitcast(b, lt(wide, t->lanes), units);
         at = lb_add(b, at, stride);
     }
-    scope_close(e, outer);
-    transpose_rows(b, row, t->rows);
-    for (int i = 0; i < t->rows; i++) {
-        scope mark = scope_open(e);
-        e->counter[t->u] = idx_addk(b, u0, i);
-        ins *units = lb_bitcast(b, lt(narrow, lanes), row[i]);
-        store_element(b, y->dtype, pointer_of(e, y), emit_index(e, to->offset), units, lanes);
-        scope_close(e, mark);
-    }
-    e->counter[t->u] = e->counter[t->v] = e->counter[t->w] = NULL;
+    return narrow;
 }
 
-static void one_tile(transpose *t, ins *u0, ins *v0) {
-    if (t->unit > 1) {
-        unit_tile(t, u0, v0);
-        return;
-    }
+static void load_rows(transpose *t, ins **row, ins *at, ins *stride) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
-    const access *from = entry_of(e, t->read)->read;
-    ins *row[MOST_LANES];
-    scope outer = scope_open(e);
-    e->counter[t->u] = u0, e->counter[t->v] = v0;
-    ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     ins *inside = t->read->guard ? emit_vector(e, t->read->guard) : NULL;
     ins *fill = inside ? emit_vector(e, t->read->fill) : NULL;
     ins *apart = inside ? lb_local(b, lkind_of(t->read->buffer->dtype), t->lanes, 64, false) : NULL;
@@ -274,16 +251,44 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
         else row[j] = load_row(t, at, NULL, NULL, NULL);
         at = lb_add(b, at, stride);
     }
+}
+
+static void store_row(transpose *t, ins *row, lkind narrow) {
+    emitter *e = t->n->e;
+    const write *w = &t->n->s->writes.at[0];
+    if (t->unit == 1) {
+        use_value(e, t->read, row);
+        emit_write(e, w, t->n->writes[0], NULL);
+        return;
+    }
+    int lanes = t->lanes * t->unit;
+    ins *units = lb_bitcast(&e->b, lt(narrow, lanes), row);
+    ins *at = emit_index(e, t->n->writes[0]->offset);
+    store_element(&e->b, w->to->dtype, pointer_of(e, w->to), at, units, lanes);
+}
+
+static void one_tile(transpose *t, ins *u0, ins *v0) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    const access *from = entry_of(e, t->read)->read;
+    ins *row[MOST_LANES];
+    scope outer = scope_open(e);
+    e->counter[t->u] = u0, e->counter[t->v] = v0;
+    if (t->unit > 1) e->counter[t->w] = lb_idx(b, 0);
+    ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
+    lkind narrow = LK_I8;
+    if (t->unit > 1) narrow = load_units(t, row, at, stride);
+    else load_rows(t, row, at, stride);
     scope_close(e, outer);
     transpose_rows(b, row, t->rows);
     for (int i = 0; i < t->rows; i++) {
         scope mark = scope_open(e);
         e->counter[t->u] = idx_addk(b, u0, i);
-        use_value(e, t->read, row[i]);
-        emit_write(e, &t->n->s->writes.at[0], t->n->writes[0], NULL);
+        store_row(t, row[i], narrow);
         scope_close(e, mark);
     }
     e->counter[t->u] = e->counter[t->v] = NULL;
+    if (t->unit > 1) e->counter[t->w] = NULL;
 }
 
 // A loop over tiles of the axis from begin to end; *start: the first position of the tile.
