@@ -113,25 +113,27 @@ static void make_product(run *r, const plan *p, product *x) {
     x->sum = ARENA_ARRAY(r->arena, double, rows *cols);
 }
 
-// The largest magnitude of an integer, of which elements of few bits decide; 0: not known.
-static int64_t magnitude(const expr *e) {
+// The largest magnitude of an integer, of which elements of few bits decide; 0: not known. levels: operations to look through.
+static int64_t magnitude(const expr *e, int levels) {
+    if (!levels) return 0;
     if (e->op == X_CONST)
         return dtype_is_int(e->dtype) && e->i > INT32_MIN ? (e->i < 0 ? -e->i : e->i) + 1 : 0;
-    if (e->op == X_CAST) return dtype_is_int(e->arg[0]->dtype) ? magnitude(e->arg[0]) : 0;
+    if (e->op == X_CAST) return dtype_is_int(e->arg[0]->dtype) ? magnitude(e->arg[0], levels - 1) : 0;
     if (e->op == X_READ) {
         dtype t = e->buffer->dtype;
         int64_t own = dtype_is_int(t) && dtype_bits(t) <= 16 ? (int64_t)1 << dtype_bits(t) : 0,
-                outside = e->guard && e->fill ? magnitude(e->fill) : own;
+                outside = e->guard && e->fill ? magnitude(e->fill, levels - 1) : own;
         return own && outside ? (own > outside ? own : outside) : 0;
     }
     if (e->op != X_ADD && e->op != X_SUB) return 0;
-    int64_t a = magnitude(e->arg[0]), b = magnitude(e->arg[1]);
+    int64_t a = magnitude(e->arg[0], levels - 1), b = magnitude(e->arg[1], levels - 1);
     return a && b ? a + b : 0;
 }
 
 // Whether neither products of 32 bits wrap nor sums in double precision round.
 static bool is_exact(const product *x) {
-    int64_t a = magnitude(x->a), b = magnitude(x->b), product, sum;
+    enum { LEVELS = 8 };
+    int64_t a = magnitude(x->a, LEVELS), b = magnitude(x->b, LEVELS), product, sum;
     return a && b && !__builtin_mul_overflow(a, b, &product) && product < INT32_MAX &&
            !__builtin_mul_overflow(product, x->depth.count, &sum) && sum < (int64_t)1 << 52;
 }
