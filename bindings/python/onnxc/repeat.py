@@ -115,9 +115,8 @@ class Repeated:
                 if type(array) is not np.ndarray or array.dtype is not dtype:
                     return None
                 if strings:
-                    array = as_array(array, strings.element, strings.what)
                     memory = memory or Memory()
-                    at = memory.of_strings(array)
+                    at = memory.of_few_strings(array) or memory.of_strings(as_array(array, strings.element, strings.what))
                 else:
                     at = address(array)
                     if at & aligned or not array.flags.c_contiguous:

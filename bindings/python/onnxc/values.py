@@ -186,22 +186,37 @@ class Memory:
             return self.of_strings(array)
         return address(self.keep(pack(array, element.bits) if element.packed else array))
 
+    def of_few_strings(self, array: NDArray[Any]) -> Optional[int]:
+        """None: they are too many, or not strings alone that UTF-8 has."""
+        if array.size > FEW_STRINGS:
+            return None
+        try:
+            return self._of_bytes([text.encode() for text in array.reshape(-1).tolist()])
+        except (AttributeError, UnicodeEncodeError):
+            return None
+
+    def _of_bytes(self, texts: List[bytes]) -> int:
+        pairs = self.keep((ctypes.c_char_p * max(2 * len(texts), 2))())
+        sizes = (ctypes.c_size_t * len(pairs)).from_buffer(pairs)
+        for j, text in enumerate(texts):
+            pairs[2 * j] = text  # which the array keeps
+            sizes[2 * j + 1] = len(text)
+        return ctypes.addressof(pairs)
+
     def of_strings(self, array: NDArray[Any]) -> int:
         texts = array.reshape(-1).tolist()
         count = len(texts)
         joined = ascii_text(texts) if count > FEW_STRINGS else None
         if joined is None:
             texts = [t.encode(errors="surrogateescape") if isinstance(t, str) else bytes(t) for t in texts]
-        strings = np.zeros((max(count, 1), 2), np.uint64)
-        strings[:count, 1] = sizes = list(map(len, texts))
         if count <= FEW_STRINGS:
-            pointers = self.keep((ctypes.c_char_p * max(count, 1))(*self.keep(texts)))
-            strings[:, 0] = np.frombuffer(pointers, np.uint64)
-        else:
-            data = self.keep(joined.encode() if joined else b"\0".join(texts) + b"\0")
-            ends = np.cumsum(np.array(sizes, np.uint64) + np.uint64(1))
-            strings[1:, 0] = ends[:-1]
-            strings[:, 0] += np.uint64(np.frombuffer(data, np.uint8).ctypes.data)
+            return self._of_bytes(texts)
+        sizes = np.fromiter(map(len, texts), np.uint64, count)
+        data = self.keep(joined.encode() if joined else b"\0".join(texts) + b"\0")
+        strings = np.zeros((count, 2), np.uint64)
+        strings[:, 1] = sizes
+        strings[1:, 0] = np.cumsum(sizes + np.uint64(1))[:-1]
+        strings[:, 0] += np.uint64(np.frombuffer(data, np.uint8).ctypes.data)
         return int(self.keep(strings).ctypes.data)
 
     def of_value(self, value: Any, element: ElementType, key: Optional[ElementType], what: str) -> int:
