@@ -4,6 +4,7 @@
 //     plane[c] = f(c, x0 .. x0 + L)                         for c < 4
 //     write[4 * x0 .. 4 * (x0 + L)] = plane[0][0], plane[1][0], plane[2][0], plane[3][0], plane[0][1] ...
 #include "passes/schedule/cpu/schedule_interleave.h"
+#include "ir/kernel/edit.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 
@@ -136,6 +137,19 @@ static void store_planes(interleave *i, ins *at, ins *const *plane, ins *left) {
     }
 }
 
+// Of a plane, some conditions are known, such as which operand of a concatenation has it.
+static void decide_conditions(interleave *i, int plane) {
+    emitter *e = i->n->e;
+    expr_list all = stage_nodes(e->scratch, i->n->s, PART_ALL);
+    for (int j = 0; j < all.n; j++) {
+        expr *x = all.at[j];
+        if (x->dtype != DT_BOOL || !expr_uses_axis(x, i->channel) || expr_any(x, expr_reads_or_checks))
+            continue;
+        const expr *known = expr_substitute_axis(e->k, x, i->channel, x_i64(e->k, plane));
+        if (known->op == X_CONST) use_value(e, x, lb_int(&e->b, lt(LK_I1, 1), known->i != 0));
+    }
+}
+
 // Lanes from x0 on; left: how many of them exist, NULL: all.
 static void one_vector(interleave *i, ins *x0, ins *left) {
     emitter *e = i->n->e;
@@ -146,6 +160,7 @@ static void one_vector(interleave *i, ins *x0, ins *left) {
     for (int c = 0; c < i->planes; c++) {
         scope mark = scope_open(e);
         e->counter[i->channel] = lb_idx(b, c);
+        decide_conditions(i, c);
         if (c == 0) at = emit_index(e, i->n->writes[0]->offset);
         nest_reduce(i->n);
         plane[c] = element_code(b, w->to->dtype, emit_vector(e, w->value));
