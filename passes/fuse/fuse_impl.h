@@ -3,7 +3,7 @@
 //   fuse.c             the passes of the group, legality of moving kernels, names
 //   fuse_concat.c      chains of growing concatenations become one
 //   fuse_constants.c   kernels that read nothing are run
-//   fuse_view.c        index arithmetic through reshapes
+//   fuse_view.c        views with joined axes
 //   fuse_cost.c        cost of recomputing a value
 //   fuse_inline.c      pointwise producers are inlined into their consumers
 //   fuse_epilogue.c    pointwise consumers become the epilogue of their producers
@@ -19,6 +19,7 @@
 #include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/form.h"
+#include "passes/match/view.h"
 
 // Limits of a fused kernel, so that the passes are linear and kernels compile in reasonable time.
 enum {
@@ -69,13 +70,8 @@ bool small_enough(const kernel *k); // within the limits of nodes, stages and bu
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
 
 // ---------------------------------------------------------------- indices
-// Whether its elements are those of its root in the same order, from the first one on.
-bool is_plain_view(const buffer *b);
-// The index into `to` of the element that index[] denotes in `from`; both are views of one root.
-bool view_index(kernel *k, const buffer *from, const buffer *to, expr *const *index, expr **out);
 // Merges axes of the buffer in a view if that saves divisions in the access.
 buffer *merge_access(fuse *f, kernel *k, buffer *b, expr **index);
-int count_divisions(const kernel *k);
 
 // ---------------------------------------------------------------- cost
 typedef struct cost {
