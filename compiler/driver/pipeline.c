@@ -48,6 +48,7 @@ const pass passes[] = {
     {"epilogue", "fuse", pass_late_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
     {"weight-scales", "fuse", pass_weight_scales, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
+    {"output-views", "fuse", pass_output_views, NULL, GOAL_PROGRAM, 1, ON_CPU},
 
     {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"phases", "quantise", pass_phases, NULL, GOAL_PROGRAM, 1, ON_CPU},

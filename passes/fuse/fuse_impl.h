@@ -11,6 +11,7 @@
 //   fuse_rows.c        kernels over the same rows become stages of one kernel
 //   fuse_attention.c   contraction, rows, contraction: attention
 //   fuse_states.c      outputs in the memory of an input
+//   fuse_outputs.c     temporaries that are an output in another shape
 //   fuse_reciprocal.c  divisions by a value of the row
 //   fuse_dce.c         dead code elimination
 #ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
