@@ -32,6 +32,9 @@ static bool wants_layouts(const pass_context *c) {
     return t->vector_bits || t->dsp || t->tile_regs ||
            (t->arch.dot == DOT_ARM && multiplies_small_integers(c->program));
 }
+void pass_image_shapes(pass_context *c) {
+    if (wants_layouts(c)) shape_images(c->program, c->target);
+}
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program, c->target);
 }

@@ -80,6 +80,7 @@ void pass_key_ranges(pass_context *c); // keys that a mask in memory allows
 
 void pass_widen(pass_context *c); // temporaries of 16-bit floats become f32
 void pass_output_views(pass_context *c);
+void pass_image_shapes(pass_context *c);
 void pass_channels(pass_context *c);      // channels-last layouts for convolutions
 void pass_pad_channels(pass_context *c);  // few channels padded to groups of K
 void pass_precision(pass_context *c);     // operands of products rounded as --precision allows, on CPUs

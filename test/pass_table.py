@@ -21,6 +21,11 @@ MODELS = {
   a = Conv <pads = [1, 1, 1, 1]> (x, v)   b = Relu (a)
   c = Conv <pads = [1, 1, 1, 1]> (b, w)   d = Concat <axis = 1> (b, c)
   e = Conv <pads = [1, 1, 1, 1]> (d, u)   y = Concat <axis = 1> (d, e) }""",
+    # Channels are shuffled between convolutions, the last of which has its result in another shape.
+    "shuffled": """g (float[2, 12, 8, 8] x) => (float[2, 12, 64] y)
+<float[12, 4, 1, 1] w = ?, float[12, 1, 3, 3] v = ?, int64[5] by = {2, 3, 4, 8, 8}, int64[4] image = {2, 12, 8, 8}, int64[3] rows = {2, 12, 64}> {
+  a = Conv <group = 3> (x, w)   b = Reshape (a, by)   c = Transpose <perm = [0, 2, 1, 3, 4]> (b)   d = Reshape (c, image)
+  e = Conv <group = 12, pads = [1, 1, 1, 1]> (d, v)   y = Reshape (e, rows) }""",
     # A product, a softmax and a product; what a row has in common is computed once.
     "attention": """g (float[4, 32, 16] q, float[4, 16, 64] k, float[4, 64, 16] v) => (float[4, 32, 16] y) {
   s = MatMul (q, k)   p = Softmax <axis = -1> (s)   y = MatMul (p, v) }""",

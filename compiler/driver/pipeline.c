@@ -70,6 +70,7 @@ const pass passes[] = {
     {"key-ranges", "algorithm", pass_key_ranges, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
 
     {"widen", "layout", pass_widen, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"image-shapes", "layout", pass_image_shapes, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"pad-channels", "layout", pass_pad_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"precision", "layout", pass_precision, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},

@@ -259,8 +259,24 @@ static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
     return true;
 }
 
+// Whether an axis of the sum moves a window of the operand, as in depthwise convolutions: channels in another order are copied once,
+// with a halo, rather than selected for each element of the window.
+static bool is_window(const kernel *k, const expr *read) {
+    for (int d = 0; d < read->buffer->rank; d++) {
+        bool slides = false, reduces = false;
+        for (int a = 0; a < k->axes.n; a++) {
+            if (!expr_uses_axis(read->index[d], a) || dim_is(k->axes.at[a].extent, 1)) continue;
+            bool sums = k->axes.at[a].kind == AXIS_REDUCE;
+            slides |= !sums, reduces |= sums;
+        }
+        if (slides && reduces) return true;
+    }
+    return false;
+}
+
 static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
+    if (selecting && is_window(k, read)) selecting = 0;
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
         if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block

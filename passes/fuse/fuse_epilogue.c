@@ -1,6 +1,7 @@
 // Pointwise consumers become the epilogue of their producers: to[i] = v; c[f(i)] = g(to[i], ...) becomes
 // c[f(i)] = g(v, ...). If `to` has other readers, both are written.
 #include "passes/fuse/fuse_impl.h"
+#include "passes/match/contract.h"
 
 enum { MOST_WRITES = 6 };
 
@@ -199,6 +200,30 @@ static bool keeps_order(const joint *j) {
     return true;
 }
 
+// The first dim of the write that an axis moves along; its rank: none.
+static int dim_along(const write *w, int axis) {
+    int d = 0;
+    while (d < w->to->rank && !expr_uses_axis(w->index[d], axis)) d++;
+    return d;
+}
+
+// Groups of channels stay together: results whose channels are stored in another order are copied, since convolutions write them along
+// the channels.
+static bool keeps_groups(const joint *j) {
+    for (int s = 0; s < j->pk->stages.n; s++) {
+        const stage *old = j->pk->stages.at[s], *made = j->made->stages.at[s];
+        if (!stage_contracts(j->pk, old) || old->writes.n != 1 || made->writes.n != 1) continue;
+        const write *w = &old->writes.at[0], *m = &made->writes.at[0];
+        for (int d = 0; d < w->to->rank; d++) {
+            expr *groups;
+            int channel = index_digit(j->pk, w->index[d], &groups);
+            for (int a = 0; channel >= 0 && groups && a < j->pk->axes.n; a++)
+                if (expr_uses_axis(groups, a) && dim_along(m, a) > dim_along(m, channel)) return false;
+        }
+    }
+    return true;
+}
+
 static bool independent(const joint *j) {
     const site *p = j->p, *c = j->c;
     for (int i = 0; i < c->writes.n; i++)
@@ -218,7 +243,7 @@ static bool join(fuse *f, site *p, site *c, buffer *root) {
     j.scratch = arena_new();
     build(&j);
     bool ok = !j.failed && small_enough(j.made) && no_more_divisions(&j) && keeps_order(&j) &&
-              still_contracts(j.made, j.pk);
+              keeps_groups(&j) && still_contracts(j.made, j.pk);
     arena_destroy(j.scratch);
     if (!ok) {
         *c->s->kernel = j.ck;

@@ -39,9 +39,27 @@ static bool goes_along(const kernel *k, expr *index, int axis) {
     return slope && expr_is_int(slope, 1);
 }
 
+// Whether both access the same places of images at channels that the same axes count, maybe in another order: a channel shuffle.
+static bool shuffles(const kernel *k, const layout_access *from, int channel, const layout_access *to) {
+    for (int d = 0; d < to->buffer->rank; d++)
+        if (d != channel && from->index[d] != to->index[d]) return false;
+    bool any = false;
+    for (int a = 0; a < k->axes.n; a++) {
+        bool counts = expr_uses_axis(to->index[channel], a);
+        if (counts != expr_uses_axis(from->index[channel], a)) return false;
+        if (!counts) continue;
+        any = true;
+        bool affine = expr_slope((kernel *)k, from->index[channel], a) &&
+                      expr_slope((kernel *)k, to->index[channel], a);
+        if (!affine || k->axes.at[a].kind != AXIS_PARALLEL || counts_products(k, a)) return false;
+    }
+    return any;
+}
+
 // Buffers of the same rank that the same kernel axis traverses along the channels, one by one.
 static int same_channel(const kernel *k, const layout_access *from, int channel, const layout_access *to) {
     if (to->buffer->rank != from->buffer->rank) return -1;
+    if (to->buffer->rank > 3 && shuffles(k, from, channel, to)) return channel;
     for (int i = 0; i < k->axes.n; i++)
         if (k->axes.at[i].kind == AXIS_PARALLEL && goes_along(k, from->index[channel], i) &&
             goes_along(k, to->index[channel], i))
@@ -221,10 +239,38 @@ static bool stays_row_major(const assign *a, const kernel *k, const conv_form *f
     return f->out->id < a->nbuffers && a->channel[f->out->id] < 0 && may_stay_row_major(a, k, f);
 }
 
+// The innermost axis of a buffer from before the pass; -1: it is row-major or has no memory.
+static int channel_of(const assign *a, const buffer *b) {
+    return b->role != BUF_LOCAL && b->id < a->nbuffers ? a->channel[b->id] : -1;
+}
+
+// A kernel that shuffles channels of channels-last images to an output, which it then writes channels-last, too.
+static bool find_shuffle(const assign *a, const kernel *k, conv_form *f) {
+    const stage *st = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    const buffer *out = st && !st->states.n && st->writes.n == 1 ? st->writes.at[0].to : NULL;
+    if (!out || out->role == BUF_LOCAL || !is_pinned(a, out)) return false;
+    layout_access to = {st->writes.at[0].to, st->writes.at[0].index, true};
+    expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int channel = channel_of(a, x->buffer);
+        layout_access from = {x->buffer, x->index, false};
+        if (channel < 0 || x->buffer->rank != to.buffer->rank || to.index[channel]->op == X_AXIS) continue;
+        if (!shuffles(k, &from, channel, &to)) continue;
+        *f = (conv_form){.out = st->writes.at[0].to, .out_channel = channel};
+        return true;
+    }
+    return false;
+}
+
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
     contraction c;
     if (s->kind != STEP_KERNEL) return;
+    if (find_shuffle(a, s->kernel, &f)) {
+        copy_out(a, r, s, &f);
+        return;
+    }
     if (columns_pay(s->kernel, a->t, &c) && is_pinned(a, c.b->buffer) && is_pinned(a, c.w->to)) {
         read_columns(a->p, r, s, &c);
         return;
@@ -233,6 +279,20 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
     if (stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
     if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
+}
+
+// Other kernels read the copy of an input, too, if they write images along its channels.
+static void read_copies(const assign *a, kernel *k, const stage *st) {
+    expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
+    const write *w = st->writes.n == 1 ? &st->writes.at[0] : NULL;
+    int channel = w ? channel_of(a, w->to) : -1;
+    for (int j = 0; j < reads.n && channel >= 0; j++) {
+        const expr *x = reads.at[j];
+        buffer *copy =
+            x->buffer->role == BUF_INPUT ? map_get_number(&a->copies, (uint64_t)x->buffer->id) : NULL;
+        layout_access from = {x->buffer, x->index, false}, to = {w->to, w->index, true};
+        if (copy && same_channel(k, &to, channel, &from) == channel) kernel_swap_reads(k, x->buffer, copy);
+    }
 }
 
 // ---------------------------------------------------------------- entry
@@ -263,6 +323,9 @@ void assign_channels(program *p, const target *t) {
     propagate_layouts(&(propagation){p, a.channel, a.pinned, any_kernel, same_channel});
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
+    for (int j = 0; j < p->kernels.n; j++)
+        for (int i = 0; i < p->kernels.at[j]->stages.n; i++)
+            read_copies(&a, p->kernels.at[j], p->kernels.at[j]->stages.at[i]);
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = layout_channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);

@@ -5,6 +5,7 @@
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 
+void shape_images(program *p, const target *t);    // image_shapes.c
 void assign_channels(program *p, const target *t); // channels-last, with copies at the boundaries
 void make_halos(program *p, const target *t);      // after concat elision (concat_elision.h)
 void spread_rows(program *p, const target *t);     // spread_rows.c
