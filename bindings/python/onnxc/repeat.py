@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from . import abi
 from .errors import run_error
 from .ports import Port
-from .values import Memory, address, as_array, free_strings, from_space, read_strings, space
+from .values import Memory, address, as_array, free_strings, from_space, read_strings, string_space
 
 if TYPE_CHECKING:
     from .session import InferenceSession
@@ -138,7 +138,7 @@ class Repeated:
         if not plan.strings:
             places += map(address, outputs)
             return self._call(plan, places, outputs)
-        texts = [space(plan.capacity[j], self.outputs[j].element) for j in plan.strings]
+        texts = [string_space(plan.capacity[j]) for j in plan.strings]
         for j, pairs in zip(plan.strings, texts):
             outputs[j] = pairs
         places += map(address, outputs)

@@ -258,6 +258,11 @@ def space(count: int, element: ElementType) -> NDArray[Any]:
     return np.empty(max(count, 1), element.dtype)
 
 
+def string_space(count: int) -> Any:
+    """Addresses and sizes of strings, to be filled by C: zeros, in an array of ctypes if they are few."""
+    return (ctypes.c_size_t * max(2 * count, 2))() if count <= FEW_STRINGS else np.zeros((count, 2), np.uint64)
+
+
 def from_space(memory: NDArray[Any], dims: Sequence[int], element: ElementType) -> NDArray[Any]:
     """The array that C wrote to such memory: a view of it if no conversion is needed."""
     count = math.prod(dims)
@@ -270,9 +275,10 @@ def from_space(memory: NDArray[Any], dims: Sequence[int], element: ElementType) 
     return memory[:count].reshape(dims)
 
 
-def read_strings(pairs: NDArray[Any], count: int) -> NDArray[Any]:
+def read_strings(pairs: Any, count: int) -> NDArray[Any]:
     made = np.empty(count, object)
-    begins, sizes = pairs[:count, 0].tolist(), pairs[:count, 1].tolist()
+    words = pairs.reshape(-1).tolist() if isinstance(pairs, np.ndarray) else pairs[:]
+    begins, sizes = words[:2 * count:2], words[1:2 * count:2]
     many = count > FEW_STRINGS
     made[:] = texts_at(begins, sizes) if many else [text_at(at, size) for at, size in zip(begins, sizes)]
     return made
@@ -297,10 +303,11 @@ def texts_at(begins: List[int], sizes: List[int]) -> List[str]:
     return [text[at - first:at - first + size] if size else "" for at, size in zip(begins, sizes)]
 
 
-def free_strings(pairs: NDArray[Any]) -> None:
-    if pairs[0, 0]:
-        abi.c_free(ctypes.c_void_p(int(pairs[0, 0])))
-    pairs[:] = 0
+def free_strings(pairs: Any) -> None:
+    at = (0, 0) if isinstance(pairs, np.ndarray) else 0  # the first string begins what C has allocated
+    if pairs[at]:
+        abi.c_free(int(pairs[at]))
+    pairs[at] = 0
 
 
 def read_value(v: Any) -> Any:
