@@ -394,6 +394,7 @@ static void schedule_program(host_builder *a) {
     check_outputs(a);
     place_states(a->p);
     insert_frees(a->p);
+    find_residents(a->p);
     a->h = schedule_variants(a, a->variants, a->nvariants);
 }
 

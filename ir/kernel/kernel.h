@@ -302,7 +302,8 @@ struct kernel {
     VEC(expr *) exprs;                   // by id
     map shared;                          // equal expressions
     const buffer *in_place; // operand whose memory its result has (a state): unchanged elements need no write
-    const char *algorithm;  // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
+    bool resident; // its constants stay in a cache from one run to the next (passes/schedule/residency.c)
+    const char *algorithm; // chosen rewrite for reports ("direct", "winograd", "flash"), NULL: none
 };
 
 kernel *kernel_new(program *p, const char *name, const loc *at);

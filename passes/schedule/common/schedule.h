@@ -33,5 +33,6 @@ lkind status_kind(const kernel *k, const target *t);
 static inline int status_message(const kernel *k, int64_t status) {
     return (int)(k->messages.n > 255 ? status : status & 255) - 1;
 }
+void find_residents(const program *p); // before its kernels are scheduled
 kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d);
 #endif

@@ -65,9 +65,9 @@ bool reads_ahead(const tiling *t) {
     int64_t m = positions(t->e->k, &t->c->m), k = positions(t->e->k, &t->c->k_axes);
     bool few = m == INT64_MAX || m <= t->rows;
     const dim *bytes = buffer_bytes(t->c->b->buffer);
-    return few && dim_is_const(bytes) && dim_value(bytes) > SMALL && t->packed && t->k.n && k > 0 &&
-           k != INT64_MAX && t->panel_stride->op == L_CONST && t->e->choices->ahead != NO &&
-           (!t->block.splits || t->k.n == 1) && panels_are_dense(t);
+    return few && !t->e->k->resident && dim_is_const(bytes) && dim_value(bytes) > SMALL && t->packed &&
+           t->k.n && k > 0 && k != INT64_MAX && t->panel_stride->op == L_CONST &&
+           t->e->choices->ahead != NO && (!t->block.splits || t->k.n == 1) && panels_are_dense(t);
 }
 
 // How many bytes ahead of position k of a panel B is requested: out-of-order execution does not reach loads far enough
