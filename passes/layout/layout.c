@@ -281,8 +281,8 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
     if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
 }
 
-// Other kernels read the copy of an input, too, if they write images along its channels.
-static void read_copies(const assign *a, kernel *k, const stage *st) {
+// Later kernels read the copy of an input, too, if they write images along its channels.
+static void read_copies_in(const assign *a, kernel *k, const stage *st) {
     expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
     const write *w = st->writes.n == 1 ? &st->writes.at[0] : NULL;
     int channel = w ? channel_of(a, w->to) : -1;
@@ -293,6 +293,11 @@ static void read_copies(const assign *a, kernel *k, const stage *st) {
         layout_access from = {x->buffer, x->index, false}, to = {w->to, w->index, true};
         if (copy && same_channel(k, &to, channel, &from) == channel) kernel_swap_reads(k, x->buffer, copy);
     }
+}
+
+static void read_copies(const assign *a, const step *s) {
+    for (int j = 0; s->kind == STEP_KERNEL && j < s->kernel->stages.n; j++)
+        read_copies_in(a, s->kernel, s->kernel->stages.at[j]);
 }
 
 // ---------------------------------------------------------------- entry
@@ -322,10 +327,10 @@ void assign_channels(program *p, const target *t) {
     }
     propagate_layouts(&(propagation){p, a.channel, a.pinned, any_kernel, same_channel});
     step_list steps = program_steps(scratch, p);
-    for (int j = 0; j < steps.n; j++) copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
-    for (int j = 0; j < p->kernels.n; j++)
-        for (int i = 0; i < p->kernels.at[j]->stages.n; i++)
-            read_copies(&a, p->kernels.at[j], p->kernels.at[j]->stages.at[i]);
+    for (int j = 0; j < steps.n; j++) {
+        copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
+        read_copies(&a, steps.at[j].s);
+    }
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = layout_channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
