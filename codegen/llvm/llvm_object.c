@@ -142,6 +142,41 @@ static void run_passes(emit *e) {
     diag_defect(e->diag, NULL, "LLVM's passes failed: %s", copy);
 }
 
+// ---------------------------------------------------------------- large host functions
+// LLVM's strength reduction flattens every sum that a loop uses, which takes time with the square of the length of the chains of
+// offsets in the host code of large models with open sizes. It does not see through frozen values.
+static bool is_sum(LLVMValueRef x) {
+    LLVMOpcode op = LLVMGetInstructionOpcode(x);
+    return (op == LLVMAdd || op == LLVMMul) && LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMIntegerTypeKind;
+}
+
+static int count_sums(LLVMValueRef fn) {
+    int n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef x = LLVMGetFirstInstruction(b); x; x = LLVMGetNextInstruction(x)) n += is_sum(x);
+    return n;
+}
+
+static void freeze_sums(emit *e, LLVMBasicBlockRef b) {
+    for (LLVMValueRef x = LLVMGetFirstInstruction(b); x; x = LLVMGetNextInstruction(x)) {
+        if (!is_sum(x)) continue;
+        LLVMPositionBuilderBefore(e->b, LLVMGetNextInstruction(x));
+        LLVMValueRef frozen = LLVMBuildFreeze(e->b, x, "");
+        LLVMReplaceAllUsesWith(x, frozen);
+        LLVMSetOperand(frozen, 0, x);
+        x = frozen;
+    }
+}
+
+static void hide_long_sums(emit *e) {
+    enum { MOST_SUMS = 2000 };
+    for (LLVMValueRef fn = LLVMGetFirstFunction(e->module); fn; fn = LLVMGetNextFunction(fn)) {
+        if (LLVMIsDeclaration(fn) || count_sums(fn) <= MOST_SUMS) continue;
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+            freeze_sums(e, b);
+    }
+}
+
 // ---------------------------------------------------------------- output
 static void keep_buffer(emit *e, LLVMMemoryBufferRef buffer) {
     size_t n = LLVMGetBufferSize(buffer);
@@ -208,6 +243,7 @@ static void run(void *user) {
     check_module(e);
     if (e->labels) keep_labels(e);
     run_passes(e);
+    hide_long_sums(e);
     keep_addresses(e);
     keep_fraction_bits(e);
     write_output(e);
