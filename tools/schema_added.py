@@ -38,7 +38,7 @@ def operator(name, inputs, outputs="Y:T", since=1, domain=GENERAL, **attributes)
 
 
 def integers(name):
-    return operator(name, "X:T scale:S zeropt:S2 bitwidth:B", signed=1, narrow=0, rounding_mode="ROUND")
+    return operator(name, "X:T scale:S zeropt:B2 bitwidth:B", signed=1, narrow=0, rounding_mode="ROUND")
 
 
 def linear(name, inputs, outputs):
@@ -64,8 +64,8 @@ def added_schemas():
         operator("BipolarQuant", "X:T scale:S"),
         operator("FloatQuant", "X:T scale:S exponent_bitwidth:B mantissa_bitwidth:B2 exponent_bias:B3? max_val:S2?",
                  rounding_mode="ROUND", has_inf=0, has_nan=0, has_subnormal=0, saturation=1),
-        operator("Trunc", "X:T scale:S zeropt:S2 in_bitwidth:B out_bitwidth:B2", rounding_mode="FLOOR"),
-        operator("Trunc", "X:T scale:S zeropt:S2 in_bitwidth:B out_scale:S3 out_bitwidth:B2", since=2, rounding_mode="FLOOR",
+        operator("Trunc", "X:T scale:S zeropt:B3 in_bitwidth:B out_bitwidth:B2", rounding_mode="FLOOR"),
+        operator("Trunc", "X:T scale:S zeropt:B3 in_bitwidth:B out_scale:S3 out_bitwidth:B2", since=2, rounding_mode="FLOOR",
                  signed=1, narrow=0),
         operator("Im2Col", "X:T", stride=list, kernel_size=list, input_shape="", pad_amount=[0, 0, 0, 0], pad_value=0,
                  depthwise=0, dilations=[1, 1]),

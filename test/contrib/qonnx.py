@@ -48,6 +48,11 @@ def with_ties(dice, x):
     return np.round(x * 4) / 4 if dice.random() < 0.7 else x
 
 
+def whole(dice, zero):
+    """The zero point as QKeras' converter writes it, an integer."""
+    return zero.astype(np.int64) if dice.random() < 0.3 and (zero == np.round(zero)).all() else zero
+
+
 def int_quant(dice):
     x = with_ties(dice, floats(dice, *pick(dice, *SHAPES), scale=pick(dice, 1, 10, 60)))
     scale, bits = scales_of(dice, x), pick(dice, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 12, 16)
@@ -61,7 +66,7 @@ def int_quant(dice):
     y = ((q - zero) * scale).astype(np.float32)
     width = np.array(bits, pick(dice, np.float32, np.int32, np.uint8))
     attributes = {"signed": signed, "narrow": narrow, "rounding_mode": mode}
-    case = sometimes_constant(dice, Case([x, scale, zero, width], attributes, expected=[y]), 1, 2, 3)
+    case = sometimes_constant(dice, Case([x, scale, whole(dice, zero), width], attributes, expected=[y]), 1, 2, 3)
     if case.constants and dice.random() < 0.3:
         case.constants = pick(dice, (0, 1, 2, 3), (1, 2), (3,))
     return case
@@ -87,12 +92,12 @@ def trunc(dice):
     q = np.round(x / scale + zero)
     if dice.random() < 0.5:
         y = (rounded(q / np.float32(2.0 ** (before - after))) - zero) * scale
-        inputs, attributes = [x, scale, zero, number(before), number(after)], {}
+        inputs, attributes = [x, scale, whole(dice, zero), number(before), number(after)], {}
     else:
         signed, narrow, ratio = int(dice.integers(2)), int(dice.integers(2)), np.float32(2.0 ** int(dice.integers(0, 5)))
         out_scale = scale * ratio * np.float32(pick(dice, 1, 1, 1.1))
         y = (rounded(np.clip(q / ratio, *map(np.float32, limits(after, signed, narrow)))) - zero / ratio) * out_scale
-        inputs = [x, scale, zero, number(before), out_scale, number(after)]
+        inputs = [x, scale, whole(dice, zero), number(before), out_scale, number(after)]
         attributes = {"signed": signed, "narrow": narrow}
     case = Case(inputs, attributes | {"rounding_mode": mode}, expected=[y.astype(np.float32)], version=len(inputs) - 4)
     return sometimes_constant(dice, case, *range(1, len(inputs)))

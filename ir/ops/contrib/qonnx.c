@@ -89,7 +89,7 @@ typedef struct linear {
 
 static bool all_are_zero(const constant *c) {
     for (int64_t i = 0; c && i < c->count; i++)
-        if (constant_float(c, i) != 0) return false;
+        if (dtype_is_float(c->elem) ? constant_float(c, i) != 0 : constant_int(c, i) != 0) return false;
     return c;
 }
 
