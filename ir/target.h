@@ -22,6 +22,10 @@ typedef struct cpu_level {
 } cpu_level;
 enum { LEVEL_ELF = 1, LEVEL_COFF = 2, LEVEL_MACHO = 4, LEVEL_ANY = 7 };
 
+// Columns of a packed panel at least. One packed copy serves all CPU levels, and one may have longer vectors.
+// Without vectors, of few columns no more than tiles take side by side.
+enum { PANEL = 16, LEAST_PANEL = 4 };
+
 // Facts that hold for all CPUs of an architecture.
 typedef struct arch {
     const char *name; // in keys of measurements: "x86_64"

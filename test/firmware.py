@@ -15,6 +15,7 @@ from harness import Results, parallel
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
 import firmware as bench  # noqa: E402  pylint: disable=wrong-import-position
+import tiny_networks  # noqa: E402  pylint: disable=wrong-import-position
 
 CPUS = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 EXACT = ("cortex-m0plus", "cortex-m3")  # requantise in integers; others may fuse the multiply-add of f32
@@ -696,6 +697,31 @@ def check_columns_left(results, onnxc, path):
             results.check(memory < 1.2 * image and most <= 70 / image, f"{channels} channels in one memory on a {cpu}", f"{memory} bytes for images of {image}, off by up to {most}")
 
 
+def check_residuals(results, onnxc, path):
+    """Images that several layers keep for a sum, beside those that overlap their operands: little more memory than two images of ResNet-8."""
+    onnx.save(tiny_networks.resnet().model(), path)
+    for cpu in ("cortex-m4", "cortex-m55"):
+        *_, most = measured(Arguments(onnxc, "-O2"), path, cpu, host=())
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        results.check(memory < 2.4 * 16 * 32 * 32 and most <= 1, f"ResNet-8 on a {cpu}", f"{memory} bytes for images of 16,384, off by up to {most}")
+
+
+def check_expanded(results, onnxc, path):
+    """A layer that expands channels, and one of a channel each: in limited memory some channels at a time, whose weights are in panels, too."""
+    for channels, kernel, limit in ((48, 3, "20K"), (120, 5, "32K")):
+        n = Network((1, 12, 24, 24), (1, 1))
+        v = n.layer("x", channels, 12, 1, 1, relu=True)
+        for shape, group in (((channels, 1, kernel, kernel), channels), ((12, channels, 1, 1), 1)):
+            n.kinds[v] = "int8"
+            v = n.layer(v, *shape, zero=-128, relu=True, group=group, pads=[shape[2] // 2] * 4, strides=[2 if shape[3] > 1 else 1] * 2)
+        n.output(v, TensorProto.INT8)
+        n.save(path)
+        for cpu in ("cortex-m0plus", "cortex-m3", "cortex-m4"):
+            whole = inspected(Arguments(onnxc, "-O2"), path, cpu)["estimate"]["instructions"] / 1000
+            count, differ, most = measured(Arguments(onnxc, f"-O2 --max-workspace={limit}"), path, cpu)
+            results.check(count < 1.15 * whole and most <= 1 and differ <= 2, f"{channels} channels, some at a time, on a {cpu}", f"{count} thousand instructions, {whole:.0f} at once, {differ} elements differ")
+
+
 def attention(path):
     """Four heads of ten queries in f32: few keys, so blocks of them are mostly empty."""
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4, 10, 8]) for n in "qkv"]
@@ -806,6 +832,8 @@ def main():
         overwritten(os.path.join(folder, "overwritten.onnx"))
         check_overwritten(results, onnxc, os.path.join(folder, "overwritten.onnx"))
         check_columns_left(results, onnxc, os.path.join(folder, "columns_left.onnx"))
+        check_residuals(results, onnxc, os.path.join(folder, "residuals.onnx"))
+        check_expanded(results, onnxc, os.path.join(folder, "expanded.onnx"))
         attention(os.path.join(folder, "attention.onnx"))
         check_attention(results, onnxc, os.path.join(folder, "attention.onnx"))
         check_fractions(results, onnxc, os.path.join(folder, "fractions.onnx"))

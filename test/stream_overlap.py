@@ -133,7 +133,26 @@ def baked_nearest(n, length):
     n.x = n.add("Gather", n.x, n.constant(np.arange(2 * length) // 2), axis=2)
 
 
-BAKED = [baked_between, baked_nearest, baked_fold, baked_scatter, baked_frames, baked_zeros, baked_period]
+def baked_crop(n, length):
+    """As networks of convolutions without padding have their residuals: the last samples of the input, as many as there are of the output."""
+    x = n.add("Pad", n.x, n.ints(0, 0, 3, 0, 0, 0))
+    y = n.add("Conv", x, n.weight(n.channels, n.channels, 2))
+    x = n.add("Add", y, n.add("Slice", x, n.ints(-length - 2), n.ints(np.iinfo(np.int64).max), n.ints(2), n.ints(1)))
+    y = n.add("Conv", x, n.weight(n.channels, n.channels, 3))
+    n.x = n.add("Add", y, n.add("Slice", x, n.ints(-length), n.ints(2 * length), n.ints(-1)))
+
+
+def baked_states(n, length):
+    """Recurrent layers over the channels of each sample, whose first states are constants for all samples of the export."""
+    x = n.add("Transpose", n.x, perm=[1, 2, 0])
+    for op, gates, states, inputs in ("GRU", 3, 1, 1), ("LSTM", 4, 2, 3):
+        first = [n.constant(np.tile(n.random.standard_normal((2, 1, 3)).astype(np.float32), (1, length, 1))) for _ in range(states)]
+        y = n.add(op, x, n.weight(2, 3 * gates, inputs), n.weight(2, 3 * gates, 3), "", "", *first, hidden_size=3, direction="bidirectional")
+        x = n.add("ReduceMean", y, n.ints(1), keepdims=0)
+    n.x = n.add("Transpose", n.add("MatMul", x, n.weight(3, 1)), perm=[2, 0, 1])
+
+
+BAKED = [baked_between, baked_nearest, baked_fold, baked_scatter, baked_frames, baked_zeros, baked_period, baked_crop, baked_states]
 
 
 # ---------------------------------------------------------------- scores by distance

@@ -169,29 +169,6 @@ static void factor_size(planner *n, interval *i) {
     align_unit(n, i, g);
 }
 
-static int larger_first(const void *a, const void *b) {
-    const interval *x = *(interval *const *)a, *y = *(interval *const *)b;
-    if (x->coef != y->coef) return x->coef > y->coef ? -1 : 1;
-    return x->id - y->id;
-}
-static int lower_first(const void *a, const void *b) {
-    const interval *x = *(interval *const *)a, *y = *(interval *const *)b;
-    return x->at < y->at ? -1 : x->at > y->at;
-}
-
-// Best fit: the tightest gap between the intervals of others[] that live at the same time.
-static int64_t best_fit(const interval *i, interval **others, int count) {
-    int64_t end = 0, best = -1, best_size = INT64_MAX;
-    for (int j = 0; j < count; j++) {
-        const interval *o = others[j];
-        if (o->live.last_use < i->live.def || o->live.def > i->live.last_use) continue;
-        int64_t gap = o->at - end;
-        if (gap >= i->coef && gap < best_size) best = end, best_size = gap;
-        if (o->at + o->coef > end) end = o->at + o->coef;
-    }
-    return best >= 0 ? best : end;
-}
-
 // ---------------------------------------------------------------- overlaps
 static void relate(planner *n, const overlap *o) {
     interval *from = n->of[o->from->id], *to = n->of[o->to->id];
@@ -202,78 +179,6 @@ static void relate(planner *n, const overlap *o) {
     if (!once || !dim_is(from->factor, 1) || from->factor != to->factor) return;
     VEC_PUSH(n->p->arena, &from->related, ((relation){to, o, false}));
     VEC_PUSH(n->p->arena, &to->related, ((relation){from, o, true}));
-}
-
-static const relation *relation_of(const interval *i, const interval *other) {
-    for (int j = 0; j < i->related.n; j++)
-        if (i->related.at[j].other == other) return &i->related.at[j];
-    return NULL;
-}
-
-static bool may_overlap(const planner *n, const relation *r, int64_t at, int64_t other) {
-    int64_t distance = r->result ? at - other : other - at, step = (distance - r->how->first) / n->align;
-    return distance >= r->how->first && step < r->how->n && r->how->may[step];
-}
-
-static bool live_together(const interval *i, const interval *o) {
-    return o->live.last_use >= i->live.def && o->live.def <= i->live.last_use;
-}
-
-bool interval_fits(const planner *n, const interval *i, int64_t at, interval **others, int count) {
-    for (int j = 0; j < count; j++) {
-        const interval *o = others[j];
-        if (!live_together(i, o) || at >= o->at + o->coef || at + i->coef <= o->at) continue;
-        const relation *r = relation_of(i, o);
-        if (!r || !may_overlap(n, r, at, o->at)) return false;
-    }
-    return true;
-}
-
-// The memory so far, which may begin below 0: all is moved in the end.
-typedef struct extent {
-    int64_t low, high;
-} extent;
-
-static void try_at(const planner *n, interval *i, int64_t at, interval **others, int count, const extent *now,
-                   int64_t *best) {
-    int64_t high = at + i->coef > now->high ? at + i->coef : now->high, low = at < now->low ? at : now->low;
-    if (high - low >= *best || !interval_fits(n, i, at, others, count)) return;
-    *best = high - low;
-    i->at = at;
-}
-
-// The place with which the memory grows least: at ends of others, or where it may overlap others.
-static void place_least(const planner *n, interval *i, interval **others, int count, extent *now) {
-    int64_t best = INT64_MAX;
-    for (int j = -1; j < count; j++) {
-        const interval *o = j < 0 ? NULL : others[j];
-        if (o && !live_together(i, o)) continue;
-        try_at(n, i, o ? o->at + o->coef : now->low, others, count, now, &best);
-        if (o) try_at(n, i, o->at - i->coef, others, count, now, &best);
-        const relation *r = o ? relation_of(i, o) : NULL;
-        for (int k = 0; r && k < r->how->n; k++) {
-            int64_t distance = r->how->first + k * n->align;
-            if (r->how->may[k])
-                try_at(n, i, r->result ? o->at + distance : o->at - distance, others, count, now, &best);
-        }
-    }
-    if (i->at < now->low) now->low = i->at;
-    if (i->at + i->coef > now->high) now->high = i->at + i->coef;
-}
-
-// Packs intervals some of which may overlap.
-static int64_t pack_related(const planner *n, interval **all, int count) {
-    extent now = {0};
-    qsort(all, (size_t)count, sizeof *all, larger_first);
-    for (int j = 0; j < count; j++) place_least(n, all[j], all, j, &now);
-    for (int j = 0; j < count; j++) all[j]->at -= now.low;
-    return now.high - now.low;
-}
-
-static bool any_related(interval **all, int count) {
-    bool any = false;
-    for (int j = 0; j < count; j++) any |= all[j]->related.n > 0;
-    return any;
 }
 
 // Kernels whose result is in the memory of an operand.
@@ -287,21 +192,6 @@ static void note_overlaps(planner *n) {
             to->at < from->at + from->coef)
             n->plan.in_place[o->kernel->id] = true;
     }
-}
-
-int64_t pack_intervals(const planner *n, interval **all, int count, interval **placed) {
-    int64_t size = 0;
-    if (any_related(all, count)) return pack_related(n, all, count);
-    qsort(all, (size_t)count, sizeof *all, larger_first);
-    for (int j = 0; j < count; j++) {
-        interval *i = all[j];
-        i->at = best_fit(i, placed, j);
-        if (i->at + i->coef > size) size = i->at + i->coef;
-        int k = j;
-        for (; k > 0 && lower_first(&placed[k - 1], &i) > 0; k--) placed[k] = placed[k - 1];
-        placed[k] = i;
-    }
-    return size;
 }
 
 static void set_offset(planner *n, const interval *i, dim *base) {

@@ -41,9 +41,12 @@ typedef struct planner {
 
 // memory_plan.c
 interval *memory_of(interval *i); // that whose memory it shares
+// pack.c
+// How i may overlap the other, NULL: not at all.
+const relation *relation_of(const interval *i, const interval *other);
 // Whether i may be at that place beside others, some of which it may overlap.
 bool interval_fits(const planner *n, const interval *i, int64_t at, interval **others, int count);
-// Packs intervals of one factor, largest first; returns the size of the area. placed: memory for the list.
+// Packs intervals of one factor; returns the size of the area. placed: memory for the list.
 int64_t pack_intervals(const planner *n, interval **all, int count, interval **placed);
 // pools.c
 void place_in_pools(planner *n);

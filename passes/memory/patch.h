@@ -47,7 +47,9 @@ typedef struct patch_plan {
 
 // Rows of b's memory as a buffer, with or without the elements around the image.
 buffer patch_rows(arena *a, dims *t, const buffer *b, int axis, int64_t rows, bool around);
-void apply_patches(patch_plan *x);
+void apply_patches(patch_plan *x, const target *t);
+// patch_weights.c: constants of a kernel that computes `rate` channels in each step.
+void split_weights(program *p, const target *t, const patch_kernel *k, dim *step);
 // Kernels at the peak of memory run in patches until the program needs at most this number of bytes; false: nothing changed.
 // exact: sums of floats keep their order.
 bool patch_program(program *p, const target *t, int64_t most, bool exact);

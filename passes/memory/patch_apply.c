@@ -12,6 +12,7 @@
 
 typedef struct applier {
     patch_plan *x;
+    const target *t;
     program *p;
     dim *step;    // variable of the loop
     region *body; // of the loop
@@ -286,6 +287,7 @@ static void move_kernel(applier *y, patch_kernel *x) {
         if (acc) add_to_sum(&m, s, acc, old, was), around_sum(y, scratch, acc, old, was);
     }
     arena_destroy(scratch);
+    split_weights(y->p, y->t, x, y->step);
     dim *first = first_row(y, x->rate, x->lead), *zero = dim_const(y->p->dims, 0);
     dim *exists =
         dim_mul(dim_lt(zero, dim_addk(first, x->rate)), dim_lt(first, dim_const(y->p->dims, x->rows)));
@@ -310,9 +312,9 @@ static bool fills_inner(const patch_plan *x, const kernel *k) {
     return x->images[to->id].written && x->images[to->id].inner;
 }
 
-void apply_patches(patch_plan *x) {
+void apply_patches(patch_plan *x, const target *t) {
     program *p = x->p;
-    applier y = {.x = x, .p = p, .step = dim_opaque(p->dims, "patch", 0, x->steps - 1)};
+    applier y = {.x = x, .t = t, .p = p, .step = dim_opaque(p->dims, "patch", 0, x->steps - 1)};
     step *loop = ARENA_NEW(p->arena, step);
     VEC_PUSH(p->arena, &p->variables, y.step);
     *loop = (step){.kind = STEP_LOOP,

@@ -19,7 +19,8 @@ enum {
     ROWS_MOST = 16,
     RATE_MOST = 16,
     UP_MOST = 1 << 20,
-    CALL = 80
+    CALL = 80,
+    UNPACKED = 10
 };
 
 // ---------------------------------------------------------------- kernels
@@ -387,15 +388,37 @@ static int64_t live_in_loop(const patch_plan *x, int64_t align) {
     return always + most;
 }
 
+// Whether the rows are columns of packed weights, which are read in panels only if all steps have as many (patch_weights.c).
+static bool leaves_panels(const patch_kernel *k) {
+    if (k->fills || (k->whole && !k->lead)) return false;
+    for (int j = 0; j < k->k->exprs.n; j++) {
+        const expr *e = k->k->exprs.at[j];
+        const layout *l = e->op == X_READ && e->buffer->role == BUF_CONST ? e->buffer->layout : NULL;
+        for (int i = 0; l && i < l->n; i++) {
+            const expr *at = e->index[l->order[i].axis];
+            if (l->order[i].tile && at->op == X_AXIS && at->axis == k->axis) return true;
+        }
+    }
+    return false;
+}
+
+static double positions_of(const kernel *k) {
+    double n = 1;
+    for (int j = 0; j < k->axes.n; j++) n *= (double)dim_upper(k->axes.at[j].extent);
+    return n;
+}
+
 static double cost_of(const patch_plan *x) {
-    double bytes = 0;
+    double bytes = 0, unpacked = 0;
+    for (int j = 0; j < x->n; j++)
+        if (leaves_panels(&x->kernels[j])) unpacked += positions_of(x->kernels[j].k);
     for (int j = 0; j < x->p->buffers.n; j++) {
         const patch_image *i = &x->images[j];
         if (!i->inner || i->lead == i->begin) continue;
         buffer kept = patch_rows(x->arena, x->p->dims, i->of, i->axis, i->lead - i->begin, false);
         bytes += 2.0 * (double)bytes_of(&kept, 1);
     }
-    return (double)x->steps * (bytes + (double)CALL * x->n);
+    return (double)x->steps * (bytes + (double)CALL * x->n) + UNPACKED * unpacked;
 }
 
 static int64_t peak_of(const program *p, const uses *u, const target *t, const patch_plan *x, int *step) {
@@ -493,7 +516,7 @@ static bool try_kernels(chooser *c, int first, int n) {
 // More rows in a step: fewer steps, as long as they fit.
 static void try_more_rows(chooser *c) {
     const patch_plan *b = c->best;
-    for (int64_t rows = 2; b && rows <= ROWS_MOST; rows *= 2) {
+    for (int64_t rows = 2; b && rows <= ROWS_MOST; rows++) {
         patch_plan *x = plan_by(c, b->first, b->n, b->seed, rows);
         if (x) consider(c, x);
     }
@@ -534,7 +557,7 @@ bool patch_program(program *p, const target *t, int64_t most, bool exact) {
         int64_t now = peak_of(p, c.uses, t, NULL, &c.peak);
         if (now > most) find_plan(&c);
         bool better = c.best && c.best->own < now;
-        if (better) apply_patches(c.best);
+        if (better) apply_patches(c.best, t);
         arena_destroy(a);
         if (!better) break;
         changed = true;

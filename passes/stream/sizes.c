@@ -435,26 +435,41 @@ static void adjust_table_slice(streaming *s, node *n) {
     value_replace(n->out[0], v ? v : rows_of(s, c, axis, n->in[2]));
 }
 
+// Element i of a Slice's steps.
+static bool steps_by_one(const node *n, int i) {
+    int count;
+    dim **steps = node_in(n, 4) ? infer_contents(n, 4, &count) : NULL;
+    return !node_in(n, 4) || (steps && i < count && dim_is(steps[i], 1));
+}
+
+// Input `which` of a Slice has its ends, or where it begins: constant element i becomes `to`.
+static void set_position(streaming *s, node *n, int which, int count, int i, int64_t to) {
+    node_set_in(n, which, with_element(s, n->in[which], count, i, ints(s, &to, 1)));
+}
+
+// A Slice that ends after more than half of the signal ends before the signal's end; one that begins before the last half, counted
+// from the end, begins after as many samples.
 static void adjust_slice(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
-    int count, axes_count;
+    int count, starts_count, axes_count;
     if (known(s, n->in[0], 0)) {
         adjust_table_slice(s, n);
         return;
     }
-    dim **ends = infer_contents(n, 2, &count),
+    dim **ends = infer_contents(n, 2, &count), **starts = infer_contents(n, 1, &starts_count),
         **axes = node_in(n, 3) ? infer_contents(n, 3, &axes_count) : NULL;
     if (!ends || x->rank < 0 || count > MOST || (node_in(n, 3) && (!axes || axes_count != count))) return;
     for (int i = 0; i < count; i++) {
-        if ((axes && !dim_is_const(axes[i])) || !dim_is_const(ends[i])) continue;
-        int64_t axis = axes ? dim_value(axes[i]) : i, end = dim_value(ends[i]);
+        if (axes && !dim_is_const(axes[i])) continue;
+        int64_t axis = axes ? dim_value(axes[i]) : i, last = INT64_MAX;
         if (axis < 0) axis += x->rank;
         if (axis < 0 || axis >= x->rank || !over_time(s, x->dims[axis])) continue;
-        int64_t was = exported_size(s, x->dims[axis]), last = INT64_MAX;
-        if (was <= 0 || end <= was / 2 || end == last)
-            continue; // the beginning of the signal, or from its end
-        int64_t to = end >= was ? last : end - was;
-        node_set_in(n, 2, with_element(s, n->in[2], count, i, ints(s, &to, 1)));
+        int64_t was = exported_size(s, x->dims[axis]), end = dim_is_const(ends[i]) ? dim_value(ends[i]) : 0,
+                start = starts && starts_count == count && dim_is_const(starts[i]) ? dim_value(starts[i]) : 0;
+        if (was <= 0) continue;
+        if (end > was / 2 && end != last) set_position(s, n, 2, count, i, end >= was ? last : end - was);
+        if (was > 2 && start < -was / 2 && steps_by_one(n, i))
+            set_position(s, n, 1, count, i, start > -was ? was + start : 0);
     }
 }
 
@@ -518,6 +533,21 @@ static void adjust_concat(streaming *s, node *n) {
         if (n->in[i]->type.rank == rank && axis >= 0) adjust_table(s, n, i, axis);
 }
 
+// The first states of a recurrent layer along another axis of each sample, whose batch are the samples.
+static void adjust_states(streaming *s, node *n) {
+    int batch = node_int(n, "layout", 0) ? 0 : 1;
+    const type *x = &n->in[0]->type;
+    if (x->rank != 3 || !over_time(s, x->dims[batch])) return;
+    for (int i = 5; i < 7 && i < n->nin; i++) {
+        const type *t = n->in[i] ? &n->in[i]->type : NULL;
+        bool fixed = t && t->kind == TYPE_TENSOR && t->rank == 3 && dim_is_const(t->dims[batch]);
+        const constant *c = fixed ? known(s, n->in[i], 0) : NULL;
+        if (!c) continue;
+        value *samples = size_of(s, n->in[0], batch), *v = rows_of(s, c, batch, samples);
+        node_set_in(n, i, dim_is(v->type.dims[batch], 1) ? repeated(s, v, batch, samples) : v);
+    }
+}
+
 // ---------------------------------------------------------------- Gather
 // The axis of frames among those of indices: their places follow one another up to the end of a signal of that length. -1: none.
 static int axis_of_frames(const constant *c, int64_t length, window *w) {
@@ -577,6 +607,7 @@ static void adjust_node(streaming *s, node *n) {
     else if (node_is(n, "Slice")) adjust_slice(s, n);
     else if (node_is(n, "Gather")) adjust_gather(s, n);
     else if (node_is(n, "Concat")) adjust_concat(s, n);
+    else if (node_is(n, "GRU") || node_is(n, "LSTM") || node_is(n, "RNN")) adjust_states(s, n);
     else if (broadcasts(n))
         for (int i = 0; i < n->nin; i++)
             if (n->in[i]) adjust_table(s, n, i, -1);

@@ -126,6 +126,23 @@ static void scratch_lies_beside_its_buffers(void **state) {
     arena_destroy(x->a);
 }
 
+// The largest first, c is between a and d, at the end of d, and b goes above them; in another order nothing is left between.
+static void other_orders_leave_no_gaps(void **state) {
+    (void)state;
+    fixture *x = fixture_new();
+    buffer *in = make(x, "in", BUF_INPUT, k(x, 16)), *out = make(x, "out", BUF_OUTPUT, k(x, 16));
+    const int size[] = {5, 4, 2, 5}, first[] = {0, 5, 4, 2}, last[] = {3, 6, 5, 5};
+    buffer *t[4];
+    for (int i = 0; i < 4; i++) t[i] = make(x, "t", BUF_TEMP, k(x, 16 * size[i]));
+    for (int step = 0; step < 7; step++)
+        for (int i = 0; i < 4; i++) {
+            if (first[i] == step) move_kernel(x, x->p->main, t[i], in, false);
+            if (last[i] == step) move_kernel(x, x->p->main, out, t[i], false);
+        }
+    assert_int_equal(workspace(x), 11 * 64);
+    arena_destroy(x->a);
+}
+
 // ---------------------------------------------------------------- random programs
 enum { MEMORY = 1 << 18, VALUES = 24 };
 typedef struct random_program {
@@ -334,6 +351,7 @@ int main(void) {
         cmocka_unit_test(pointwise_kernels_work_in_place),
         cmocka_unit_test(what_is_added_to_sums_is_replaced_by_them),
         cmocka_unit_test(scratch_lies_beside_its_buffers),
+        cmocka_unit_test(other_orders_leave_no_gaps),
         cmocka_unit_test(plans_hold_for_all_sizes),
         cmocka_unit_test(live_ranges_span_loops),
         cmocka_unit_test(heap_dies_at_its_last_use),

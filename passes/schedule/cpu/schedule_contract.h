@@ -4,9 +4,6 @@
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
-// Columns of a packed panel at least. One packed copy serves all CPU levels, and one may have longer vectors.
-// Without vectors, of few columns no more than tiles take side by side.
-enum { PANEL = 16, LEAST_PANEL = 4 };
 // The columns of a panel for a matrix with this number of columns.
 int panel_for(const target *t, const dim *columns);
 
