@@ -275,6 +275,7 @@ def written(results):
     generate(results, "cases/exported_cases.py", os.path.join(BUILD, "cases-exported"))
     generate(results, "cases/found_cases.py", os.path.join(BUILD, "cases-found"))
     models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::15], *glob.glob(os.path.join(BUILD, "cases-found", "branch*_1*")),
+              *glob.glob(os.path.join(BUILD, "cases-found", "written*")),
               *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::6], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 
