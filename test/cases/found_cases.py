@@ -675,6 +675,12 @@ CASES = {
         { n, y = Loop (, c, zero, x) <body = b (int64[1] k, bool d, int64 i, float[N] v) => (bool go, int64 j, float[N] w)
             <int64[1] one = {1}, int64 three = {3}> { j = Add (i, one) w = Add (v, v) go = Less (j, three) }> }""",
         [("bool", (), (1,)), ("int64", (), (0,)), ("float32", (3,), X)], [("int64", (1,), (3,)), ("float32", (3,), [8 * x for x in X[:3]])]),
+    # The default axes are those of images.
+    "normalisation_without_images": (13, """
+        g (float[2, 2, 3] x, float[3, 2] v) => (float[2, 2, 3] y, float[3, 2] w) {
+        y = MeanVarianceNormalization (x) w = MeanVarianceNormalization (v) }""",
+        [("float32", (2, 2, 3), (1, 3, 1, 5, 5, 5, 3, 1, 3, 7, 7, 7)), ("float32", (3, 2), (0, 1, 2, 1, 1, 1))],
+        [("float32", (2, 2, 3), (-1, 1, -1, -1, -1, -1, 1, -1, 1, 1, 1, 1)), ("float32", (3, 2), (-1.2247449, 0, 1.2247449, 0, 0, 0))]),
     # The condition is as long as the data, in their shape.
     "condition_in_the_shape_of_the_data": (17, """
         g (float[A, B] x, bool[A, B] c) => (float[K] y) { y = Compress (x, c) }""",
