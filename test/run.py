@@ -566,6 +566,7 @@ def random(results):
         for form in ("interpret", "llvm", "c99", "interpret-symbolic", "llvm-symbolic"):
             run_cases(results, form, FORMS[form], [cases])
     own_program(results, "random/random_graphs.py", "--count", "40", "--seed", "1")
+    own_program(results, "random/random_graphs.py", "--edges", "--count", "12", "--seed", "3", "--forms", "interpret,llvm", "--room", "random-edges")
     own_program(results, "random/random_states.py", "--count", "20", "--seed", "2")
 
 
