@@ -275,6 +275,7 @@ def written(results):
     generate(results, "cases/exported_cases.py", os.path.join(BUILD, "cases-exported"))
     generate(results, "cases/found_cases.py", os.path.join(BUILD, "cases-found"))
     models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::15], *glob.glob(os.path.join(BUILD, "cases-found", "branch*_1*")),
+              *glob.glob(os.path.join(BUILD, "cases-found", "written*")),
               *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::6], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 
@@ -565,6 +566,7 @@ def random(results):
         for form in ("interpret", "llvm", "c99", "interpret-symbolic", "llvm-symbolic"):
             run_cases(results, form, FORMS[form], [cases])
     own_program(results, "random/random_graphs.py", "--count", "40", "--seed", "1")
+    own_program(results, "random/random_graphs.py", "--edges", "--count", "12", "--seed", "3", "--forms", "interpret,llvm", "--room", "random-edges")
     own_program(results, "random/random_states.py", "--count", "20", "--seed", "2")
 
 

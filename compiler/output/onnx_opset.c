@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPSET_WITHOUT_NODES = 13, SEQUENCE_IDENTITY = 14, OPTIONAL_IDENTITY = 16 };
+enum { OPSET_WITHOUT_NODES = 13 };
 
 typedef struct chooser {
     const module *m;
@@ -65,8 +65,11 @@ static int oldest_opset_from(const node *n, int opset) {
 }
 
 static _Noreturn void refuse(const chooser *c, const node *n, int opset, const char *why) {
-    int oldest = newest_opset_with(n->op) < opset ? newest_opset_with(n->op) : oldest_opset_from(n, opset);
-    diag_hint(c->m->diag, "opset %d of this domain can express the node", oldest);
+    int other = newest_opset_with(n->op) < opset ? newest_opset_with(n->op) : oldest_opset_from(n, opset);
+    const char *ignored;
+    node as;
+    while (other && !node_downgrade(n, other, &as, &ignored)) other--;
+    if (other) diag_hint(c->m->diag, "opset %d of this domain can express the node", other);
     diag_fatal(c->m->diag, n->loc, "%s cannot be written in opset %d: %s", n->op->name, opset, why);
 }
 
@@ -105,21 +108,24 @@ static void lower_opset(chooser *c, const char *domain) {
     set_opset(c->opsets, domain, newest);
 }
 
-// Identity nodes carry outputs that no node of their graph computes.
+// Identity nodes carry outputs that no node of their graph computes. Its older versions take fewer types.
 static void need_identity(chooser *c) {
-    int least = 1;
     for (int i = 0; i < c->m->values.n; i++) {
-        const value *v = c->m->values.at[i];
+        value *v = c->m->values.at[i];
         bool passed = false;
         for (int k = 0; k < v->uses.n; k++) passed |= v->uses.at[k].graph != NULL;
         if (!passed || (v->def && v->type.kind == TYPE_TENSOR)) continue;
-        if (v->type.kind == TYPE_SEQUENCE && least < SEQUENCE_IDENTITY) least = SEQUENCE_IDENTITY;
-        if (v->type.kind == TYPE_OPTIONAL) least = OPTIONAL_IDENTITY;
+        node *n = ARENA_NEW(c->m->arena, node);
+        value **ends = ARENA_ARRAY(c->m->arena, value *, 1);
+        *ends = v;
+        *n = (node){
+            .op = op_find("", "Identity"), .graph = v->graph, .in = ends, .nin = 1, .out = ends, .nout = 1};
+        need(c, n);
     }
-    int opset = opset_of(c->opsets, ""), wanted = wanted_opset(c, "");
-    if (!opset) opset = wanted ? wanted : opset_of(&c->m->opsets, "");
-    if (!opset) opset = OPSET_WITHOUT_NODES;
-    set_opset(c->opsets, "", opset < least && !wanted ? least : opset);
+    int opset = opset_of(c->opsets, "");
+    if (!opset) opset = wanted_opset(c, "");
+    if (!opset) opset = opset_of(&c->m->opsets, "");
+    set_opset(c->opsets, "", opset ? opset : OPSET_WITHOUT_NODES);
 }
 
 void choose_opsets(const module *m, const string_list *wanted, map *opsets) {

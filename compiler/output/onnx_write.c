@@ -317,7 +317,7 @@ static message node_message(writer *w, const node *of) {
     return m;
 }
 
-// Identity, for an output that is an input, a constant, an outer value or an earlier output.
+// Identity, for an output that is an input, a constant, an outer value or an earlier output, by another name.
 static void put_identity(writer *w, message *m, const char *from, const char *to) {
     message n = message_new(w->arena);
     put_text(&n, 1, from);
@@ -354,8 +354,10 @@ static message graph_message(writer *w, const graph *g) {
     message m = message_new(w->arena);
     for (int i = 0; i < g->nodes.n; i++)
         if (makes_values(g->nodes.at[i])) put_message(&m, 1, node_message(w, g->nodes.at[i]));
-    for (int i = 0; i < g->outputs.n; i++)
-        if (!takes_output_name(g, i)) put_identity(w, &m, name_of(w, g->outputs.at[i]), output_name(w, g, i));
+    for (int i = 0; i < g->outputs.n; i++) {
+        const char *from = name_of(w, g->outputs.at[i]), *to = output_name(w, g, i);
+        if (strcmp(from, to) != 0) put_identity(w, &m, from, to);
+    }
     put_text(&m, 2, g->outer ? g->name : w->m->name);
     put_values(w, &m, g);
     put_text(&m, 10, g->outer ? NULL : w->m->graph_doc);

@@ -41,6 +41,8 @@ struct op_def {
     // Versions come from the generated table (ir/graph/schema.c). All are supported if the newest is, given
     // the upgrades.
     op_upgrade upgrades[8]; // ends with since = 0
+    // Whether version `since` has words for the attributes of a node that an upgrade made; NULL: it always has.
+    bool (*expressible)(const node *as, int since);
     // Sets the types of all outputs (dims, and contents where known) from the types of the inputs; reports
     // a mismatch with infer_error. NULL: the upgrade rewrites it away before inference.
     void (*infer)(node *n);

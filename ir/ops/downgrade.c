@@ -242,6 +242,8 @@ bool node_downgrade(const node *n, int opset, node *as, const char **why) {
     *why = arena_printf(infer_arena(n), "the operator is deprecated since opset %d", v->since);
     if (v->deprecated) return false;
     standard_attributes(as, newest);
+    *why = arena_printf(infer_arena(n), "version %d has no words for its attributes", v->since);
+    if (n->op->expressible && !n->op->expressible(as, v->since)) return false;
     bool old_axes = !*n->op->domain && opset < 11;
     bool good =
         v == newest || (undo_upgrades(as, v->since, why) && (!old_axes || fit_axes(as, why)) &&

@@ -135,8 +135,12 @@ def inputs_of(model, folder):
 
 
 def c_array(name, array):
-    kind = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t"}[array.dtype.name]
-    return f"static const {kind} {name}[{array.size}] = {{{', '.join(str(v) for v in array.astype(array.dtype if array.dtype != bool else np.uint8).ravel().tolist())}}};\n"
+    kind = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t", "float64": "double",
+            "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t"}[array.dtype.name]
+    numbers = ", ".join(str(v) for v in array.astype(array.dtype if array.dtype != bool else np.uint8).ravel().tolist())
+    for word, value in (("nan", '__builtin_nan("")'), ("inf", "__builtin_inf()")):
+        numbers = numbers.replace(word, value)
+    return f"static const {kind} {name}[{array.size}] = {{{numbers}}};\n"
 
 
 def pointers(header, struct):

@@ -675,6 +675,12 @@ CASES = {
         { n, y = Loop (, c, zero, x) <body = b (int64[1] k, bool d, int64 i, float[N] v) => (bool go, int64 j, float[N] w)
             <int64[1] one = {1}, int64 three = {3}> { j = Add (i, one) w = Add (v, v) go = Less (j, three) }> }""",
         [("bool", (), (1,)), ("int64", (), (0,)), ("float32", (3,), X)], [("int64", (1,), (3,)), ("float32", (3,), [8 * x for x in X[:3]])]),
+    # The default axes are those of images.
+    "normalisation_without_images": (13, """
+        g (float[2, 2, 3] x, float[3, 2] v) => (float[2, 2, 3] y, float[3, 2] w) {
+        y = MeanVarianceNormalization (x) w = MeanVarianceNormalization (v) }""",
+        [("float32", (2, 2, 3), (1, 3, 1, 5, 5, 5, 3, 1, 3, 7, 7, 7)), ("float32", (3, 2), (0, 1, 2, 1, 1, 1))],
+        [("float32", (2, 2, 3), (-1, 1, -1, -1, -1, -1, 1, -1, 1, 1, 1, 1)), ("float32", (3, 2), (-1.2247449, 0, 1.2247449, 0, 0, 0))]),
     # The condition is as long as the data, in their shape.
     "condition_in_the_shape_of_the_data": (17, """
         g (float[A, B] x, bool[A, B] c) => (float[K] y) { y = Compress (x, c) }""",
@@ -686,6 +692,22 @@ CASES = {
           q = NonZero (x) z = Neg (q) }""",
         [("float32", (5,), (1, 2, 0, 3, 4)), ("int64", (), (4,))], [("float32", (3,), (-1, -2, 0)), ("int64", (1, 4), (0, -1, -3, -4))]),
 }
+# Models that onnxc wrote in a way that nobody could read (the stage `written`).
+IMAGE = ("float32", (1, 1, 2, 5), range(10))
+CASES.update({f"written_{name}": case for name, case in {
+    "input_as_output": (17, "g (float[N] x) => (float[N] x, float[N] y) { y = Neg (x) }", [("float32", (3,), X)]),
+    "constant_as_output": (17, "g (float[N] x) => (float[2] c, float[N] y) <float[2] c = {1, 2}> { y = Neg (x) }", [("float32", (3,), X)]),
+    "float8_that_passes": (19, "g (float8e4m3fn[2] q) => (float8e4m3fn[2] p) { p = Identity (q) }", [("float8_e4m3fn", (2,), (0.5, -2))]),
+    "growing": (9, """g (float[1, 1, 2, 5] x) => (float[1, 1, 4, 5] y) <float[4] s = {1, 1, 2, 1}> { y = Upsample <mode = "nearest"> (x, s) }""",
+                [IMAGE], [("float32", (1, 1, 4, 5), [*range(5)] * 2 + [*range(5, 10)] * 2)]),
+    "shrinking": (10, """g (float[1, 1, 2, 5] x) => (float[1, 1, 2, 3] y) <float[4] s = {1, 1, 1, 0.6}> { y = Resize <mode = "nearest"> (x, s) }""",
+                  [IMAGE], [("float32", (1, 1, 2, 3), (0, 2, 4, 5, 7, 9))]),
+    "growing_and_shrinking": (10, """
+        g (float[1, 1, 2, 5] x) => (float[1, 1, 4, 3] y) <float[4] s = {1, 1, 2, 0.6}> { y = Resize <mode = "nearest"> (x, s) }""",
+        [IMAGE], [("float32", (1, 1, 4, 3), (0, 2, 4, 0, 2, 4, 5, 7, 9, 5, 7, 9))]),
+    "scales_of_the_run": (10, """g (float[1, 1, 2, 5] x, float[4] s) => (float[1, 1, C, D] y) { y = Resize <mode = "nearest"> (x, s) }""",
+                          [IMAGE, ("float32", (4,), (1, 1, 1, 0.6))], [("float32", (1, 1, 2, 3), (0, 2, 4, 5, 7, 9))]),
+}.items()})
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
     17, by_branch(*RANKS[kind]), [("float32", (2, 2), X), ("bool", (), (q,)), ("bool", (), (p,))])

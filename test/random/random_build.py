@@ -19,6 +19,7 @@ import version_cases as versions
 from version_cases import Unfit
 
 SHADOWS = 2
+ML = "ai.onnx.ml"
 RUN_TIME = 0.12  # how often numbers like axes and sizes are not constant
 MOST_ELEMENTS = 6000
 ORT_OPSET = 24  # what the installed ONNX Runtime takes without complaint
@@ -39,15 +40,15 @@ EXACT = {"Abs", "Neg", "Relu", "Max", "Min", "Clip", "Where", "Identity", "Resha
 IN_FLOAT = {"LayerNormalization", "RMSNormalization", "Erf", "Attention"}
 # What an evaluator is known to get wrong: never asked.
 # Gemm-6 leaves out beta where broadcast is 0, AveragePool-1 counts the padding, MaxPool-1 shares pads out to both sides,
-# LpNormalization with p = 1 sums without absolute values.
+# LpNormalization with p = 1 sums without absolute values, regressors give the type of the input.
 NO_REFERENCE = {("LRN", 99), ("Gemm", 7), ("AveragePool", 7), ("MaxPool", 8),
-                ("LpNormalization", 99), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
+                ("LinearRegressor", 99), ("SVMRegressor", 99), ("TreeEnsembleRegressor", 99), ("LpNormalization", 99), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
 # (operator, version): before this version
 NO_RUNTIME = set()
 
 
 def np_type(name):
-    return np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" else np.dtype(name)
+    return np.dtype(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else np.dtype(name)
 
 
 class Value:
@@ -88,6 +89,7 @@ def disturb(array, epsilon, dice):
 class Graph:
     """A graph, or the body of a control-flow node in `outer`."""
 
+    plain = False  # whether inputs and outputs have types that programs read and write
     most = None  # elements of a value, where that is not MOST_ELEMENTS
 
     def __init__(self, dice, opset, floats=("float32",), sizes=({},), outer=None):
@@ -97,6 +99,7 @@ class Graph:
         self.infos = {}  # of inputs: dims, with names
         self.counter = 0
         self.noise = outer.noise if outer else np.random.default_rng(dice.getrandbits(32))
+        self.ml = outer.ml if outer else dice.randint(1, 5)  # version of the classical operators
 
     def name(self, stem="v"):
         self.root.counter += 1
@@ -107,6 +110,8 @@ class Graph:
 
     # ------------------------------------------------------------ values from outside
     def data(self, dtype, shape, low=None, high=None):
+        if dtype not in (*FLOATS, *INTS, "bool"):
+            raise Unfit("a dtype whose data have a maker of their own")
         d = np.random.default_rng(self.dice.getrandbits(32))
         if dtype == "bool":
             return d.random(shape) < 0.5
@@ -183,7 +188,7 @@ class Graph:
 
     def raw(self, op, inputs, outputs=1, domain="", **attributes):
         """A node whose results the caller knows: names in, names out."""
-        schema_of(op, self.opset, domain)
+        schema_of(op, self.version_of(domain), domain)
         names = [self.name() for _ in range(outputs)]
         self.nodes.append(helper.make_node(op, inputs, names, self.name("node"), domain=domain, **attributes))
         return names
@@ -195,11 +200,14 @@ class Graph:
         self.values.append(Value(name, of, shadows))
         return self.values[-1]
 
+    def version_of(self, domain):
+        return self.ml if domain == ML else self.opset
+
     # ------------------------------------------------------------ nodes
     def add(self, op, inputs, outputs=1, domain="", captured=(), by_runtime=False, **attributes):
         """Outputs: a count, or a list with False for those left out. by_runtime: ONNX Runtime alone says what is right,
         where the reference evaluator lacks an option. Returns the values made."""
-        schema = schema_of(op, self.opset, domain)
+        schema = schema_of(op, self.version_of(domain), domain)
         inputs = list(inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -247,6 +255,8 @@ class Graph:
                 raise Unfit(f"{node.op_type}: an evaluator gives another rank")
             arrays.append(answer)
             shadows.append([self.checked(node, a, copies, j) for j, a in enumerate(answer)])
+        if any(len({a[j].ndim for a in arrays}) > 1 for j in range(len(types))):
+            raise Unfit("a rank that depends on sizes")
         names = [o for o in node.output if o]
         return [Value(n, [a[j] for a in arrays], [s[j] for s in shadows]) for j, n in enumerate(names)]
 
@@ -348,14 +358,14 @@ def output_ranks(model):
     return [len(t.shape.dim) if t.HasField("shape") else None for t in types]
 
 
-def reference_of(schema, model):
+def reference_of(schema, model, widen=True):
     if any(schema.name == op and schema.since_version < before for op, before in NO_REFERENCE):
         return None
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for node in copy.graph.node:
         for a in node.attribute:
-            if node.op_type == "Cast" and a.name == "to" and helper.tensor_dtype_to_np_dtype(a.i).name in FLOATS:
+            if widen and node.op_type == "Cast" and a.name == "to" and helper.tensor_dtype_to_np_dtype(a.i).name in FLOATS:
                 a.i = TensorProto.DOUBLE
     return versions.attempt(lambda: ReferenceEvaluator(copy, new_ops=random_reference.OPERATORS))[0]
 
@@ -390,7 +400,11 @@ def agree(right, other):
     for a, b in zip(right, other):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
-        rtol, atol = TOLERANCE.get(a.dtype.name, (0, 0))
+        if a.dtype.name not in TOLERANCE:
+            if not np.array_equal(a, b):
+                return False
+            continue
+        rtol, atol = TOLERANCE[a.dtype.name]
         if not np.allclose(wide(a), wide(b), rtol, atol, equal_nan=True):
             return False
     return True

@@ -232,10 +232,14 @@ OPERATOR(InstanceNormalization, UPGRADE_FROM_1, .infer = infer_by_channel,
 OPERATOR(GroupNormalization, .upgrades = {{21, upgrade_group_normalization}},
          .infer = infer_group_normalization, .lower = lower_group_normalization);
 
+// The default, [0, 2, 3], is all axes but that of the channels: inputs of fewer axes have fewer of them.
 static int mvn_axes(const node *n, int rank, dim **axes) {
+    static const int64_t standard[] = {0, 2, 3};
     int count;
-    const int64_t *given = node_ints(n, "axes", &count), standard[] = {0, 2, 3};
+    const int64_t *given = node_ints(n, "axes", &count);
     if (!given) given = standard, count = 3;
+    if (count == 3 && memcmp(given, standard, sizeof standard) == 0 && rank < 4)
+        count = rank < 2 ? 1 : rank - 1;
     if (count > MAX_RANK) infer_error(n, "attribute axes has %d elements", count);
     for (int i = 0; i < count; i++) axes[i] = infer_k(n, infer_axis(n, given[i], rank));
     infer_distinct_axes(n, axes, count, rank);

@@ -31,7 +31,7 @@ static const char interpolations[] = "nearest linear cubic";
 static const char transformations[] =
     "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric"
     " tf_crop_and_resize tf_half_pixel_for_nn";
-static const char roundings[] = "round_prefer_floor round_prefer_ceil floor ceil simple";
+static const char roundings[] = "round_prefer_floor round_prefer_ceil floor ceil simple", simple[] = "simple";
 
 // ---------------------------------------------------------------- sizes
 // One axis of the image. Its scale is a number, a quotient of sizes, or an element of the input scales.
@@ -648,13 +648,24 @@ static void resize_lower(lowering *l, node *n) {
 }
 
 // ---------------------------------------------------------------- upgrades
+// How version 10 rounds: up where the image shrinks, otherwise down. Later versions say that only for all axes together.
+static const char *rounding_by_scale(const constant *scales) {
+    bool known = scales && scales->elem == DT_F32, grows = known, shrinks = known;
+    for (int64_t i = 0; known && i < scales->count; i++) {
+        double scale = dtype_load_float(scales->elem, scales->data, i);
+        grows &= scale >= 1;
+        shrinks &= scale <= 1;
+    }
+    return grows ? "floor" : shrinks ? "ceil" : simple;
+}
+
 // Version 10 has positions i / scale, rounded up if the image shrinks, and no roi.
 static void resize_upgrade_11(node *n) {
     value *scales = node_in(n, 1);
     node_set_in(n, IN_SCALES, scales);
     node_set_in(n, IN_ROI, NULL);
     upgrade_set_string(n, "coordinate_transformation_mode", "asymmetric");
-    upgrade_set_string(n, "nearest_mode", "simple");
+    upgrade_set_string(n, "nearest_mode", rounding_by_scale(downgrade_constant(n, IN_SCALES)));
     if (strcmp(node_string(n, "mode", ""), "bilinear") == 0) upgrade_set_string(n, "mode", "linear");
 }
 
@@ -683,10 +694,31 @@ static void upsample_upgrade_11(node *n) {
     resize_upgrade_11(n);
 }
 
+static bool resize_undo_11(node *as) {
+    const char *mode = node_string(as, "mode", "nearest"), *how = node_string(as, "nearest_mode", "");
+    value *scales = node_in(as, IN_SCALES);
+    bool nearest = strcmp(mode, "nearest") == 0;
+    if (!scales || node_in(as, IN_SIZES) || (!nearest && strcmp(mode, "linear") != 0)) return false;
+    if (strcmp(node_string(as, "coordinate_transformation_mode", ""), "asymmetric") != 0) return false;
+    const char *older = rounding_by_scale(downgrade_constant(as, IN_SCALES));
+    if (nearest && strcmp(how, simple) != 0 && strcmp(how, older) != 0) return false;
+    downgrade_set_input(as, 1, scales);
+    downgrade_set_input(as, IN_SCALES, NULL);
+    node_remove_attr(as, "coordinate_transformation_mode");
+    node_remove_attr(as, "nearest_mode");
+    return true;
+}
+
+// The standard's own words for the rounding depend on scales that are known.
+static bool resize_expressible(const node *as, int since) {
+    return since < 11 || strcmp(node_string(as, "mode", "nearest"), "nearest") != 0 ||
+           strcmp(node_string(as, "nearest_mode", ""), simple) != 0;
+}
+
 static bool resize_undo_19(node *as) {
     return strcmp(node_string(as, "coordinate_transformation_mode", ""), "half_pixel_symmetric") != 0;
 }
 
-OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}, {19, NULL, resize_undo_19}}, .infer = resize_infer,
-         .lower = resize_lower);
+OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11, resize_undo_11}, {19, NULL, resize_undo_19}},
+         .expressible = resize_expressible, .infer = resize_infer, .lower = resize_lower);
 OPERATOR(Upsample, .upgrades = {{7, upsample_upgrade_7}, {9, upsample_upgrade_9}, {11, upsample_upgrade_11}});
