@@ -553,6 +553,11 @@ static void add_axis(nest *n, int a) {
     else n->inner[n->ninner++] = a;
 }
 
+static void collapse(nest *n) {
+    n->nparallel = collapse_axes(n->e, n->writes, n->parallel, n->nparallel);
+    n->ninner = collapse_axes(n->e, n->writes, n->inner, n->ninner);
+}
+
 nest *nest_new(emitter *e, const stage *s, bool alone) {
     nest *n = ARENA_NEW(e->scratch, nest);
     *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1, .waxis = -1};
@@ -569,10 +574,8 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
-    // What stages share may be in rows of these axes. Vectors have code for each kind of row.
-    if (!alone && (e->k->nouter || e->k->locals.n || e->t->vector_bits)) return n;
-    n->nparallel = collapse_axes(e, n->writes, n->parallel, n->nparallel);
-    n->ninner = collapse_axes(e, n->writes, n->inner, n->ninner);
+    // What stages share may be in rows of these axes. Vectors may be of rows instead.
+    if (alone || !(e->k->nouter || e->k->locals.n || e->t->vector_bits)) collapse(n);
     return n;
 }
 
@@ -611,6 +614,7 @@ static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
     interleave planes;
+    if (!alone && e->t->vector_bits) collapse(n);
     if (interleave_find(n, &planes)) {
         schedule_interleave(&planes, alone);
         return;
