@@ -514,18 +514,29 @@ static void tile_of(nest *n, ins *begin, ins *end, int depth) {
     scope_close(n->e, loop);
 }
 
-// The positions of a window's axis in tiles, then the tail: as one tile if its size is constant, else one by
-// one.
+static int half_tile(const nest *n) {
+    enum { NARROW = 128, FEW = 16 }; // code for CPUs of such registers only is short rather than fast
+    const target *t = n->e->t;
+    bool old = t->vector_bits <= NARROW && t->vector_regs <= FEW;
+    return t->size_level || old ? 1 : n->tile / 2;
+}
+
+// The positions of a window's axis in tiles, then the tail: as one tile if its size is constant, else in tiles of half the size and
+// one by one, which share nothing.
 static void tiled_loop(nest *n, int depth) {
     lbuild *b = &n->e->b;
     ins *begin, *end;
     axis_range(n->e, n->waxis, &begin, &end);
-    ins *size = lb_sub(b, end, begin), *full = lb_add(b, begin, emit_int_floor(b, size, n->tile));
-    n->positions = n->tile;
-    tile_of(n, begin, full, depth);
-    n->positions = size->op == L_CONST ? (int)(size->i % n->tile) : 1;
-    if (!n->positions) return;
-    tile_of(n, full, end, depth);
+    ins *size = lb_sub(b, end, begin);
+    bool known = size->op == L_CONST;
+    int halves = half_tile(n),
+        tiles[] = {n->tile, known ? (int)(size->i % n->tile) : halves, known || halves < 2 ? 0 : 1};
+    for (int j = 0; j < 3 && tiles[j]; j++) {
+        n->positions = tiles[j];
+        ins *next = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), n->positions));
+        tile_of(n, begin, next, depth);
+        begin = next;
+    }
 }
 
 static void parallel_loops(nest *n, int depth) {
