@@ -608,37 +608,42 @@ static void choose_tasks(nest *n) {
     emitter_choose_tasks(n->e, &all);
 }
 
-// True: the stage is done. Otherwise the opened branch stays open around the loops that follow, for sizes
-// below a tile.
-static bool transposed(nest *n, bool alone, ins **otherwise) {
+// True: the stage is done. Otherwise the branches opened in ifs[] stay open around the loops that follow, for sizes below a tile. Those
+// below a large tile have small ones.
+static bool transposed(nest *n, bool alone, ins **ifs, int *count) {
     transpose t;
-    emitter *e = n->e;
+    lbuild *b = &n->e->b;
     if (!transpose_find(n, &t)) return false;
     if (alone) transpose_tasks(&t);
-    if (!t.always) *otherwise = lb_if(&e->b, transpose_fits(&t));
-    schedule_transpose(&t);
-    if (*otherwise) lb_else(&e->b, *otherwise);
+    do {
+        if (!t.always) ifs[*count] = lb_if(b, transpose_fits(&t));
+        schedule_transpose(&t);
+        if (!t.always) lb_else(b, ifs[(*count)++]);
+    } while (!t.always && transpose_narrow(&t));
     return t.always;
 }
 
 static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
-    ins *otherwise = NULL;
+    ins *ifs[TRANSPOSE_TILES];
+    int branches = 0;
     interleave planes;
     if (!alone && e->t->vector_bits) collapse(n);
     if (interleave_find(n, &planes)) {
         schedule_interleave(&planes, alone);
         return;
     }
-    if (schedule_copy(n) || transposed(n, alone, &otherwise)) return;
-    choose_vector(n, lanes);
-    window_choose(n);
-    reduce_choose(n);
-    if (alone && !otherwise) choose_tasks(n);
-    scope mark = scope_open(e);
-    parallel_loops(n, 0);
-    scope_close(e, mark);
-    if (otherwise) lb_end(&e->b, otherwise);
+    if (schedule_copy(n)) return;
+    if (!transposed(n, alone, ifs, &branches)) {
+        choose_vector(n, lanes);
+        window_choose(n);
+        reduce_choose(n);
+        if (alone && !branches) choose_tasks(n);
+        scope mark = scope_open(e);
+        parallel_loops(n, 0);
+        scope_close(e, mark);
+    }
+    while (branches) lb_end(&e->b, ifs[--branches]);
 }
 
 void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {
