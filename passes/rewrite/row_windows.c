@@ -37,6 +37,7 @@ typedef struct row_windows {
     bool guarded;        // whether conditions use the column
     dim *columns;
     buffer *kept;
+    int64_t gap; // elements behind the columns of a row
 } row_windows;
 
 // ---------------------------------------------------------------- matching
@@ -291,6 +292,18 @@ static void windows_stage(row_windows *r, expr *const *outer) {
     arena_destroy(scratch);
 }
 
+// Rows of open length end in a part of a vector. A gap lets it be a whole one: masked stores take long on some CPUs, and what they
+// store is not forwarded.
+static void make_columns(row_windows *r) {
+    kernel *k = r->k;
+    dim *dims[] = {r->row < 0 ? r->columns : r->rows, r->columns};
+    r->kept = kernel_local(k, "columns", r->s->states.at[0].dtype, r->row < 0 ? 1 : 2, dims);
+    if (r->row < 0 || dim_is_const(r->columns)) return;
+    layout *l = ARENA_NEW(k->arena, layout);
+    *l = (layout){.n = 2, .order = {{0, 0}, {1, 0}}, .gap = r->gap};
+    r->kept->layout = l;
+}
+
 static void build(row_windows *r) {
     kernel *k = r->k;
     expr *outer[MOST_AXES] = {0};
@@ -309,8 +322,7 @@ static void build(row_windows *r) {
         r->block = x_axis(k, kernel_axis(k, AXIS_PARALLEL, row->name, dim_ceildiv(row->extent, r->rows)));
     }
     k->nouter = k->axes.n;
-    dim *dims[] = {r->row < 0 ? r->columns : r->rows, r->columns};
-    r->kept = kernel_local(k, "columns", r->s->states.at[0].dtype, r->row < 0 ? 1 : 2, dims);
+    make_columns(r);
     dim *none = dim_const(r->columns->table, 0);
     columns_stage(r, outer, none, b.begin, (knowledge){&b, -1, 0});
     columns_stage(r, outer, b.begin, b.end, (knowledge){&b, 1, 1});
@@ -323,6 +335,8 @@ void pass_row_windows(pass_context *c) {
     if (!c->target->vector_bits) return;
     for (int j = 0; j < c->program->kernels.n; j++) {
         row_windows r = {.k = c->program->kernels.at[j]};
-        if (find(&r, c->target)) build(&r);
+        if (!find(&r, c->target)) continue;
+        r.gap = c->target->vector_bits / dtype_bits(r.s->states.at[0].dtype) * r.step;
+        build(&r);
     }
 }

@@ -6,7 +6,8 @@
 //
 //   for j < 128: for q < 12: for r < 32: y[j, 32 * q + r] = f(x[q, j, r])
 //
-// The remainders must fill whole vectors, or be as many as an open size. Contractions choose their axes themselves.
+// The remainders must fill whole vectors, or be as many as an open size. Rows that are repeated, whose quotients do not matter,
+// need fill one vector, or none where elements only move. Contractions choose their axes themselves.
 #include "ir/kernel/edit.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
@@ -15,6 +16,7 @@
 typedef struct splitting {
     int axis;
     dim *by, *count; // extent = count * by
+    bool repeats;    // indices take the remainder only, as those of repeated rows do
     expr *whole, *quotient, *remainder;
 } splitting;
 
@@ -23,18 +25,26 @@ static bool takes_part(const expr *e, expr_op op, int axis) {
     return known && e->arg[0]->op == X_AXIS && e->arg[0]->axis == axis;
 }
 
-// The number by which indices divide the axis; NULL: they do not, or by several numbers.
-static dim *divisor_of(const kernel *k, int axis) {
+// The number by which indices divide the axis, and whether they take remainders only; NULL: they do not, or by several numbers.
+static dim *divisor_of(const kernel *k, int axis, bool *repeats) {
     expr_list all = kernel_nodes(k->arena, k, PART_ALL);
     dim *by = NULL;
+    *repeats = true;
     for (int j = 0; j < all.n; j++) {
         const expr *e = all.at[j];
         if (!takes_part(e, X_FLOORDIV, axis) && !takes_part(e, X_MOD, axis)) continue;
         dim *d = e->arg[1]->op == X_DIM ? e->arg[1]->dim : dim_const(k->program->dims, e->arg[1]->i);
         if (by && d != by) return NULL;
+        if (e->op == X_FLOORDIV) *repeats = false;
         by = d;
     }
     return by;
+}
+
+static bool only_moves(const stage *s) {
+    bool moves = !s->states.n;
+    for (int j = 0; j < s->writes.n; j++) moves &= s->writes.at[j].value->op == X_READ;
+    return moves;
 }
 
 static bool is_splittable(const kernel *k, const target *t, splitting *x) {
@@ -44,12 +54,13 @@ static bool is_splittable(const kernel *k, const target *t, splitting *x) {
     x->axis = s->axes.at[s->axes.n - 1];
     dim *extent = k->axes.at[x->axis].extent;
     if (k->axes.at[x->axis].kind == AXIS_SCAN || k->axes.n >= MAX_AXES - 1) return false;
-    x->by = divisor_of(k, x->axis);
+    x->by = divisor_of(k, x->axis, &x->repeats);
     if (!x->by || x->by == extent || (dim_is_const(x->by) && dim_value(x->by) < 2)) return false;
     x->count = dim_quotient(extent, x->by);
     if (!x->count) return false;
     int64_t lanes = t->vector_bits / dtype_bits(DT_F32);
-    return !dim_is_const(x->by) || (dim_is_const(extent) && dim_value(x->by) % lanes == 0);
+    bool fills = dim_is_const(x->by) && x->repeats && (dim_value(x->by) >= lanes || only_moves(s));
+    return !dim_is_const(x->by) || fills || (dim_is_const(extent) && dim_value(x->by) % lanes == 0);
 }
 
 static expr *part(void *user, expr *e) {

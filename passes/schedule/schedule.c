@@ -514,18 +514,29 @@ static void tile_of(nest *n, ins *begin, ins *end, int depth) {
     scope_close(n->e, loop);
 }
 
-// The positions of a window's axis in tiles, then the tail: as one tile if its size is constant, else one by
-// one.
+static int half_tile(const nest *n) {
+    enum { NARROW = 128, FEW = 16 }; // code for CPUs of such registers only is short rather than fast
+    const target *t = n->e->t;
+    bool old = t->vector_bits <= NARROW && t->vector_regs <= FEW;
+    return t->size_level || old ? 1 : n->tile / 2;
+}
+
+// The positions of a window's axis in tiles, then the tail: as one tile if its size is constant, else in tiles of half the size and
+// one by one, which share nothing.
 static void tiled_loop(nest *n, int depth) {
     lbuild *b = &n->e->b;
     ins *begin, *end;
     axis_range(n->e, n->waxis, &begin, &end);
-    ins *size = lb_sub(b, end, begin), *full = lb_add(b, begin, emit_int_floor(b, size, n->tile));
-    n->positions = n->tile;
-    tile_of(n, begin, full, depth);
-    n->positions = size->op == L_CONST ? (int)(size->i % n->tile) : 1;
-    if (!n->positions) return;
-    tile_of(n, full, end, depth);
+    ins *size = lb_sub(b, end, begin);
+    bool known = size->op == L_CONST;
+    int halves = half_tile(n),
+        tiles[] = {n->tile, known ? (int)(size->i % n->tile) : halves, known || halves < 2 ? 0 : 1};
+    for (int j = 0; j < 3 && tiles[j]; j++) {
+        n->positions = tiles[j];
+        ins *next = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), n->positions));
+        tile_of(n, begin, next, depth);
+        begin = next;
+    }
 }
 
 static void parallel_loops(nest *n, int depth) {
@@ -553,6 +564,11 @@ static void add_axis(nest *n, int a) {
     else n->inner[n->ninner++] = a;
 }
 
+static void collapse(nest *n) {
+    n->nparallel = collapse_axes(n->e, n->writes, n->parallel, n->nparallel);
+    n->ninner = collapse_axes(n->e, n->writes, n->inner, n->ninner);
+}
+
 nest *nest_new(emitter *e, const stage *s, bool alone) {
     nest *n = ARENA_NEW(e->scratch, nest);
     *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1, .waxis = -1};
@@ -569,10 +585,8 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
-    // What stages share may be in rows of these axes. Vectors have code for each kind of row.
-    if (!alone && (e->k->nouter || e->k->locals.n || e->t->vector_bits)) return n;
-    n->nparallel = collapse_axes(e, n->writes, n->parallel, n->nparallel);
-    n->ninner = collapse_axes(e, n->writes, n->inner, n->ninner);
+    // What stages share may be in rows of these axes. Vectors may be of rows instead.
+    if (alone || !(e->k->nouter || e->k->locals.n || e->t->vector_bits)) collapse(n);
     return n;
 }
 
@@ -594,36 +608,42 @@ static void choose_tasks(nest *n) {
     emitter_choose_tasks(n->e, &all);
 }
 
-// True: the stage is done. Otherwise the opened branch stays open around the loops that follow, for sizes
-// below a tile.
-static bool transposed(nest *n, bool alone, ins **otherwise) {
+// True: the stage is done. Otherwise the branches opened in ifs[] stay open around the loops that follow, for sizes below a tile. Those
+// below a large tile have small ones.
+static bool transposed(nest *n, bool alone, ins **ifs, int *count) {
     transpose t;
-    emitter *e = n->e;
+    lbuild *b = &n->e->b;
     if (!transpose_find(n, &t)) return false;
     if (alone) transpose_tasks(&t);
-    if (!t.always) *otherwise = lb_if(&e->b, transpose_fits(&t));
-    schedule_transpose(&t);
-    if (*otherwise) lb_else(&e->b, *otherwise);
+    do {
+        if (!t.always) ifs[*count] = lb_if(b, transpose_fits(&t));
+        schedule_transpose(&t);
+        if (!t.always) lb_else(b, ifs[(*count)++]);
+    } while (!t.always && transpose_narrow(&t));
     return t.always;
 }
 
 static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     nest *n = nest_new(e, s, alone);
-    ins *otherwise = NULL;
+    ins *ifs[TRANSPOSE_TILES];
+    int branches = 0;
     interleave planes;
+    if (!alone && e->t->vector_bits) collapse(n);
     if (interleave_find(n, &planes)) {
         schedule_interleave(&planes, alone);
         return;
     }
-    if (schedule_copy(n) || transposed(n, alone, &otherwise)) return;
-    choose_vector(n, lanes);
-    window_choose(n);
-    reduce_choose(n);
-    if (alone && !otherwise) choose_tasks(n);
-    scope mark = scope_open(e);
-    parallel_loops(n, 0);
-    scope_close(e, mark);
-    if (otherwise) lb_end(&e->b, otherwise);
+    if (schedule_copy(n)) return;
+    if (!transposed(n, alone, ifs, &branches)) {
+        choose_vector(n, lanes);
+        window_choose(n);
+        reduce_choose(n);
+        if (alone && !branches) choose_tasks(n);
+        scope mark = scope_open(e);
+        parallel_loops(n, 0);
+        scope_close(e, mark);
+    }
+    while (branches) lb_end(&e->b, ifs[--branches]);
 }
 
 void nest_stage(emitter *e, const stage *s, bool alone, int lanes) {

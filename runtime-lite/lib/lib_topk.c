@@ -6,6 +6,7 @@
 
 enum {
     TOPK_BLOCK = 32,
+    TOPK_INSERTED = 16,
     TOPK_FEW = 64,
     TOPK_SHARE = 16,
     TOPK_SLACK = 8,
@@ -80,6 +81,22 @@ static int64_t topk_next(const int64_t *z, const char *x, int64_t i, int64_t oth
     case DT_F16: return topk_next_half(x, inner, i, n, other, largest, 0x7c00);
     case DT_BF16: return topk_next_half(x, inner, i, n, other, largest, 0x7f80);
     default: return i;
+    }
+}
+
+// Few candidates are kept in their order, the worst one last: a better element moves up from there.
+static void topk_insert(lib_pair *best, int64_t k, const int64_t *z, const char *x) {
+    int64_t elem = z[0], n = z[2], inner = z[3], kept = 0, i = 0, j;
+    uint64_t flip = z[5] ? 0 : UINT64_MAX, key;
+    while (i < n) {
+        key = lib_key(elem, x, i * inner) ^ flip;
+        if (kept < k || key > best[k - 1].key) {
+            j = kept < k ? kept++ : k - 1;
+            for (; j > 0 && best[j - 1].key < key; j--) best[j] = best[j - 1];
+            best[j].key = key;
+            best[j].index = i;
+        }
+        i = kept < k ? i + 1 : topk_next(z, x, i + 1, best[k - 1].index);
     }
 }
 
@@ -181,7 +198,8 @@ ONNXC_LIB int onnxc_lib_topk(void **call, void *const *data, const int64_t *numb
     for (o = 0; o < outer && k > 0; o++)
         for (i = 0; i < inner; i++) {
             const char *x = (const char *)data[3] + (size_t)(o * n * inner + i) * size;
-            if (k > TOPK_FEW && k > n / TOPK_SHARE) topk_sort(pairs, k, numbers, x);
+            if (k <= TOPK_INSERTED) topk_insert(pairs, k, numbers, x);
+            else if (k > TOPK_FEW && k > n / TOPK_SHARE) topk_sort(pairs, k, numbers, x);
             else topk_select(pairs, k, numbers, x);
             for (j = 0; j < k; j++) {
                 int64_t to = (o * k + j) * inner + i;

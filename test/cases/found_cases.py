@@ -58,6 +58,7 @@ RANKS = {
 }
 
 X = (0.5, -1.25, 2, 0.75, -0.5, 1.5, -2)
+NAN, INF = float("nan"), float("inf")
 
 
 def spectra():
@@ -575,6 +576,20 @@ CASES = {
         g (float[N, 64] x, float16[N, 64] h) => (float[64, M] y, float16[64, M] z) <int64[4] pads = {32, 0, 32, 0}>
         { p = Pad (x, pads) y = Transpose <perm = [1, 0]> (p) q = Pad (h, pads) z = Transpose <perm = [1, 0]> (q) }""",
         [("float32", (0, 64), ()), ("float16", (0, 64), ())]),
+    # Truths that are moved are bytes; those that are read as conditions are not.
+    "moved_truths": (21, """
+        g (bool[3, 21, 35] x, bool[21, 35] c, float[21, 35] z) => (bool[35, 21, 3] y, bool[3, 35, 21] t, bool[63, 70] r, float[35, 21] w)
+          <int64[2] shape = {63, 35}, int64[2] repeats = {1, 2}, float zero = {0}>
+        { y = Transpose <perm = [2, 1, 0]> (x) t = Transpose <perm = [0, 2, 1]> (x) f = Reshape (x, shape) r = Tile (f, repeats)
+          v = Where (c, z, zero) w = Transpose (v) }""",
+        [("bool", (3, 21, 35), [i % 7 % 3 == 1 for i in range(3 * 21 * 35)]), ("bool", (21, 35), [i % 5 < 2 for i in range(21 * 35)]),
+         ("float32", (21, 35), range(21 * 35))]),
+    # One best element is found as ArgMax does, which knows no order in which NaN is the largest of the smallest.
+    "best_elements": (21, """
+        g (float[N, 5] x) => (float[N, 1] v, int64[N, 1] i, float[N, 1] w, int64[N, 1] j) <int64[1] k = {1}>
+        { v, i = TopK (x, k) w, j = TopK <largest = 0> (x, k) }""",
+        [("float32", (3, 5), (1, NAN, 3, NAN, 0, -INF, -INF, -INF, -INF, -INF, 2, 7, -0.0, 7, 0))],
+        [("float32", (3, 1), (NAN, -INF, 7)), ("int64", (3, 1), (1, 0, 1)), ("float32", (3, 1), (0, -INF, -0.0)), ("int64", (3, 1), (4, 0, 2))]),
     # Of a value that branches hide, a reduction and an operator outside the standard asked for the type too early.
     "sum_of_a_hidden_value": (18, """
         g (float[A, B] x, int64[K] axes) => (float y)

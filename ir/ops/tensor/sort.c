@@ -1,5 +1,5 @@
 // TopK, Unique, NonMaxSuppression: library functions sort, kernels move elements.
-#include "ir/ops/runtime_args.h"
+#include "ir/ops/rows.h"
 #include <string.h>
 
 static dim *product_of(const node *n, dim *const *d, int from, int to) {
@@ -41,6 +41,25 @@ static void topk_infer(node *n) {
     infer_set(n, 1, DT_I64, rank, out);
 }
 
+// Whether the one best element of a row is what ArgMax or ArgMin finds: to the latter, NaN is the smallest.
+static bool is_arg(const buffer *x, const dim *k, bool largest) {
+    return dim_is(k, 1) && (largest || !dtype_is_float(x->dtype));
+}
+
+// for kept: best = none; for i along the axis: best = better of (x, i) and best; values, indices = best
+static void lower_best(lowering *l, node *n, buffer *x, int axis, bool largest) {
+    dim *mask[MAX_RANK];
+    rows_mask(l->program->dims, x->rank, axis, axis + 1, mask);
+    rows r = rows_new(lower_kernel(l, n, NULL), x->rank, x->dims, mask);
+    expr *index[MAX_RANK];
+    stage *s = rows_stage(&r, AXIS_REDUCE, index);
+    expr *element = x_read(r.k, x, index);
+    expr *best = rows_arg(&r, s, element, index[axis], x->dims[axis], largest, false);
+    buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
+    if (values) stage_write(r.k, s, values, r.kept, x_state(r.k, 0, element->dtype));
+    if (indices) stage_write(r.k, s, indices, r.kept, best);
+}
+
 // values, indices = the k best elements of every row along the axis
 static void topk_lower(lowering *l, node *n) {
     enum { FEW = 64, SHARE = 16 }; // as in lib_topk.c
@@ -51,14 +70,18 @@ static void topk_lower(lowering *l, node *n) {
     dim **contents = lower_argument(l, n, 1, 1, &count), *k = contents[0], *size = x->dims[axis];
     lower_check_size(l, n, k, "K is negative");
     lower_check(l, n, dim_at_most(k, size), "K is larger than the axis");
+    bool largest = node_int(n, "largest", 1) != 0;
+    if (is_arg(x, k, largest)) {
+        lower_best(l, n, x, axis, largest);
+        return;
+    }
     buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
     dim *many = dim_and(dim_lt(infer_k(n, FEW), k), dim_lt(size, dim_mulk(k, SHARE))),
         *all = dim_mulk(size, 2);
     buffer *scratch = pairs(l, n, dim_select(many, all, dim_max(k, infer_k(n, 0))));
     lower_call(l, n, "topk", 3, BUFFERS(values, indices, scratch, x),
                DIMS(infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,
-                    product_of(n, x->dims, axis + 1, x->rank), k,
-                    infer_k(n, node_int(n, "largest", 1) != 0)));
+                    product_of(n, x->dims, axis + 1, x->rank), k, infer_k(n, largest)));
 }
 
 static bool topk_sequence(const node *n, op_sequence *s) {

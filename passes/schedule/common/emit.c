@@ -386,6 +386,12 @@ bool emit_is_variable(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
 }
 
+bool emit_has_gap(const emitter *e, const access *a, int span) {
+    const layout *l = a->buffer->role == BUF_LOCAL && !e->row_lanes ? a->buffer->layout : NULL;
+    return l && l->gap >= span && l->n == a->buffer->rank && l->gap_entry == l->n - 2 &&
+           l->order[l->n - 1].axis == a->buffer->rank - 1;
+}
+
 // Whether each vector starts with the first read of an element and ends with the last read of one, or lies
 // within the reads of one.
 enum { MOST_REPEATED = 256 };
@@ -420,7 +426,8 @@ static ins *load_gathered(emitter *e, access *a) {
 }
 static ins *load_neighbours(emitter *e, access *a) {
     ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
-    return load_lanes(&e->b, a->buffer->dtype, p, at, e->lanes, e->active);
+    return load_lanes(&e->b, a->buffer->dtype, p, at, e->lanes,
+                      emit_has_gap(e, a, e->lanes) ? NULL : e->active);
 }
 
 static bool may_be_run(const emitter *e, const access *a) {
@@ -656,7 +663,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
         v = splat_to(e, v, true);
         if (w->combine != COMBINE_SET)
             v = combined(e, w, load_lanes(b, w->to->dtype, p, at, e->lanes, e->active), v);
-        if (e->active) store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
+        if (e->active && !emit_has_gap(e, to, e->lanes))
+            store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
         else store_element(b, w->to->dtype, p, at, v, e->lanes);
     }
     if (w->guard) scope_close(e, guarded); // other values stay valid

@@ -122,6 +122,9 @@ int collapse_axes(emitter *e, access *const *writes, int *order, int n);
 
 // Whether b is a scalar local, which has no address.
 bool emit_is_variable(const emitter *e, const buffer *b);
+// Whether what is behind an active lane of a vector along the vector axis, `span` elements in all, is memory of the buffer that may
+// be read and written: a row of a local, or the gap behind it.
+bool emit_has_gap(const emitter *e, const access *a, int span);
 ins *pointer_of(emitter *e, const buffer *b);      // parameter or local
 void use_value(emitter *e, const expr *x, ins *v); // x has value v until the scope closes
 ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform along the vector axis

@@ -19,7 +19,7 @@ int access_stride(const access *a, int axis) {
 static ins *load_between(emitter *e, const access *a, ins *first, int from, int stride) {
     lbuild *b = &e->b;
     ins *left = NULL;
-    if (e->active) {
+    if (e->active && !emit_has_gap(e, a, e->lanes * stride)) {
         left = idx_addk(b, idx_mulk(b, e->active, stride), 1 - stride - from);
         left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, e->lanes)), lb_idx(b, 0));
     }

@@ -75,7 +75,8 @@ bool interleave_find(nest *n, interleave *i) {
     const write *w = &n->s->writes.at[0];
     int bits = dtype_bits(w->to->dtype);
     if (!write_is_plain(w) || w->to->role == BUF_LOCAL || !n->writes[0]->affine) return false;
-    if (bits < 8 || bits > 64 || w->to->dtype == DT_BOOL || w->to->dtype == DT_C64 ||
+    bool truths = w->to->dtype == DT_BOOL && n->e->b.codes != DT_BOOL;
+    if (bits < 8 || bits > 64 || truths || w->to->dtype == DT_C64 ||
         dtype_class_of(w->to->dtype) == DC_STRING)
         return false;
     if (!find_axes(i, n->writes[0]) || !reads_planes(i)) return false;

@@ -130,6 +130,21 @@ static void choose_lanes(transpose *t) {
     }
 }
 
+static void find_whether_always(transpose *t) {
+    const emitter *e = t->n->e;
+    t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
+}
+
+bool transpose_narrow(transpose *t) {
+    const emitter *e = t->n->e;
+    int bits = t->unit * dtype_bits(t->read->buffer->dtype);
+    int least = LEAST_BITS / bits > LEAST_LANES ? LEAST_BITS / bits : LEAST_LANES;
+    if (t->rows != t->lanes || t->lanes <= least || e->t->dot_across || e->t->size_level) return false;
+    t->rows = t->lanes = least;
+    find_whether_always(t);
+    return true;
+}
+
 bool transpose_find(nest *n, transpose *t) {
     *t = (transpose){.n = n, .u = -1, .w = -1, .unit = 1};
     emitter *e = n->e;
@@ -145,7 +160,7 @@ bool transpose_find(nest *n, transpose *t) {
     if (!found && (t->read || !find_units(t))) return false;
     if (moves_registers(e->t, to, t->u)) return false; // whole registers of an operand are scattered
     choose_lanes(t);
-    t->always = e->extent[t->u]->min >= t->rows && e->extent[t->v]->min >= t->lanes;
+    find_whether_always(t);
     return t->lanes > 0;
 }
 

@@ -21,4 +21,7 @@ void transpose_tasks(const transpose *t); // for the whole kernel
 // Emits the loops; if not `always`, valid only if transpose_fits holds at run time.
 void schedule_transpose(transpose *t);
 ins *transpose_fits(const transpose *t); // I1
+enum { TRANSPOSE_TILES = 2 };            // sizes of tiles, at most
+// The smallest tiles, for what does not fit larger ones; false: these are the smallest.
+bool transpose_narrow(transpose *t);
 #endif

@@ -36,9 +36,22 @@ static void one_by_one(nest *n, ins *begin, ins *end) {
     scope_close(n->e, loop);
 }
 
+// Whether vectors may write what is behind the elements of the axis, and read nothing there.
+static bool ends_in_gap(const nest *n) {
+    bool gap = n->s->writes.n > 0 && !stage_any(n->s, expr_is_read);
+    for (int j = 0; j < n->s->writes.n; j++)
+        gap &= write_is_plain(&n->s->writes.at[j]) && steps_by_one(n->writes[j], n->vaxis) &&
+               emit_has_gap(n->e, n->writes[j], n->lanes);
+    return gap;
+}
+
 static void vector_range(nest *n, ins *begin, ins *extent) {
     emitter *e = n->e;
     lbuild *b = &e->b;
+    if (ends_in_gap(n)) {
+        whole_vectors(n, begin, extent);
+        return;
+    }
     ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, extent, begin), n->lanes));
     whole_vectors(n, begin, full);
     bool tail = !same_index(full, extent);
