@@ -93,11 +93,26 @@ bool reads_constants(const site *at) {
     return true;
 }
 
+// Whether a kernel between the two updates a part of the state that the input is: its memory is that of the input.
+static bool updated_between(const fuse *f, const buffer *in, const site *a, const site *b) {
+    const program *p = f->p;
+    for (int j = 0; p->state && in->role == BUF_INPUT && j < p->outputs.n; j++) {
+        const buffer *out = p->outputs.at[j];
+        if (p->state[j] != in->io + 1 || state_axis(p, j) >= 0) continue;
+        const site_list *l = &f->uses->of[out->id].sites;
+        int writers = 0;
+        for (int i = 0; i < l->n; i++) writers += site_writes(l->at[i], out);
+        return writers > 1 && used_between(f, out, a, b, site_writes);
+    }
+    return false;
+}
+
 bool can_compute_later(fuse *f, const site *a, const site *b) {
     if (a->time >= b->time || !a->s->kernel) return false;
     if (a->region != b->region && !(reads_constants(a) && is_within(b, a->region))) return false;
     for (int j = 0; j < a->reads.n; j++)
-        if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes))
+        if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes) ||
+            updated_between(f, a->reads.at[j], a, b))
             return false;
     for (int j = 0; j < f->sets.n; j++) {
         const site *set = f->sets.at[j];
@@ -264,6 +279,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
 void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
+void pass_merge_updates(pass_context *c) { merge_updates(c->program); }
 void pass_dead_code(pass_context *c) {
     eliminate_dead_code(c->program);
     program_compact(c->program);
