@@ -8,6 +8,7 @@
 //   v2[to[j]] = y[j]               v2[to[j]] = y[j]
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
+#include "passes/match/contract.h"
 
 // Whether the kernel copies each element of one buffer to its place in another one of the same sizes.
 static bool copies_whole(const kernel *k, buffer **from, buffer **to) {
@@ -92,4 +93,37 @@ void merge_updates(program *p) {
     }
     if (any) program_compact(p);
     arena_destroy(scratch);
+}
+
+// ---------------------------------------------------------------- order
+// Whether each position of the stage writes an element of its own.
+static bool writes_distinct(const kernel *k, const stage *s, const write *w) {
+    uint64_t seen = 0;
+    for (int d = 0; d < w->to->rank; d++) {
+        int axis;
+        dim *low;
+        if (!shifted_axis(k, w->index[d], &axis, &low)) return false;
+        if (axis >= 0 && (axis >= 64 || (seen >> axis & 1))) return false;
+        if (axis >= 0) seen |= UINT64_C(1) << axis;
+    }
+    for (int j = 0; j < s->axes.n; j++) {
+        int axis = s->axes.at[j];
+        if (!dim_is(k->axes.at[axis].extent, 1) && (axis >= 64 || !(seen >> axis & 1))) return false;
+    }
+    return true;
+}
+
+void free_order(kernel *k) {
+    stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    if (!s || k->nouter || s->states.n || s->writes.n != 1 || !stage_scans(k, s)) return;
+    write *w = &s->writes.at[0];
+    if (w->combine != COMBINE_SET || !writes_distinct(k, s, w)) return;
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(stage_nodes(scratch, s, PART_ALL));
+    bool apart = true;
+    for (int j = 0; j < reads.n; j++) apart &= buffer_root(reads.at[j]->buffer) != buffer_root(w->to);
+    arena_destroy(scratch);
+    if (!apart) return;
+    for (int j = 0; j < s->axes.n; j++) k->axes.at[s->axes.at[j]].kind = AXIS_PARALLEL;
+    w->when = WRITE_END;
 }
