@@ -38,6 +38,9 @@ MODELS = {
     "rows": """g (float[64, 96] x) => (float[64, 96] y) <int64[1] last = {1}> {
   m = ReduceMax <keepdims = 1> (x, last)   a = Sub (x, m)   e = Exp (a)   t = ReduceSum <keepdims = 1> (e, last)
   y = Div (e, t) }""",
+    # Rows that are replaced one after the other.
+    "assigned": """g (float[4, 8] x, float[1, 8] u) => (float[4, 8] y) <int64[1, 1] p = {0}, int64[1, 1] q = {2}> {
+  a = ScatterND (x, p, u)   v = Exp (u)   y = ScatterND (a, q, v) }""",
     # Concatenations that grow.
     "dense": """g (float[2, 16, 8, 8] x) => (float[2, 64, 8, 8] y) <float[16, 16, 3, 3] u = ?, float[16, 32, 3, 3] v = ?, float[16, 48, 3, 3] w = ?> {
   a = Conv <pads = [1, 1, 1, 1]> (x, u)   b = Concat <axis = 1> (x, a)

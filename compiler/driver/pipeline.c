@@ -29,6 +29,7 @@ const pass passes[] = {
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"constants", "fuse", pass_constants, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"merge-updates", "fuse", pass_merge_updates, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"factors", "fuse", pass_factors, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     // Epilogues first, so that their work is not duplicated by inlining.

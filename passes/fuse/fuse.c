@@ -93,11 +93,26 @@ bool reads_constants(const site *at) {
     return true;
 }
 
+// Whether a kernel between the two updates a part of the state that the input is: its memory is that of the input.
+static bool updated_between(const fuse *f, const buffer *in, const site *a, const site *b) {
+    const program *p = f->p;
+    for (int j = 0; p->state && in->role == BUF_INPUT && j < p->outputs.n; j++) {
+        const buffer *out = p->outputs.at[j];
+        if (p->state[j] != in->io + 1 || state_axis(p, j) >= 0) continue;
+        const site_list *l = &f->uses->of[out->id].sites;
+        int writers = 0;
+        for (int i = 0; i < l->n; i++) writers += site_writes(l->at[i], out);
+        return writers > 1 && used_between(f, out, a, b, site_writes);
+    }
+    return false;
+}
+
 bool can_compute_later(fuse *f, const site *a, const site *b) {
     if (a->time >= b->time || !a->s->kernel) return false;
     if (a->region != b->region && !(reads_constants(a) && is_within(b, a->region))) return false;
     for (int j = 0; j < a->reads.n; j++)
-        if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes))
+        if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes) ||
+            updated_between(f, a->reads.at[j], a, b))
             return false;
     for (int j = 0; j < f->sets.n; j++) {
         const site *set = f->sets.at[j];
@@ -168,38 +183,61 @@ static bool literal_value(const expr *e, expr **const index, int64_t *at) {
     return true;
 }
 
-// The only dim along which the elements of a constant vary, if they are the integers first, first + by, ...; -1: they are not.
-static int progression(const constant *c, int64_t *first, int64_t *by) {
-    int dim = -1;
-    if (c->kind != CONST_BYTES || (c->elem != DT_I64 && c->elem != DT_I32)) return -1;
-    for (int j = 0; j < c->rank; j++) {
-        if (c->dims[j] == 1) continue;
-        if (dim >= 0) return -1;
-        dim = j;
+// Elements of a constant as the integers first + by[0] * index[0] + ...; dims of which the index is known count as one position.
+typedef struct progression {
+    int64_t first, by[MAX_RANK];
+    int64_t at, stride[MAX_RANK], size[MAX_RANK]; // of the elements
+} progression;
+
+static bool begin_progression(const constant *c, expr *const *index, progression *r) {
+    int64_t stride = 1;
+    bool varies = false;
+    if (c->kind != CONST_BYTES || (c->elem != DT_I64 && c->elem != DT_I32) || !c->count) return false;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        bool known = index[d]->op == X_CONST;
+        if (known && (index[d]->i < 0 || index[d]->i >= c->dims[d])) return false;
+        r->stride[d] = stride, r->size[d] = known ? 1 : c->dims[d];
+        if (known) r->at += index[d]->i * stride;
+        varies |= r->size[d] > 1;
+        stride *= c->dims[d];
     }
-    if (dim < 0 || c->count < 2) return -1;
-    *first = constant_int(c, 0);
-    if (__builtin_sub_overflow(constant_int(c, 1), *first, by)) return -1;
-    for (int64_t j = 2; j < c->count; j++) {
-        int64_t step;
-        if (__builtin_sub_overflow(constant_int(c, j), constant_int(c, j - 1), &step) || step != *by)
-            return -1;
+    r->first = constant_int(c, r->at);
+    for (int d = 0; d < c->rank; d++)
+        if (r->size[d] > 1 &&
+            __builtin_sub_overflow(constant_int(c, r->at + r->stride[d]), r->first, &r->by[d]))
+            return false;
+    return varies;
+}
+
+static bool is_progression(const constant *c, const progression *r) {
+    int64_t i[MAX_RANK] = {0}, at = r->at;
+    while (true) {
+        int64_t want = r->first, part;
+        for (int d = 0; d < c->rank; d++)
+            if (__builtin_mul_overflow(i[d], r->by[d], &part) || __builtin_add_overflow(want, part, &want))
+                return false;
+        if (constant_int(c, at) != want) return false;
+        int d = c->rank - 1;
+        for (; d >= 0 && ++i[d] == r->size[d]; d--) at -= (r->size[d] - 1) * r->stride[d], i[d] = 0;
+        if (d < 0) return true;
+        at += r->stride[d];
     }
-    return dim;
 }
 
 static expr *literal(cloning *g, const expr *e, expr **index) {
     const constant *c = e->buffer->data;
-    int64_t at, by;
+    int64_t at;
     if (literal_value(e, index, &at)) {
         dtype t = dtype_compute(c->elem);
         return dtype_is_float(t) ? x_float(g->to, t, constant_float(c, at))
                                  : x_int(g->to, t, constant_int(c, at));
     }
     bool plain = c && e->buffer->role == BUF_CONST && !e->buffer->view_of && c->elem == e->buffer->dtype;
-    int dim = plain ? progression(c, &at, &by) : -1;
-    if (dim < 0) return NULL;
-    expr *v = x_add(g->to, x_mul(g->to, index[dim], x_i64(g->to, by)), x_i64(g->to, at));
+    progression r = {0};
+    if (!plain || !begin_progression(c, index, &r) || !is_progression(c, &r)) return NULL;
+    expr *v = x_i64(g->to, r.first);
+    for (int d = c->rank - 1; d >= 0; d--)
+        if (r.by[d]) v = x_add(g->to, x_mul(g->to, index[d], x_i64(g->to, r.by[d])), v);
     return x_cast(g->to, v, c->elem, false);
 }
 
@@ -223,6 +261,7 @@ static void remake_with_literals(kernel *k) {
     g->read = read_literal;
     clone_all(g);
     arena_destroy(scratch);
+    free_order(k);
 }
 
 static void fuse_literals(fuse *f) {
@@ -264,6 +303,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
 void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
+void pass_merge_updates(pass_context *c) { merge_updates(c->program); }
 void pass_dead_code(pass_context *c) {
     eliminate_dead_code(c->program);
     program_compact(c->program);

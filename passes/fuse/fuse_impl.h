@@ -2,6 +2,7 @@
 //
 //   fuse.c             the passes of the group, legality of moving kernels, names
 //   fuse_concat.c      chains of growing concatenations become one
+//   fuse_updates.c     versions of a value that is updated in parts become one
 //   fuse_constants.c   kernels that read nothing are run
 //   fuse_view.c        views with joined axes
 //   fuse_cost.c        cost of recomputing a value
@@ -101,6 +102,8 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
+void merge_updates(program *p);
+void free_order(kernel *k); // of updates whose places are now known to be distinct
 void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);

@@ -188,6 +188,7 @@ static bool inline_into(fuse *f, source *src, site *from, site *to) {
     bool ok =
         rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) && still_contracts(k, &saved);
     arena_destroy(in.scratch);
+    if (ok) free_order(k);
     if (!ok) *k = saved;
     else if (has_states(&saved)) merge_names(k, &saved, src->k);
     else merge_names(k, src->k, &saved);
@@ -235,15 +236,32 @@ static bool sums_bytes(const fuse *f, const source *src) {
     return f->sums_bytes && src->n == 1 && reads_only(expr_nodes(f->arena, w->value)).n == 1;
 }
 
+// Whether each read of the source's buffer is of one of its pieces, as the components of positions that are read one by one.
+static bool picks_pieces(const source *src, const kernel *k) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool all = src->in_row;
+    for (int j = 0; j < src->n && all; j++) all = dim_is_const(src->pieces[j].low[src->along]);
+    for (int j = 0; j < reads.n && all; j++) {
+        const expr *r = reads.at[j];
+        if (root_of(r->buffer) == src->root)
+            all = r->buffer == src->to && r->index[src->along]->op == X_CONST;
+    }
+    arena_destroy(scratch);
+    return all;
+}
+
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const site *from, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
     double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
-    bool contraction = false;
+    bool contraction = false, joined = false;
     for (int j = 0; j < n; j++) {
         const kernel *k = to[j]->s->kernel;
+        bool selects = src->n > 1 && !picks_pieces(src, k);
+        joined |= selects;
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
-        if (src->n > 1 && has_states(k)) return false; // every term would select its piece
+        if (selects && has_states(k)) return false; // every term would select its piece
         bool here = false;
         double own = demand_of(k, src->root, &here);
         // Bytes of a table are widened where data choose its rows: that costs less than the lookup.
@@ -261,7 +279,7 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
     // product.
     bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= f->factor_bits || demand <= FEW_PRODUCTS);
     if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
-    if (src->n > 1 && (demand > 2 || (n > 1 && f->bare))) return false;
+    if (joined && (demand > 2 || (n > 1 && f->bare))) return false;
     if (c.moves || contraction || demand <= 1 || (c.reads == 0 && c.work <= CHEAP)) return true;
     return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
 }
