@@ -42,7 +42,8 @@ typedef enum space {
 // channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}. pad_lo/pad_hi widen a logical axis by a halo of
 // `fill`, which the writers of the buffer maintain. Between neighbours along entry `gap_entry` there are `gap`
 // unused elements; rows of locals with a gap are written from their beginning to their end, one stage after the other, so that
-// vectors may write what is behind the elements of a stage, as far as the gap goes. Memory has room for room[axis] elements of an axis; 0: for the elements it has.
+// vectors may write what is behind the elements of a stage, as far as the gap goes. Memory has room for room[axis] elements of
+// an axis; 0: for the elements it has.
 // Where the innermost entry is a tile of columns, rows of the last panel of constants have only `last` columns; 0: all.
 typedef struct layout {
     int n;

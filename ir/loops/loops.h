@@ -209,8 +209,8 @@ typedef struct lbuild {
     lblock *block;
     const struct target *target;
     diag *diag;
-    dtype
-        codes; // values of elements of this small float type, or truths, are their codes, as stored; DT_NONE: of none
+    // Values of elements of this small float type, or truths, are their codes, as stored; DT_NONE: of none.
+    dtype codes;
 } lbuild;
 
 static inline ltype lt(lkind k, int lanes) { return (ltype){(uint8_t)k, (uint16_t)lanes}; }
