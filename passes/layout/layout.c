@@ -244,20 +244,31 @@ static int channel_of(const assign *a, const buffer *b) {
     return b->role != BUF_LOCAL && b->id < a->nbuffers ? a->channel[b->id] : -1;
 }
 
-// A kernel that shuffles channels of channels-last images to an output, which it then writes channels-last, too.
-static bool find_shuffle(const assign *a, const kernel *k, conv_form *f) {
+// Whether the result is channels-last as it is, with one place behind each channel.
+static bool has_one_place(const buffer *b, int channel) {
+    bool one = true;
+    for (int d = channel + 1; d < b->rank; d++) one &= dim_is(b->dims[d], 1);
+    return one;
+}
+
+// A kernel that would gather each element of its row-major result from channels-last images: one that shuffles their channels, or
+// that reduces windows of them. It writes channels-last, too, and the result is copied; not where memory counts more.
+static bool gathers_result(const assign *a, const kernel *k, conv_form *f) {
     const stage *st = k->stages.n == 1 ? k->stages.at[0] : NULL;
-    const buffer *out = st && !st->states.n && st->writes.n == 1 ? st->writes.at[0].to : NULL;
-    if (!out || out->role == BUF_LOCAL || !is_pinned(a, out)) return false;
-    layout_access to = {st->writes.at[0].to, st->writes.at[0].index, true};
+    buffer *out = st && st->writes.n == 1 ? st->writes.at[0].to : NULL;
+    if (!out || out->role == BUF_LOCAL || !is_pinned(a, out) || a->t->freestanding) return false;
+    layout_access to = {out, st->writes.at[0].index, true};
     expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
     for (int j = 0; j < reads.n; j++) {
         const expr *x = reads.at[j];
         int channel = channel_of(a, x->buffer);
         layout_access from = {x->buffer, x->index, false};
-        if (channel < 0 || x->buffer->rank != to.buffer->rank || to.index[channel]->op == X_AXIS) continue;
-        if (!shuffles(k, &from, channel, &to)) continue;
-        *f = (conv_form){.out = st->writes.at[0].to, .out_channel = channel};
+        if (channel < 0 || x->buffer->rank != out->rank || has_one_place(out, channel)) continue;
+        bool plain = to.index[channel]->op == X_AXIS;
+        if (plain ? !st->states.n || same_channel(k, &from, channel, &to) != channel
+                  : !shuffles(k, &from, channel, &to))
+            continue;
+        *f = (conv_form){.out = out, .out_channel = channel};
         return true;
     }
     return false;
@@ -267,7 +278,7 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
     contraction c;
     if (s->kind != STEP_KERNEL) return;
-    if (find_shuffle(a, s->kernel, &f)) {
+    if (gathers_result(a, s->kernel, &f)) {
         copy_out(a, r, s, &f);
         return;
     }
