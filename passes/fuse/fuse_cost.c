@@ -274,6 +274,18 @@ static bool is_window(const kernel *k, const expr *read) {
     return false;
 }
 
+// Whether an axis of the sum alone is the index, from its end on: channels in reverse order are copied.
+static bool is_reversed(kernel *k, expr *index) {
+    for (int a = 0; a < k->axes.n; a++) {
+        if (k->axes.at[a].kind != AXIS_REDUCE || !expr_uses_axis(index, a)) continue;
+        const expr *slope = expr_slope(k, index, a);
+        for (int b = 0; b < k->axes.n; b++)
+            if (b != a && expr_uses_axis(index, b)) return false;
+        return slope && slope->op == X_CONST && slope->i < 0;
+    }
+    return false;
+}
+
 static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
     if (selecting && is_window(k, read)) selecting = 0;
@@ -281,6 +293,7 @@ static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
         expr *i = read->index[j];
         if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block
         if (!expr_affine(k, i, &base, coef) && !uses_only(k, i, selecting)) return false;
+        if (is_reversed(k, i)) return false;
     }
     return true;
 }

@@ -311,6 +311,39 @@ static void read_copies(const assign *a, const step *s) {
         read_copies_in(a, s->kernel, s->kernel->stages.at[j]);
 }
 
+// Whether the stage reduces windows of row-major images alone to this channels-last result.
+static bool reduces_rows(const assign *a, const kernel *k, const stage *st, const buffer *out, int channel) {
+    expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
+    layout_access to = {out, st->writes.at[0].index, true};
+    bool any = false;
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        layout_access from = {x->buffer, x->index, false};
+        if (x->buffer->role == BUF_CONST) continue;
+        if (!is_pinned(a, x->buffer) || x->buffer->role == BUF_LOCAL) return false;
+        if (x->buffer->rank != out->rank || same_channel(k, &to, channel, &from) != channel) return false;
+        any = true;
+    }
+    return any;
+}
+
+// Windows of a row-major image are reduced to a row-major result, which is copied: along the channels each element would be gathered.
+static void reduce_in_rows(assign *a, region *r, const step *s) {
+    kernel *k = s->kernel;
+    const stage *st = s->kind == STEP_KERNEL && k->stages.n == 1 ? k->stages.at[0] : NULL;
+    if (!st || !st->states.n || st->writes.n != 1 || a->t->freestanding) return;
+    buffer *out = st->writes.at[0].to;
+    int channel = channel_of(a, out);
+    bool wide = channel >= 0 && !dim_is(out->dims[channel], 1) && !has_one_place(out, channel);
+    if (!wide || last_writer(a, r, s, out) != s || keeps_elements(a, k, out) ||
+        !reduces_rows(a, k, st, out, channel))
+        return;
+    buffer *made = clone_buffer(a->p, r, s, out, "rows", NULL);
+    write_elsewhere(k, out, made);
+    insert_kernel(a->p, r, step_index(r, s) + 1,
+                  copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
+}
+
 // ---------------------------------------------------------------- entry
 void assign_channels(program *p, const target *t) {
     arena *scratch = arena_new();
@@ -341,6 +374,7 @@ void assign_channels(program *p, const target *t) {
     for (int j = 0; j < steps.n; j++) {
         copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
         read_copies(&a, steps.at[j].s);
+        reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
     }
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
