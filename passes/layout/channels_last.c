@@ -31,6 +31,15 @@ static bool has_columns(const kernel *k, const expr *image, const expr *weights)
     return false;
 }
 
+// Whether a row has vectors of neighbours, where the channels are a small part of a vector.
+static bool suits_rows(const target *t, const buffer *image, int channel) {
+    enum { FEW = 3, PART = 2, VECTORS = 2 }; // measured
+    const dim *channels = image->dims[channel], *row = image->dims[image->rank - 1];
+    int lanes = t->vector_bits / dtype_bits(DT_F32);
+    return channel < image->rank - 1 && channels->max <= FEW && channels->max * PART < lanes &&
+           row->min >= VECTORS * lanes;
+}
+
 // Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output; or several output
 // channels have one, whose axis counts groups of them. Vectors of neighbours in a row suit the latter better.
 static void find_depthwise(const kernel *k, const target *t, const expr *image, const expr *weights,
@@ -43,7 +52,7 @@ static void find_depthwise(const kernel *k, const target *t, const expr *image, 
             if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
             bool several = groups == i && digit != i->axis && (!t->vector_bits || t->dot_across);
             bool one = digit == i->axis && !groups && !has_columns(k, image, weights);
-            if (several || one) f->channel = j, f->out_channel = o;
+            if (several || (one && !suits_rows(t, image->buffer, j))) f->channel = j, f->out_channel = o;
         }
 }
 
