@@ -286,12 +286,23 @@ static bool is_reversed(kernel *k, expr *index) {
     return false;
 }
 
+// Whether this is the index of a block of the sum, such as that of a scale, or of a group of matrices; rows that an image repeats are
+// copied.
+static bool is_block(const kernel *k, const expr *index, uint64_t selecting) {
+    if (index->op != X_FLOORDIV || index->arg[1]->op != X_CONST) return false;
+    for (int a = 0; a < k->axes.n; a++) {
+        bool sums = k->axes.at[a].kind == AXIS_REDUCE, selects = a < 64 && selecting >> a & 1;
+        if (!sums && !selects && expr_uses_axis(index, a) && !dim_is(k->axes.at[a].extent, 1)) return false;
+    }
+    return true;
+}
+
 static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
     if (selecting && is_window(k, read)) selecting = 0;
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
-        if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block
+        if (is_block(k, i, selecting)) i = i->arg[0];
         if (!expr_affine(k, i, &base, coef) && !uses_only(k, i, selecting)) return false;
         if (is_reversed(k, i)) return false;
     }
