@@ -251,24 +251,37 @@ static bool has_one_place(const buffer *b, int channel) {
     return one;
 }
 
+// The kernel's only write to a buffer that is not local; NULL: it has several.
+static const write *only_write(const kernel *k) {
+    write_list all = kernel_write_list(k);
+    const write *found = NULL;
+    for (int j = 0; j < all.n; j++) {
+        if (all.at[j]->to->role == BUF_LOCAL) continue;
+        if (found) return NULL;
+        found = all.at[j];
+    }
+    return found;
+}
+
 // A kernel that would gather each element of its row-major result from channels-last images: one that shuffles their channels, or
 // that reduces windows of them. It writes channels-last, too, and the result is copied; not where memory counts more.
 static bool gathers_result(const assign *a, const kernel *k, conv_form *f) {
-    const stage *st = k->stages.n == 1 ? k->stages.at[0] : NULL;
-    buffer *out = st && st->writes.n == 1 ? st->writes.at[0].to : NULL;
-    if (!out || out->role == BUF_LOCAL || !is_pinned(a, out) || a->t->freestanding) return false;
-    layout_access to = {out, st->writes.at[0].index, true};
-    expr_list reads = reads_only(stage_nodes(k->arena, st, PART_ALL));
+    const write *w = only_write(k);
+    if (!w || !is_pinned(a, w->to) || a->t->freestanding) return false;
+    layout_access to = {w->to, w->index, true};
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    bool reduces = false;
+    for (int j = 0; j < k->stages.n; j++) reduces |= k->stages.at[j]->states.n > 0;
     for (int j = 0; j < reads.n; j++) {
         const expr *x = reads.at[j];
         int channel = channel_of(a, x->buffer);
         layout_access from = {x->buffer, x->index, false};
-        if (channel < 0 || x->buffer->rank != out->rank || has_one_place(out, channel)) continue;
-        bool plain = to.index[channel]->op == X_AXIS;
-        if (plain ? !st->states.n || same_channel(k, &from, channel, &to) != channel
+        if (channel < 0 || x->buffer->rank != w->to->rank || has_one_place(w->to, channel)) continue;
+        bool plain = w->index[channel]->op == X_AXIS;
+        if (plain ? !reduces || same_channel(k, &from, channel, &to) != channel
                   : !shuffles(k, &from, channel, &to))
             continue;
-        *f = (conv_form){.out = out, .out_channel = channel};
+        *f = (conv_form){.out = w->to, .out_channel = channel};
         return true;
     }
     return false;
