@@ -628,7 +628,8 @@ static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     ins *ifs[TRANSPOSE_TILES];
     int branches = 0;
     interleave planes;
-    if (!alone && e->t->vector_bits) collapse(n);
+    bool windows = n->ninner && n->nparallel; // rows of which several are computed at once
+    if (!alone && e->t->vector_bits && !windows) collapse(n);
     if (interleave_find(n, &planes)) {
         schedule_interleave(&planes, alone);
         return;

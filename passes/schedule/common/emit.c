@@ -538,7 +538,7 @@ static ins *emit_constant(emitter *e, const expr *x) {
     ltype t = lt(bits ? LK_I64 : compute_kind(x->dtype), 1);
     if (!dtype_is_float(x->dtype)) return lb_int(&e->b, t, x->i);
     ins *v = lb_float(&e->b, t, x->f);
-    return e->b.codes ? code_of_constant(e, v) : v;
+    return dtype_is_float(e->b.codes) ? code_of_constant(e, v) : v; // beside truths, floats are positions
 }
 
 static ins *index_to_value(emitter *e, expr *x) {
