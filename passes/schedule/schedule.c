@@ -629,7 +629,7 @@ static void whole_stage(emitter *e, const stage *s, bool alone, int lanes) {
     int branches = 0;
     interleave planes;
     bool windows = n->ninner && n->nparallel; // rows of which several are computed at once
-    if (!alone && e->t->vector_bits && !windows) collapse(n);
+    if (!alone && e->t->vector_bits && !windows && !e->t->freestanding) collapse(n);
     if (interleave_find(n, &planes)) {
         schedule_interleave(&planes, alone);
         return;
