@@ -1,6 +1,8 @@
 """Single operators and small chains in several sizes and types, against ONNX Runtime on one thread.
 
-usage: operators.py ONNXC [--old ONNXC] [--mcpu CPU] [--seconds S] [NAME...]     prints a line of docs/measurements.md for each
+usage: operators.py ONNXC [--old ONNXC] [--mcpu CPU] [--seconds S] [--structures] [NAME...]     prints a line of docs/measurements.md for each
+
+--structures: small networks instead, with each operator before and after convolutions (structure_cases.py).
 
 Times are this thread's processor time: the best of calls in turns, less that of a call that adds two numbers. With --old,
 another compiler's code is measured beside them; --mcpu is for both. "Difference" is the largest from ONNX Runtime's answer, relative to its
@@ -18,6 +20,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, parser
 from operator_cases import CASES
 from peers import Compiled, difference, ort_session
+from structure_cases import STRUCTURES
 
 TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16, "bool": bool, "string": object,
          **{t: np.dtype(t) for t in ("uint8", "int8", "int32", "int64", "uint32")}}
@@ -165,13 +168,15 @@ def main():
     p.add_argument("--old")
     p.add_argument("--mcpu")
     p.add_argument("--seconds", type=float, default=0.5)
+    p.add_argument("--structures", action="store_true")
     a = p.parse_intermixed_args()
     compilers = {"onnxc": os.path.abspath(a.onnxc), **({"old": os.path.abspath(a.old)} if a.old else {})}
     options = ["--mcpu", a.mcpu] if a.mcpu else []
     with tempfile.TemporaryDirectory() as folder:
         nothing = best_times(calls(compilers, CASES["nothing"], folder)[0], a.seconds)
-        for name in a.names or [n for n in CASES if n != "nothing"]:
-            engines, worst = calls(compilers, CASES[name], folder, options)
+        cases = STRUCTURES if a.structures else CASES
+        for name in a.names or [n for n in cases if n != "nothing"]:
+            engines, worst = calls(compilers, cases[name], folder, options)
             t = {e: best - nothing[e] for e, best in best_times(engines, a.seconds).items()}
             before = f" {t['old'] / t['ort']:.2f} |" if a.old else ""
             print(f"| {name} | {1e6 * t['onnxc']:.1f} us | {1e6 * t['ort']:.1f} us | {t['onnxc'] / t['ort']:.2f} |{before} {worst:.1e} |", flush=True)
