@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import version_cases as versions
-from random_build import INTS, TOLERANCE, Graph, Unfit, Value, is_float, model_of, new_dice, np_type, output_ranks, output_types, reference_of, runtime_of, wide
-from random_nodes import KINDS
+from random_build import INTS, Graph, Unfit, Value, agree, is_float, model_of, new_dice, np_type, output_ranks, output_types, reference_of, runtime_of, wide
+from random_nodes import add_node
 
 # Kinds of nodes that give edges to their operators: names in random_nodes and its companions.
 NODES = ("unary binary compare logic where clip variadic cast reduce arg_reduce cumulate softmax lp_normalize row_norm reshape view transpose "
@@ -60,7 +60,7 @@ class Edges(Graph):
         other = versions.attempt(runtime.run, None, feeds)[0] if runtime else None
         if right is None and other is None:
             raise Unfit("no evaluator")
-        if not self.bits and right is not None and other is not None and not same(right, other):
+        if not self.bits and right is not None and other is not None and not agree(right, other):
             raise Unfit(f"{node.op_type}: the evaluators disagree")
         right = other if right is None else right
         if not self.bits and is_float(inputs[0].dtype) and silent(node.op_type, inputs[0].of[0], right[0].dtype):
@@ -93,21 +93,6 @@ def silent(op, a, dtype):
     return not np.isfinite(a).all() or (np.trunc(a) < info.min).any() or (np.trunc(a) > info.max).any()
 
 
-def same(right, other):
-    for a, b in zip(right, other):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        if a.dtype.name not in TOLERANCE:
-            if not np.array_equal(a, b):
-                return False
-            continue
-        rtol, atol = TOLERANCE[a.dtype.name]
-        with np.errstate(all="ignore"):
-            if not np.allclose(wide(a), wide(b), rtol, atol, equal_nan=True):
-                return False
-    return True
-
-
 def random_bits(seed, index, why=None):
     return random_edges(seed, index, why, True)
 
@@ -120,14 +105,8 @@ def random_edges(seed, index, why=None, bits=False):
     wanted, done = dice.randint(1, 4), 0
     for _ in range(20):
         name = dice.choice(NODES)
-        before = len(g.values)
         g.values, kept = [], g.values  # nodes see no results of others
-        try:
-            KINDS[name][0](g)
-            done += 1
-        except Unfit as e:
-            if why is not None:
-                why[f"{name}: {e}"] += 1
+        done += add_node(g, name, why)
         g.values = kept + g.values
         if done == wanted:
             break

@@ -789,17 +789,22 @@ def quantise_dynamic(g):
     g.add("DequantizeLinear", [y, scale, zero])
 
 
+def add_node(g, name, why=None):
+    """Whether a node of this kind fits; `why` counts what did not."""
+    try:
+        KINDS[name][0](g)
+    except Unfit as e:
+        if why is not None:
+            why[f"{name}: {e}"] += 1
+        return False
+    return True
+
+
 def add_nodes(g, count, why=None):
     """Adds up to `count` kinds of nodes; `why` counts what did not fit."""
     names, weights = list(KINDS), [w for _, w in KINDS.values()]
     done = 0
     for _ in range(3 * count):
-        name = g.dice.choices(names, weights)[0]
-        try:
-            KINDS[name][0](g)
-            done += 1
-        except Unfit as e:
-            if why is not None:
-                why[f"{name}: {e}"] += 1
+        done += add_node(g, g.dice.choices(names, weights)[0], why)
         if done == count:
             return
