@@ -8,6 +8,7 @@
 #include "passes/layout/layout_copies.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/layout/window_columns.h"
+#include "passes/match/contract.h"
 #include "passes/match/form.h"
 
 typedef struct assign {
@@ -117,7 +118,7 @@ static bool suits_as_is(const kernel *k, const conv_form *f) {
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || suits_as_is(k, f)) return;
+    if ((!a->pinned[from->id] && a->channel[from->id] >= 0) || suits_as_is(k, f)) return;
     const layout *l = layout_channels_last(a->p->arena, from->rank, f->channel);
     if (from->role == BUF_CONST && !from->view_of && kernel_only_gathers(k, from)) {
         kernel_swap_reads(k, from, packed_constant(a->p, &a->packed, from, l));
@@ -357,6 +358,44 @@ static void reduce_in_rows(assign *a, region *r, const step *s) {
                   copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
 }
 
+// The image whose elements of a row lie apart, while the next row's are beside them, where those of the result lie side by side;
+// NULL: none. *channel: the image's axis along a row.
+static buffer *image_across(const assign *a, const kernel *k, int *channel) {
+    enum { LEAST_ROW = 8 };
+    const write *w = k->nouter ? only_write(k) : NULL;
+    if (!w || !w->to->rank) return NULL;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || along->axis < k->nouter || k->axes.at[along->axis].extent->min < LEAST_ROW)
+        return NULL;
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        const buffer *b = x->buffer;
+        bool image = b->rank > 1 && b->role != BUF_CONST && b->role != BUF_LOCAL && b->id < a->nbuffers &&
+                     a->channel[b->id] < 0;
+        const expr *beside = image ? x->index[b->rank - 1] : NULL;
+        if (!beside || beside->op != X_AXIS || beside->axis >= k->nouter) continue;
+        for (int d = 0; d < b->rank - 1 && !dim_is(k->axes.at[beside->axis].extent, 1); d++) {
+            *channel = d;
+            if (x->index[d]->op == X_AXIS && x->index[d]->axis >= k->nouter) return x->buffer;
+        }
+    }
+    return NULL;
+}
+
+// Rows across a row-major image, as of a normalisation after a Transpose, are read from a copy.
+static void read_rows_across(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    kernel *k = s->kernel;
+    if (s->kind != STEP_KERNEL || a->t->freestanding || !a->t->vector_bits) return;
+    contraction c;
+    for (int j = 0; j < k->stages.n; j++)
+        if (contraction_in_stage(k, k->stages.at[j], &c)) return;
+    conv_form f = {0};
+    for (int j = 0; j < MOST && (f.image = image_across(a, k, &f.channel)); j++) copy_in(a, r, s, &f);
+}
+
 // ---------------------------------------------------------------- entry
 void assign_channels(program *p, const target *t) {
     arena *scratch = arena_new();
@@ -388,6 +427,7 @@ void assign_channels(program *p, const target *t) {
         copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
         read_copies(&a, steps.at[j].s);
         reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
+        read_rows_across(&a, steps.at[j].region, steps.at[j].s);
     }
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
