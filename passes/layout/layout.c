@@ -341,27 +341,101 @@ static bool reduces_rows(const assign *a, const kernel *k, const stage *st, cons
     return any;
 }
 
-// Windows of a row-major image are reduced to a row-major result, which is copied: along the channels each element would be gathered.
-static void reduce_in_rows(assign *a, region *r, const step *s) {
-    kernel *k = s->kernel;
+// The write of a kernel of one stage to a channels-last result that it could write row-major as well; NULL: another one.
+static const write *write_along_channels(const assign *a, const region *r, const step *s) {
+    const kernel *k = s->kernel;
     const stage *st = s->kind == STEP_KERNEL && k->stages.n == 1 ? k->stages.at[0] : NULL;
-    if (!st || !st->states.n || st->writes.n != 1 || a->t->freestanding) return;
+    if (!st || st->writes.n != 1 || a->t->freestanding) return NULL;
     buffer *out = st->writes.at[0].to;
     int channel = channel_of(a, out);
     bool wide = channel >= 0 && !dim_is(out->dims[channel], 1) && !has_one_place(out, channel);
-    if (!wide || last_writer(a, r, s, out) != s || keeps_elements(a, k, out) ||
-        !reduces_rows(a, k, st, out, channel))
-        return;
+    return wide && last_writer(a, r, s, out) == s && !keeps_elements(a, k, out) ? &st->writes.at[0] : NULL;
+}
+
+static void write_rows(assign *a, region *r, const step *s, buffer *out) {
     buffer *made = clone_buffer(a->p, r, s, out, "rows", NULL);
-    write_elsewhere(k, out, made);
-    insert_kernel(a->p, r, step_index(r, s) + 1,
-                  copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
+    write_elsewhere(s->kernel, out, made);
+    insert_kernel(
+        a->p, r, step_index(r, s) + 1,
+        copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), s->kernel->loc, made, out));
+}
+
+// Windows of a row-major image are reduced to a row-major result, which is copied: along the channels each element would be gathered.
+static void reduce_in_rows(assign *a, region *r, const step *s) {
+    const write *w = write_along_channels(a, r, s);
+    const stage *st = w ? s->kernel->stages.at[0] : NULL;
+    if (st && st->states.n && reduces_rows(a, s->kernel, st, w->to, channel_of(a, w->to)))
+        write_rows(a, r, s, w->to);
+}
+
+static bool is_row_major(const assign *a, const buffer *b) {
+    return b->role != BUF_CONST && b->role != BUF_LOCAL && b->id < a->nbuffers && a->channel[b->id] < 0;
+}
+
+// Whether tiles in registers can transpose what is read.
+static bool suits_tiles(const kernel *k, const expr *read) {
+    bool unit = false;
+    for (int d = 0; d < read->buffer->rank; d++)
+        for (int i = 0; i < k->axes.n; i++) {
+            if (!expr_uses_axis(read->index[d], i)) continue;
+            const expr *slope = expr_slope((kernel *)k, read->index[d], i);
+            if (!slope) return false;
+            unit |= d == read->buffer->rank - 1 && expr_is_int(slope, 1);
+        }
+    return unit && !read->guard;
+}
+
+enum { LEAST_ROW = 8 }; // elements
+
+// The dim of a read along which elements lie as those of the axis do, in pieces of at least a row; -1: none.
+static int dim_along(const kernel *k, const expr *read, int axis) {
+    for (int d = 0; d < read->buffer->rank - 1; d++) {
+        expr *i = read->index[d];
+        bool pieces = i->op == X_MOD && i->arg[0]->op == X_AXIS && i->arg[0]->axis == axis &&
+                      i->arg[1]->op == X_CONST && i->arg[1]->i >= LEAST_ROW;
+        if (pieces || goes_along(k, i, axis)) return d;
+    }
+    return -1;
+}
+
+// A read of a row-major image that varies along the axis, and that a channels-last result would take element by element; NULL: none.
+static const expr *read_apart(const assign *a, const kernel *k, int axis) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int rank = x->buffer->rank;
+        if (rank < 2 || !is_row_major(a, x->buffer) || !index_uses_axis(x, axis)) continue;
+        if (dim_is(x->buffer->dims[rank - 1], 1) || goes_along(k, x->index[rank - 1], axis)) continue;
+        if (!suits_tiles(k, x)) return x;
+    }
+    return NULL;
+}
+
+// Elements of a row-major image that are moved otherwise than in tiles, as by a padding, to a channels-last result come from a copy of
+// it; or the result is, if channels are chosen otherwise than one by one.
+static void move_along_channels(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    const write *w = write_along_channels(a, r, s);
+    const expr *channels = w ? w->index[channel_of(a, w->to)] : NULL;
+    kernel *k = s->kernel;
+    if (!w || k->stages.at[0]->states.n || channels->op != X_AXIS || !a->t->vector_bits ||
+        k->axes.at[channels->axis].extent->min < LEAST_ROW)
+        return;
+    const expr *x, *row = w->index[w->to->rank - 1];
+    for (int j = 0; j < MOST && (x = read_apart(a, k, channels->axis)); j++) {
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, channels->axis)};
+        if (f.channel >= 0) copy_in(a, r, s, &f);
+        else if (row->op != X_AXIS || !goes_along(k, x->index[x->buffer->rank - 1], row->axis)) return;
+        else {
+            write_rows(a, r, s, w->to);
+            return;
+        }
+    }
 }
 
 // The image whose elements of a row lie apart, while the next row's are beside them, where those of the result lie side by side;
 // NULL: none. *channel: the image's axis along a row.
 static buffer *image_across(const assign *a, const kernel *k, int *channel) {
-    enum { LEAST_ROW = 8 };
     const write *w = k->nouter ? only_write(k) : NULL;
     if (!w || !w->to->rank) return NULL;
     int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
@@ -372,8 +446,7 @@ static buffer *image_across(const assign *a, const kernel *k, int *channel) {
     for (int j = 0; j < reads.n; j++) {
         const expr *x = reads.at[j];
         const buffer *b = x->buffer;
-        bool image = b->rank > 1 && b->role != BUF_CONST && b->role != BUF_LOCAL && b->id < a->nbuffers &&
-                     a->channel[b->id] < 0;
+        bool image = b->rank > 1 && is_row_major(a, b);
         const expr *beside = image ? x->index[b->rank - 1] : NULL;
         if (!beside || beside->op != X_AXIS || beside->axis >= k->nouter) continue;
         for (int d = 0; d < b->rank - 1 && !dim_is(k->axes.at[beside->axis].extent, 1); d++) {
@@ -426,6 +499,7 @@ void assign_channels(program *p, const target *t) {
     for (int j = 0; j < steps.n; j++) {
         copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
         read_copies(&a, steps.at[j].s);
+        move_along_channels(&a, steps.at[j].region, steps.at[j].s);
         reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
         read_rows_across(&a, steps.at[j].region, steps.at[j].s);
     }
