@@ -19,7 +19,7 @@ typedef struct assign {
     bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
     const uses *uses; // before the pass
     map packed;       // (buffer id, hash of layout) -> packed constant
-    map copies;       // input's buffer id -> its channels-last copy
+    map copies;       // key_of_copy -> a buffer's last channels-last copy
 } assign;
 // ---------------------------------------------------------------- channels last
 static void want_channel_last(assign *a, const buffer *b, int axis) {
@@ -113,6 +113,32 @@ static bool suits_as_is(const kernel *k, const conv_form *f) {
     return suits;
 }
 
+static uint64_t key_of_copy(const buffer *b, int channel) {
+    return (uint64_t)b->id * MAX_RANK + (uint64_t)channel;
+}
+
+static bool writes_memory(const kernel *k, const buffer *root) {
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (buffer_root(all.at[j]->to) == root) return true;
+    return false;
+}
+
+// A copy of the buffer that has the same elements before the step; NULL: none. Inputs never change: their copies are made at the start.
+static buffer *earlier_copy(const assign *a, const region *r, const step *s, const buffer *from,
+                            int channel) {
+    buffer *to = map_get_number(&a->copies, key_of_copy(from, channel));
+    if (!to || (from->role == BUF_INPUT && !from->view_of)) return to;
+    const buffer *root = buffer_root(from);
+    for (int j = step_index(r, s) - 1; j >= 0; j--) {
+        const step *x = r->steps.at[j];
+        if (x->kind == STEP_ALLOC) continue;
+        if (x->kind != STEP_KERNEL || writes_memory(x->kernel, root)) return NULL;
+        if (kernel_writes(x->kernel, to)) return to;
+    }
+    return NULL;
+}
+
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
 // and copied. A constant of which data select elements needs no halo: it is stored in that layout.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
@@ -126,15 +152,14 @@ static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     }
     if (!reads_many(k, from)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
-    buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
+    buffer *to = earlier_copy(a, r, s, from, f->channel);
     if (to) {
         kernel_swap_reads(k, from, to);
         return;
     }
     to = clone_buffer(a->p, r, s, from, "nhwc", l);
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
-    // Inputs never change: one copy at the start of the program serves all readers.
-    if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
+    map_put_number(&a->copies, key_of_copy(from, f->channel), to);
     if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
     else insert_kernel(a->p, r, step_index(r, s), copy);
     kernel_swap_reads(k, from, to);
@@ -313,8 +338,9 @@ static void read_copies_in(const assign *a, kernel *k, const stage *st) {
     int channel = w ? channel_of(a, w->to) : -1;
     for (int j = 0; j < reads.n && channel >= 0; j++) {
         const expr *x = reads.at[j];
-        buffer *copy =
-            x->buffer->role == BUF_INPUT ? map_get_number(&a->copies, (uint64_t)x->buffer->id) : NULL;
+        buffer *copy = x->buffer->role == BUF_INPUT && !x->buffer->view_of
+                           ? map_get_number(&a->copies, key_of_copy(x->buffer, channel))
+                           : NULL;
         layout_access from = {x->buffer, x->index, false}, to = {w->to, w->index, true};
         if (copy && same_channel(k, &to, channel, &from) == channel) kernel_swap_reads(k, x->buffer, copy);
     }
