@@ -341,6 +341,17 @@ bool still_contracts(kernel *k, kernel *old) {
     return !open_terms(old) || open_terms(k);
 }
 
+static bool has_guard(const kernel *k) {
+    expr_list reads = term_reads(k);
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->guard) return true;
+    return false;
+}
+
+bool keeps_windows(kernel *k, kernel *old) {
+    return is_contraction(old) || !has_guard(old) || !open_terms(old) || open_terms(k);
+}
+
 // ---------------------------------------------------------------- demand
 typedef struct demand {
     const kernel *k;

@@ -185,8 +185,8 @@ static bool inline_into(fuse *f, source *src, site *from, site *to) {
     kernel *k = to->s->kernel, saved = *k;
     if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
-    bool ok =
-        rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) && still_contracts(k, &saved);
+    bool ok = rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) &&
+              still_contracts(k, &saved) && keeps_windows(k, &saved);
     arena_destroy(in.scratch);
     if (ok) free_order(k);
     if (!ok) *k = saved;

@@ -34,10 +34,10 @@ static bool has_columns(const kernel *k, const expr *image, const expr *weights)
 // Whether a row has vectors of neighbours, where the channels are a small part of a vector.
 static bool suits_rows(const target *t, const buffer *image, int channel) {
     enum { FEW = 3, PART = 2, VECTORS = 2 }; // measured
-    const dim *channels = image->dims[channel], *row = image->dims[image->rank - 1];
+    int last = image->rank - 1 - (channel == image->rank - 1);
+    const dim *channels = image->dims[channel], *row = image->dims[last < 0 ? 0 : last];
     int lanes = t->vector_bits / dtype_bits(DT_F32);
-    return channel < image->rank - 1 && channels->max <= FEW && channels->max * PART < lanes &&
-           row->min >= VECTORS * lanes;
+    return last > 0 && channels->max <= FEW && channels->max * PART < lanes && row->min >= VECTORS * lanes;
 }
 
 // Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output; or several output

@@ -378,8 +378,8 @@ static const write *write_along_channels(const assign *a, const region *r, const
     return wide && last_writer(a, r, s, out) == s && !keeps_elements(a, k, out) ? &st->writes.at[0] : NULL;
 }
 
-static void write_rows(assign *a, region *r, const step *s, buffer *out) {
-    buffer *made = clone_buffer(a->p, r, s, out, "rows", NULL);
+static void write_rows(assign *a, region *r, const step *s, buffer *out, const layout *l) {
+    buffer *made = clone_buffer(a->p, r, s, out, "rows", l);
     write_elsewhere(s->kernel, out, made);
     insert_kernel(
         a->p, r, step_index(r, s) + 1,
@@ -391,7 +391,7 @@ static void reduce_in_rows(assign *a, region *r, const step *s) {
     const write *w = write_along_channels(a, r, s);
     const stage *st = w ? s->kernel->stages.at[0] : NULL;
     if (st && st->states.n && reduces_rows(a, s->kernel, st, w->to, channel_of(a, w->to)))
-        write_rows(a, r, s, w->to);
+        write_rows(a, r, s, w->to, NULL);
 }
 
 static bool is_row_major(const assign *a, const buffer *b) {
@@ -453,7 +453,7 @@ static void move_along_channels(assign *a, region *r, const step *s) {
         if (f.channel >= 0) copy_in(a, r, s, &f);
         else if (row->op != X_AXIS || !goes_along(k, x->index[x->buffer->rank - 1], row->axis)) return;
         else {
-            write_rows(a, r, s, w->to);
+            write_rows(a, r, s, w->to, NULL);
             return;
         }
     }
@@ -483,16 +483,76 @@ static buffer *image_across(const assign *a, const kernel *k, int *channel) {
     return NULL;
 }
 
+// Whether elements are read several times, as the windows of neighbours overlap.
+static bool reads_windows(const kernel *k, const expr *read) {
+    for (int d = 0; d < read->buffer->rank; d++) {
+        bool slides = false, reduces = false;
+        for (int i = 0; i < k->axes.n; i++) {
+            if (!expr_uses_axis(read->index[d], i) || dim_is(k->axes.at[i].extent, 1)) continue;
+            bool sums = k->axes.at[i].kind == AXIS_REDUCE;
+            slides |= !sums, reduces |= sums;
+        }
+        if (slides && reduces) return true;
+    }
+    return false;
+}
+
+// A row-major image that is read in windows, and whose rows are not those of the result.
+typedef struct window_across {
+    buffer *image;
+    int channel; // its dim along a row of the result
+    int beside;  // the axis of the kernel along its own rows
+} window_across;
+
+static bool find_window_across(const assign *a, const kernel *k, int along, window_across *f) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int end = x->buffer->rank - 1;
+        if (end < 1 || !is_row_major(a, x->buffer) || !reads_windows(k, x)) continue;
+        *f = (window_across){.image = x->buffer, .beside = -1};
+        for (int i = 0; i < k->axes.n; i++)
+            if (k->axes.at[i].kind == AXIS_PARALLEL && !dim_is(k->axes.at[i].extent, 1) &&
+                expr_uses_axis(x->index[end], i))
+                f->beside = i;
+        if (f->beside < 0 || expr_uses_axis(x->index[end], along)) continue;
+        for (f->channel = 0; f->channel < end; f->channel++)
+            if (expr_uses_axis(x->index[f->channel], along)) return true;
+    }
+    return false;
+}
+
+// Windows across a row-major image, as of a pool after a Transpose, are read from a copy; or, where rows of the result are short, they
+// are reduced to a result with rows of the image, which is copied.
+static void reduce_across(assign *a, region *r, const step *s) {
+    kernel *k = s->kernel;
+    const write *w = k->stages.at[0]->states.n ? only_write(k) : NULL;
+    conv_form conv;
+    window_across f;
+    if (!w || !w->to->rank || find_conv(k, a->t, &conv)) return;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || !find_window_across(a, k, along->axis, &f)) return;
+    if (!k->nouter && k->axes.at[along->axis].extent->min >= LEAST_ROW) {
+        copy_in(a, r, s, &(conv_form){.image = f.image, .channel = f.channel});
+        return;
+    }
+    int row = dim_of_axis(w->to, w->index, f.beside, true);
+    if (row >= 0 && last_writer(a, r, s, w->to) == s && !keeps_elements(a, k, w->to))
+        write_rows(a, r, s, w->to, layout_channels_last(a->p->arena, w->to->rank, row));
+}
+
 // Rows across a row-major image, as of a normalisation after a Transpose, are read from a copy.
-static void read_rows_across(assign *a, region *r, const step *s) {
+static void read_across(assign *a, region *r, const step *s) {
     enum { MOST = 4 };
     kernel *k = s->kernel;
     if (s->kind != STEP_KERNEL || a->t->freestanding || !a->t->vector_bits) return;
     contraction c;
-    for (int j = 0; j < k->stages.n; j++)
-        if (contraction_in_stage(k, k->stages.at[j], &c)) return;
     conv_form f = {0};
+    for (int j = 0; j < k->stages.n; j++)
+        if (k->nouter && contraction_in_stage(k, k->stages.at[j], &c)) return;
     for (int j = 0; j < MOST && (f.image = image_across(a, k, &f.channel)); j++) copy_in(a, r, s, &f);
+    if (k->stages.n <= 2) reduce_across(a, r, s);
 }
 
 // ---------------------------------------------------------------- entry
@@ -527,7 +587,7 @@ void assign_channels(program *p, const target *t) {
         read_copies(&a, steps.at[j].s);
         move_along_channels(&a, steps.at[j].region, steps.at[j].s);
         reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
-        read_rows_across(&a, steps.at[j].region, steps.at[j].s);
+        read_across(&a, steps.at[j].region, steps.at[j].s);
     }
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
