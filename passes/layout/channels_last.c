@@ -63,16 +63,17 @@ static bool is_window(const kernel *k, const expr *image, int channel) {
     return false;
 }
 
-// Whether an axis of the sum moves a window of the image that is smaller than what an axis of the result passes over. In
-// gradients of weights it is the other way round.
-static bool slides_window(const kernel *k, const expr *image) {
+// Whether an axis of the sum moves a window of the image that is smaller than what an axis of the result passes over, as one of
+// unknown size is taken to be. In gradients of weights it is the other way round.
+static bool slides_window(const kernel *k, const expr *image, const expr *other) {
     for (int j = 0; j < image->buffer->rank; j++)
         for (int p = 0; p < k->axes.n; p++)
             for (int r = 0; r < k->axes.n; r++) {
                 const dim *size = k->axes.at[r].extent;
                 if (k->axes.at[p].kind != AXIS_PARALLEL || k->axes.at[r].kind != AXIS_REDUCE) continue;
+                if (index_uses_axis(other, p)) continue; // a group of channels
                 if (!expr_uses_axis(image->index[j], p) || !expr_uses_axis(image->index[j], r)) continue;
-                if (dim_is_const(size) && size->max < k->axes.at[p].extent->max) return true;
+                if (size->max < k->axes.at[p].extent->max || !dim_is_const(size)) return true;
             }
     return false;
 }
@@ -229,7 +230,21 @@ static bool is_image(const buffer *operand, const buffer *result) {
 
 // Constants are weights, unless they alone are read in a window: an image, with weights that the run computes.
 static bool is_known_weights(const kernel *k, const expr *weights, const expr *image) {
-    return weights->buffer->role == BUF_CONST && (!slides_window(k, weights) || slides_window(k, image));
+    return weights->buffer->role == BUF_CONST &&
+           (!slides_window(k, weights, image) || slides_window(k, image, weights));
+}
+
+// The channels of an image and of its result.
+static void find_channels(const contraction *c, const expr *image, const expr *weights, conv_form *f) {
+    *f = (conv_form){.image = image->buffer, .channel = -1, .out = c->w->to, .out_channel = -1};
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (is_channel(c, index_in_part(image->index[j]), AXIS_REDUCE)) f->channel = j;
+    for (int j = 0; j < c->w->to->rank; j++) {
+        const expr *index = index_in_part(c->w->index[j]);
+        if (is_channel(c, index, AXIS_PARALLEL) && index_uses_digit(c->k, weights, index) &&
+            !index_uses_digit(c->k, image, index))
+            f->out_channel = j;
+    }
 }
 
 bool find_conv(const kernel *k, const target *t, conv_form *f) {
@@ -239,21 +254,12 @@ bool find_conv(const kernel *k, const target *t, conv_form *f) {
     expr *image = c.a, *weights = c.b;
     if (is_known_weights(k, image, weights)) image = c.b, weights = c.a;
     bool known = is_known_weights(k, weights, image);
-    if (!known && (slides_window(k, weights) || spreads_result(&c, weights, image)))
+    if (!known && (slides_window(k, weights, image) || spreads_result(&c, weights, image)))
         image = c.b, weights = c.a;
-    if (!known && !slides_window(k, image) && !spreads_result(&c, image, weights)) return false;
-    if (!known && slides_window(k, weights)) return false;
+    if (!known && !slides_window(k, image, weights) && !spreads_result(&c, image, weights)) return false;
+    if (!known && slides_window(k, weights, image)) return false;
     if ((image->buffer->role == BUF_CONST && known) || image->buffer->rank < 2) return false;
-    f->image = image->buffer;
-    f->channel = f->out_channel = -1;
-    f->out = c.w->to;
-    for (int j = 0; j < image->buffer->rank; j++)
-        if (is_channel(&c, index_in_part(image->index[j]), AXIS_REDUCE)) f->channel = j;
-    for (int j = 0; j < c.w->to->rank; j++)
-        if (is_channel(&c, index_in_part(c.w->index[j]), AXIS_PARALLEL) &&
-            index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
-            !index_uses_digit(k, image, index_in_part(c.w->index[j])))
-            f->out_channel = j;
+    find_channels(&c, image, weights, f);
     if (image->buffer->rank < 3 && !is_window(k, image, f->channel)) return false;
     if (!known)
         return f->channel >= 0 && f->out_channel >= 0 && shares_groups_only(&c, image->index[f->channel]);
@@ -274,13 +280,42 @@ static bool is_axis_or_0(const kernel *k, const expr *index, axis_kind kind) {
     return is_axis_of_kind(k, index, kind) || expr_is_int(index, 0);
 }
 
+// Whether plain axes index everything but the channels.
+static bool has_places(const kernel *k, expr *const *index, const buffer *b, int channel) {
+    bool plain = true;
+    for (int j = 0; j < b->rank; j++) plain &= j == channel || is_axis_or_0(k, index[j], AXIS_PARALLEL);
+    return plain;
+}
+
+// Axes of the result that only this operand has.
+static int own_axes(const kernel *k, const expr *operand, const expr *other) {
+    int n = 0;
+    for (int a = 0; a < k->axes.n; a++)
+        n += k->axes.at[a].kind == AXIS_PARALLEL && index_uses_axis(operand, a) && !index_uses_axis(other, a);
+    return n;
+}
+
+bool find_places(const kernel *k, conv_form *f) {
+    contraction c;
+    if (!contraction_find(k, &c) || c.a->guard || c.b->guard) return false;
+    bool second = own_axes(k, c.a, c.b) < own_axes(k, c.b, c.a);
+    const expr *image = second ? c.b : c.a, *weights = second ? c.a : c.b;
+    if (image->buffer->role == BUF_CONST || weights->buffer->role == BUF_CONST) return false;
+    if (!is_image(image->buffer, c.w->to) || own_axes(k, image, weights) < 2 ||
+        own_axes(k, weights, image) != 1)
+        return false;
+    find_channels(&c, image, weights, f);
+    return f->channel >= 0 && f->channel < f->image->rank - 1 && f->out_channel == f->channel &&
+           shares_groups_only(&c, image->index[f->channel]) &&
+           has_places(k, image->index, f->image, f->channel) &&
+           has_places(k, c.w->index, f->out, f->out_channel);
+}
+
 bool multiplies_rows(const kernel *k, const conv_form *f) {
     contraction c;
     if (!f->image || !f->out || !contraction_find(k, &c)) return false;
     const expr *image = c.a->buffer == f->image ? c.a : c.b;
     bool plain = image->buffer == f->image && !image->guard && c.w->to == f->out;
-    for (int j = 0; j < f->image->rank && plain; j++)
-        plain = is_axis_or_0(k, image->index[j], j == f->channel ? AXIS_REDUCE : AXIS_PARALLEL);
-    for (int j = 0; j < f->out->rank && plain; j++) plain = is_axis_or_0(k, c.w->index[j], AXIS_PARALLEL);
-    return plain;
+    return plain && has_places(k, image->index, f->image, f->channel) &&
+           is_axis_or_0(k, image->index[f->channel], AXIS_REDUCE) && has_places(k, c.w->index, f->out, -1);
 }

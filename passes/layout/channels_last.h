@@ -16,6 +16,9 @@ typedef struct conv_form {
 
 // False: the kernel has no preference.
 bool find_conv(const kernel *k, const target *t, conv_form *f);
+// A product of single places of an image, not of a matrix, with weights that the run computes: it has no preference, but writes its
+// result as its image is. False: another kernel.
+bool find_places(const kernel *k, conv_form *f);
 // Whether a convolution is the product of its weights and the row-major image, as one of single places is.
 bool multiplies_rows(const kernel *k, const conv_form *f);
 #endif

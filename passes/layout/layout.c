@@ -325,6 +325,10 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
         read_columns(a->p, r, s, &c);
         return;
     }
+    if (find_places(s->kernel, &f) && channel_of(a, f.image) == f.channel) {
+        copy_out(a, r, s, &f);
+        return;
+    }
     if (!find_conv(s->kernel, a->t, &f)) return;
     if (stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
@@ -555,6 +559,19 @@ static void read_across(assign *a, region *r, const step *s) {
     if (k->stages.n <= 2) reduce_across(a, r, s);
 }
 
+// Results of products of an image's places are as the image is. False: they were.
+static bool want_like_images(assign *a) {
+    bool any = false;
+    for (int j = 0; j < a->p->kernels.n; j++) {
+        conv_form f;
+        if (!find_places(a->p->kernels.at[j], &f) || channel_of(a, f.image) != f.channel) continue;
+        bool before = channel_of(a, f.out) >= 0;
+        want_channel_last(a, f.out, f.out_channel);
+        any |= !before && channel_of(a, f.out) >= 0;
+    }
+    return any;
+}
+
 // ---------------------------------------------------------------- entry
 void assign_channels(program *p, const target *t) {
     arena *scratch = arena_new();
@@ -570,7 +587,8 @@ void assign_channels(program *p, const target *t) {
     for (int j = 0; j < p->kernels.n; j++) {
         contraction c;
         conv_form f;
-        if (is_product(p->kernels.at[j], &c) && !find_conv(p->kernels.at[j], t, &f))
+        if (is_product(p->kernels.at[j], &c) && !find_conv(p->kernels.at[j], t, &f) &&
+            !find_places(p->kernels.at[j], &f))
             a.pinned[c.w->to->id] = true;
     }
     for (int j = 0; j < p->kernels.n; j++) {
@@ -580,7 +598,9 @@ void assign_channels(program *p, const target *t) {
         if (f.out && !may_stay_row_major(&a, p->kernels.at[j], &f))
             want_channel_last(&a, f.out, f.out_channel);
     }
-    propagate_layouts(&(propagation){p, a.channel, a.pinned, any_kernel, same_channel});
+    propagation follow = {p, a.channel, a.pinned, any_kernel, same_channel};
+    do propagate_layouts(&follow);
+    while (want_like_images(&a));
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) {
         copy_boundaries(&a, steps.at[j].region, steps.at[j].s);

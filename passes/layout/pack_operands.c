@@ -56,19 +56,19 @@ static int least_packed_rows(const contraction *c, int group) {
 }
 
 // Whether data or a loop of the host code select a part of the operand: all of it would be packed for each.
-static bool reads_selected_part(const contraction *c) {
-    const buffer *b = c->b->buffer;
+static bool reads_selected_part(const kernel *k, const expr *read) {
+    const buffer *b = read->buffer;
     for (int j = 0; j < b->rank; j++) {
         bool moves = false;
-        for (int a = 0; a < c->k->axes.n && !moves; a++) moves = expr_uses_axis(c->b->index[j], a);
-        if (!moves && c->b->index[j]->op != X_CONST && !dim_is(b->dims[j], 1)) return true;
+        for (int a = 0; a < k->axes.n && !moves; a++) moves = expr_uses_axis(read->index[j], a);
+        if (!moves && read->index[j]->op != X_CONST && !dim_is(b->dims[j], 1)) return true;
     }
     return false;
 }
 
 static bool worth_packing(const contraction *c, int group) {
     if (c->b->buffer->role == BUF_CONST) return true;
-    return rows_of(c)->max >= least_packed_rows(c, group) && !reads_selected_part(c);
+    return rows_of(c)->max >= least_packed_rows(c, group) && !reads_selected_part(c->k, c->b);
 }
 
 // A branch for a single row, whose kernel knows that.
@@ -194,34 +194,69 @@ static void pack_operand(packing *a, region *r, step *s, const contraction *c, b
     else kernel_replace_read(k, c->b, x_read(k, to, c->b->index));
 }
 
-// Weights of one result get the order of their image, along which sums then run.
-static void order_single_weights(packing *a, const contraction *c) {
-    const buffer *b = c->a->buffer, *image = c->b->buffer;
-    if (!a->t->freestanding || b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8 ||
-        c->m.n || c->batch.n)
-        return;
-    const layout *l = image->layout;
-    const expr *channel = c->b->index[l ? l->order[l->n - 1].axis : image->rank - 1];
-    for (int j = 0; j < b->rank - 1; j++)
-        if (channel->op == X_AXIS && c->a->index[j] == channel)
-            kernel_swap_reads(
-                (kernel *)c->k, b,
-                packed_constant(a->p, &a->packed, b, layout_channels_last(a->p->arena, b->rank, j)));
+// A copy of an operand that the run computes, in this layout.
+static buffer *copy_at_run(packing *a, region *r, const step *s, const buffer *b, const layout *l) {
+    buffer *to = packed_before(a, r, s, b, l);
+    if (to) return to;
+    to = clone_buffer(a->p, r, s, b, "order", l);
+    const char *name = arena_printf(a->p->arena, "layout_%s", b->name);
+    insert_kernel(a->p, r, step_index(r, s), copy_kernel(a->p, name, s->kernel->loc, (buffer *)b, to));
+    map_put_number(&a->packed, key_of_packed(b, l), to);
+    return to;
 }
 
-// Depthwise weights get the layout of their image: the vectorised axis last.
-static void order_weights(packing *a, const contraction *c) {
-    const buffer *b = c->b->buffer, *out = c->w->to;
-    if (b->role != BUF_CONST) b = c->a->buffer;
-    const expr *weights = b == c->b->buffer ? c->b : c->a;
-    const expr *channel =
-        c->w->index[out->layout ? out->layout->order[out->layout->n - 1].axis : out->rank - 1];
-    if (b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8) return;
-    for (int j = 0; j < b->rank - 1; j++)
-        if (channel->op == X_AXIS && weights->index[j] == channel)
-            kernel_swap_reads(
-                (kernel *)c->k, b,
-                packed_constant(a->p, &a->packed, b, layout_channels_last(a->p->arena, b->rank, j)));
+// Whether weights that the run computes are read for more results than a copy of them takes.
+static bool worth_ordering(const target *t, const kernel *k, const expr *weights) {
+    enum { LEAST_USES = 8 };
+    int64_t uses = 1;
+    for (int j = 0; j < k->axes.n; j++) {
+        const axis *x = &k->axes.at[j];
+        if (x->kind == AXIS_PARALLEL && !index_uses_axis(weights, j) && uses < LEAST_USES)
+            uses *= x->extent->max < LEAST_USES ? x->extent->max : LEAST_USES;
+    }
+    return uses >= LEAST_USES && !t->freestanding && t->vector_bits && !weights->guard &&
+           !reads_selected_part(k, weights);
+}
+
+// Whether elements along this axis of a row-major buffer follow each other.
+static bool is_adjacent(const buffer *b, int axis) {
+    for (int j = axis + 1; j < b->rank; j++)
+        if (!dim_is(b->dims[j], 1)) return false;
+    return true;
+}
+
+// Weights get the order of an image, whose innermost axis `channel` counts: vectors then lie along it in both.
+static void order_like(packing *a, region *r, const step *s, const expr *weights, const expr *channel) {
+    kernel *k = s->kernel;
+    const buffer *b = weights->buffer;
+    bool known = b->role == BUF_CONST;
+    if (channel->op != X_AXIS || b->layout || dtype_bits(b->dtype) < 8) return;
+    if (known ? b->view_of != NULL : !worth_ordering(a->t, k, weights)) return;
+    for (int j = 0; j < b->rank - 1; j++) {
+        if (weights->index[j] != channel || is_adjacent(b, j)) continue;
+        const layout *l = layout_channels_last(a->p->arena, b->rank, j);
+        kernel_swap_reads(k, b, known ? packed_constant(a->p, &a->packed, b, l) : copy_at_run(a, r, s, b, l));
+        return;
+    }
+}
+
+static const expr *innermost_index(const buffer *b, expr *const *index) {
+    return index[b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1];
+}
+
+// Weights of one result are ordered like their image, along which sums then run.
+static void order_single_weights(packing *a, region *r, const step *s, const contraction *c) {
+    const expr *weights = c->a, *image = c->b;
+    bool known = weights->buffer->role == BUF_CONST;
+    if (c->m.n || c->batch.n || !image->buffer->rank || (known && !a->t->freestanding)) return;
+    order_like(a, r, s, weights, innermost_index(image->buffer, image->index));
+}
+
+// Depthwise weights are ordered like the result: the vectorised axis last.
+static void order_depthwise_weights(packing *a, region *r, const step *s, const contraction *c) {
+    const expr *weights = c->b->buffer->role == BUF_CONST ? c->b : c->a;
+    if (weights->buffer->role == BUF_CONST)
+        order_like(a, r, s, weights, innermost_index(c->w->to, c->w->index));
 }
 
 // ---- small integers
@@ -267,8 +302,8 @@ static void pack_operands(packing *a, region *r, step *s) {
     if (contraction_find(s->kernel, &c)) {
         split_groups(a->p, &a->packed, &c);
         unpack_small(a, &c);
-        if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
-        if (c.n >= 0) order_single_weights(a, &c);
+        if (c.n < 0 && c.w->to->rank) order_depthwise_weights(a, r, s, &c);
+        if (c.n >= 0) order_single_weights(a, r, s, &c);
         straighten_operand(a->p, a->t, &c, &a->straight);
         pack_operand(a, r, s, &c, true);
         restore_operand(&a->straight, (kernel *)c.k);

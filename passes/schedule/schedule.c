@@ -220,6 +220,27 @@ static bool merge_is_expensive(const nest *n, int lanes) {
     return custom && extent && dim_is_const(extent) && dim_value(extent) < steps * lanes;
 }
 
+static bool writes_along(const nest *n, int axis) {
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (!n->writes[j] || !steps_by_one(n->writes[j], axis)) return false;
+    return true;
+}
+
+// Whether the axis moves a window of unknown size that slides along adjacent results: these are more than the window's positions.
+static bool moves_open_window(const nest *n, int axis) {
+    if (dim_is_const(n->e->extent[axis])) return false;
+    for (int j = 0; j < n->s->states.n; j++) {
+        expr_list reads = reads_only(expr_nodes(n->e->scratch, n->s->states.at[j].step));
+        for (int i = 0; i < reads.n; i++) {
+            const buffer *b = reads.at[i]->buffer;
+            const expr *last = b->rank ? reads.at[i]->index[b->rank - 1] : NULL;
+            for (int p = 0; last && p < n->nparallel && expr_uses_axis(last, axis); p++)
+                if (expr_uses_axis(last, n->parallel[p]) && writes_along(n, n->parallel[p])) return true;
+        }
+    }
+    return false;
+}
+
 // A gather costs as much as loads of scalars do, so that vectors gain where much is computed.
 static bool outweighs_gathers(const vector_cost *v) {
     enum { WORK_OF_GATHER = 4 };
@@ -237,7 +258,7 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     *lanes = lanes_for(n, &v, e->extent[axis]);
     if (*lanes == 1) return 0;
     bool across = merge_is_expensive(n, *lanes);
-    if (reduce && (across || is_short_sum(n, axis, *lanes))) return 1;
+    if (reduce && (across || is_short_sum(n, axis, *lanes) || moves_open_window(n, axis))) return 1;
     int score = 2 + 2 * v.unit + v.uniform + v.adjacent - (across ? 0 : 3 * v.gather);
     return *lanes * (score <= 0 && outweighs_gathers(&v) ? 1 : score);
 }
