@@ -463,6 +463,41 @@ static void move_along_channels(assign *a, region *r, const step *s) {
     }
 }
 
+// A read of a row-major image whose elements along the axis lie apart, while those of another axis are beside them. Tiles transpose it
+// where nothing else is done. NULL: none.
+static const expr *read_across_tiles(const assign *a, const kernel *k, int axis, bool scans) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int last = x->buffer->rank - 1;
+        bool apart = last > 0 && is_row_major(a, x->buffer) && index_uses_axis(x, axis) &&
+                     !expr_uses_axis(x->index[last], axis);
+        for (int i = 0; i < k->axes.n && apart; i++) {
+            bool beside = k->axes.at[i].kind != AXIS_REDUCE && k->axes.at[i].extent->max > 1;
+            if (beside && goes_along(k, x->index[last], i) && (scans || !suits_tiles(k, x))) return x;
+        }
+    }
+    return NULL;
+}
+
+// What tiles cannot transpose, such as a padding or sums of what is before, comes from a copy for a row-major result, too.
+static void move_across(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    kernel *k = s->kernel;
+    const stage *st = s->kind == STEP_KERNEL && k->stages.n == 1 && !k->nouter ? k->stages.at[0] : NULL;
+    const write *w = st && st->writes.n == 1 ? &st->writes.at[0] : NULL;
+    if (!w || !w->to->rank || w->combine != COMBINE_SET || channel_of(a, w->to) >= 0) return;
+    if (a->t->freestanding || !a->t->vector_bits || (st->states.n && !stage_scans(k, st))) return;
+    const expr *row = w->index[w->to->rank - 1], *x;
+    if (row->op != X_AXIS || k->axes.at[row->axis].extent->min < LEAST_ROW) return;
+    bool along = k->axes.at[row->axis].kind == AXIS_PARALLEL; // not each sum after the other
+    for (int j = 0; j < MOST && along && (x = read_across_tiles(a, k, row->axis, st->states.n)); j++) {
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, row->axis)};
+        if (f.channel < 0) return;
+        copy_in(a, r, s, &f);
+    }
+}
+
 // The image whose elements of a row lie apart, while the next row's are beside them, where those of the result lie side by side;
 // NULL: none. *channel: the image's axis along a row.
 static buffer *image_across(const assign *a, const kernel *k, int *channel) {
@@ -541,7 +576,45 @@ static void reduce_across(assign *a, region *r, const step *s) {
         copy_in(a, r, s, &(conv_form){.image = f.image, .channel = f.channel});
         return;
     }
+    if (!k->nouter) return;
     int row = dim_of_axis(w->to, w->index, f.beside, true);
+    if (row >= 0 && last_writer(a, r, s, w->to) == s && !keeps_elements(a, k, w->to))
+        write_rows(a, r, s, w->to, layout_channels_last(a->p->arena, w->to->rank, row));
+}
+
+// Whether a kernel of several stages reads rows of row-major images, such as *read, but its result has other rows.
+static bool reads_other_rows(const assign *a, const kernel *k, int along, const expr **read) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    *read = NULL;
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int last = x->buffer->rank - 1;
+        if (last < 1 || !is_row_major(a, x->buffer)) continue;
+        if (expr_uses_axis(x->index[last], along)) return false;
+        if (x->index[last]->op == X_AXIS && k->axes.at[x->index[last]->axis].extent->min >= LEAST_ROW)
+            *read = x;
+    }
+    return *read != NULL;
+}
+
+// A result whose rows lie across those of the images, as that of a normalisation before a Transpose, is copied from one whose rows do
+// not. Sums of what is before are computed one after the other in a row, and side by side across rows of a copy.
+static void write_across(assign *a, region *r, const step *s) {
+    kernel *k = s->kernel;
+    const write *w = k->nouter ? only_write(k) : NULL;
+    if (!w || !w->to->rank || w->combine != COMBINE_SET) return;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || along->axis >= k->nouter || dim_is(k->axes.at[along->axis].extent, 1)) return;
+    const expr *x;
+    if (!reads_other_rows(a, k, along->axis, &x)) return;
+    int rows = x->index[x->buffer->rank - 1]->axis;
+    if (k->axes.at[rows].kind == AXIS_SCAN) {
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, along->axis)};
+        if (f.channel >= 0 && k->axes.at[along->axis].extent->min >= LEAST_ROW) copy_in(a, r, s, &f);
+        return;
+    }
+    int row = dim_of_axis(w->to, w->index, rows, true);
     if (row >= 0 && last_writer(a, r, s, w->to) == s && !keeps_elements(a, k, w->to))
         write_rows(a, r, s, w->to, layout_channels_last(a->p->arena, w->to->rank, row));
 }
@@ -557,6 +630,7 @@ static void read_across(assign *a, region *r, const step *s) {
         if (k->nouter && contraction_in_stage(k, k->stages.at[j], &c)) return;
     for (int j = 0; j < MOST && (f.image = image_across(a, k, &f.channel)); j++) copy_in(a, r, s, &f);
     if (k->stages.n <= 2) reduce_across(a, r, s);
+    write_across(a, r, s);
 }
 
 // Results of products of an image's places are as the image is. False: they were.
@@ -607,6 +681,7 @@ void assign_channels(program *p, const target *t) {
         read_copies(&a, steps.at[j].s);
         move_along_channels(&a, steps.at[j].region, steps.at[j].s);
         reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
+        move_across(&a, steps.at[j].region, steps.at[j].s);
         read_across(&a, steps.at[j].region, steps.at[j].s);
     }
     for (int j = 0; j < a.nbuffers; j++)
