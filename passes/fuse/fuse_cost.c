@@ -259,21 +259,6 @@ static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
     return true;
 }
 
-// Whether an axis of the sum moves a window of the operand, as in depthwise convolutions: channels in another order are copied once,
-// with a halo, rather than selected for each element of the window.
-static bool is_window(const kernel *k, const expr *read) {
-    for (int d = 0; d < read->buffer->rank; d++) {
-        bool slides = false, reduces = false;
-        for (int a = 0; a < k->axes.n; a++) {
-            if (!expr_uses_axis(read->index[d], a) || dim_is(k->axes.at[a].extent, 1)) continue;
-            bool sums = k->axes.at[a].kind == AXIS_REDUCE;
-            slides |= !sums, reduces |= sums;
-        }
-        if (slides && reduces) return true;
-    }
-    return false;
-}
-
 // Whether an axis of the sum alone is the index, from its end on: channels in reverse order are copied.
 static bool is_reversed(kernel *k, expr *index) {
     for (int a = 0; a < k->axes.n; a++) {
@@ -299,7 +284,8 @@ static bool is_block(const kernel *k, const expr *index, uint64_t selecting) {
 
 static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
-    if (selecting && is_window(k, read)) selecting = 0;
+    // Channels of windows in another order are copied once, with a halo, rather than selected for each element of a window.
+    if (selecting && read_slides(k, read)) selecting = 0;
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
         if (is_block(k, i, selecting)) i = i->arg[0];

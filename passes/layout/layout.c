@@ -415,7 +415,7 @@ static bool suits_tiles(const kernel *k, const expr *read) {
     return unit && !read->guard;
 }
 
-enum { LEAST_ROW = 8 }; // elements
+enum { LEAST_ROW = 8, LONG_ROW = 16 }; // elements
 
 // The dim of a read along which elements lie as those of the axis do, in pieces of at least a row; -1: none.
 static int dim_along(const kernel *k, const expr *read, int axis) {
@@ -453,6 +453,7 @@ static void move_along_channels(assign *a, region *r, const step *s) {
         return;
     const expr *x, *row = w->index[w->to->rank - 1];
     for (int j = 0; j < MOST && (x = read_apart(a, k, channels->axis)); j++) {
+        if (dim_less_equal(buffer_count(x->buffer), buffer_count(w->to)) != TRI_YES) return;
         conv_form f = {.image = x->buffer, .channel = dim_along(k, x, channels->axis)};
         if (f.channel >= 0) copy_in(a, r, s, &f);
         else if (row->op != X_AXIS || !goes_along(k, x->index[x->buffer->rank - 1], row->axis)) return;
@@ -489,7 +490,8 @@ static void move_across(assign *a, region *r, const step *s) {
     if (!w || !w->to->rank || w->combine != COMBINE_SET || channel_of(a, w->to) >= 0) return;
     if (a->t->freestanding || !a->t->vector_bits || (st->states.n && !stage_scans(k, st))) return;
     const expr *row = w->index[w->to->rank - 1], *x;
-    if (row->op != X_AXIS || k->axes.at[row->axis].extent->min < LEAST_ROW) return;
+    if (row->op != X_AXIS || k->axes.at[row->axis].extent->min < (st->states.n ? LEAST_ROW : LONG_ROW))
+        return;
     bool along = k->axes.at[row->axis].kind == AXIS_PARALLEL; // not each sum after the other
     for (int j = 0; j < MOST && along && (x = read_across_tiles(a, k, row->axis, st->states.n)); j++) {
         conv_form f = {.image = x->buffer, .channel = dim_along(k, x, row->axis)};
@@ -505,7 +507,8 @@ static buffer *image_across(const assign *a, const kernel *k, int *channel) {
     if (!w || !w->to->rank) return NULL;
     int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
     const expr *along = w->index[last];
-    if (along->op != X_AXIS || along->axis < k->nouter || k->axes.at[along->axis].extent->min < LEAST_ROW)
+    if (along->op != X_AXIS || along->axis < k->nouter || k->axes.at[along->axis].kind != AXIS_PARALLEL ||
+        k->axes.at[along->axis].extent->min < LEAST_ROW)
         return NULL;
     expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
     for (int j = 0; j < reads.n; j++) {
@@ -522,20 +525,6 @@ static buffer *image_across(const assign *a, const kernel *k, int *channel) {
     return NULL;
 }
 
-// Whether elements are read several times, as the windows of neighbours overlap.
-static bool reads_windows(const kernel *k, const expr *read) {
-    for (int d = 0; d < read->buffer->rank; d++) {
-        bool slides = false, reduces = false;
-        for (int i = 0; i < k->axes.n; i++) {
-            if (!expr_uses_axis(read->index[d], i) || dim_is(k->axes.at[i].extent, 1)) continue;
-            bool sums = k->axes.at[i].kind == AXIS_REDUCE;
-            slides |= !sums, reduces |= sums;
-        }
-        if (slides && reduces) return true;
-    }
-    return false;
-}
-
 // A row-major image that is read in windows, and whose rows are not those of the result.
 typedef struct window_across {
     buffer *image;
@@ -548,7 +537,7 @@ static bool find_window_across(const assign *a, const kernel *k, int along, wind
     for (int j = 0; j < reads.n; j++) {
         const expr *x = reads.at[j];
         int end = x->buffer->rank - 1;
-        if (end < 1 || !is_row_major(a, x->buffer) || !reads_windows(k, x)) continue;
+        if (end < 1 || !is_row_major(a, x->buffer) || !read_slides(k, x)) continue;
         *f = (window_across){.image = x->buffer, .beside = -1};
         for (int i = 0; i < k->axes.n; i++)
             if (k->axes.at[i].kind == AXIS_PARALLEL && !dim_is(k->axes.at[i].extent, 1) &&
@@ -605,7 +594,9 @@ static void write_across(assign *a, region *r, const step *s) {
     if (!w || !w->to->rank || w->combine != COMBINE_SET) return;
     int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
     const expr *along = w->index[last];
-    if (along->op != X_AXIS || along->axis >= k->nouter || dim_is(k->axes.at[along->axis].extent, 1)) return;
+    if (along->op != X_AXIS || dim_is(k->axes.at[along->axis].extent, 1)) return;
+    bool scans = k->axes.at[along->axis].kind == AXIS_SCAN;
+    if (along->axis >= k->nouter && !scans) return;
     const expr *x;
     if (!reads_other_rows(a, k, along->axis, &x)) return;
     int rows = x->index[x->buffer->rank - 1]->axis;
