@@ -259,21 +259,6 @@ static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
     return true;
 }
 
-// Whether an axis of the sum moves a window of the operand, as in depthwise convolutions: channels in another order are copied once,
-// with a halo, rather than selected for each element of the window.
-static bool is_window(const kernel *k, const expr *read) {
-    for (int d = 0; d < read->buffer->rank; d++) {
-        bool slides = false, reduces = false;
-        for (int a = 0; a < k->axes.n; a++) {
-            if (!expr_uses_axis(read->index[d], a) || dim_is(k->axes.at[a].extent, 1)) continue;
-            bool sums = k->axes.at[a].kind == AXIS_REDUCE;
-            slides |= !sums, reduces |= sums;
-        }
-        if (slides && reduces) return true;
-    }
-    return false;
-}
-
 // Whether an axis of the sum alone is the index, from its end on: channels in reverse order are copied.
 static bool is_reversed(kernel *k, expr *index) {
     for (int a = 0; a < k->axes.n; a++) {
@@ -299,7 +284,8 @@ static bool is_block(const kernel *k, const expr *index, uint64_t selecting) {
 
 static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
-    if (selecting && is_window(k, read)) selecting = 0;
+    // Channels of windows in another order are copied once, with a halo, rather than selected for each element of a window.
+    if (selecting && read_slides(k, read)) selecting = 0;
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
         if (is_block(k, i, selecting)) i = i->arg[0];
@@ -339,6 +325,52 @@ bool still_contracts(kernel *k, kernel *old) {
     if (!is_contraction(old)) return true;
     if (!is_contraction(k) || (affine_terms(old) && !affine_terms(k))) return false;
     return !open_terms(old) || open_terms(k);
+}
+
+static bool reads_floats(const expr *e, arena *scratch) {
+    expr_list reads = reads_only(expr_nodes(scratch, (expr *)e));
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->buffer->role != BUF_CONST || !dtype_is_float(reads.at[j]->buffer->dtype))
+            return false;
+    return reads.n > 0;
+}
+
+// Whether windows of the read have elements in common: its step from one to the next is shorter than a window.
+static bool windows_overlap(kernel *k, const expr *read) {
+    for (int d = 0; d < read->buffer->rank; d++)
+        for (int p = 0; p < k->axes.n; p++)
+            for (int r = 0; r < k->axes.n; r++) {
+                expr *i = read->index[d];
+                if (k->axes.at[p].kind != AXIS_PARALLEL || k->axes.at[r].kind != AXIS_REDUCE) continue;
+                if (!expr_uses_axis(i, p) || !expr_uses_axis(i, r)) continue;
+                const expr *step = expr_slope(k, i, p), *tap = expr_slope(k, i, r);
+                bool known = step && tap && step->op == X_CONST && tap->op == X_CONST;
+                if (known && step->i < tap->i * k->axes.at[r].extent->max) return true;
+            }
+    return false;
+}
+
+bool multiplies_windows(kernel *k, const buffer *root) {
+    const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    const expr *x = s && s->states.n == 1 ? s->states.at[0].step : NULL;
+    for (int j = 0; x && x->op == X_MUL && j < 2; j++) {
+        expr_list reads = reads_only(expr_nodes(k->arena, x->arg[j]));
+        for (int i = 0; i < reads.n; i++)
+            if (root_of(reads.at[i]->buffer) == root && windows_overlap(k, reads.at[i]))
+                return reads_floats(x->arg[1 - j], k->arena);
+    }
+    return false;
+}
+
+static bool has_guard(const kernel *k) {
+    expr_list reads = term_reads(k);
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->guard) return true;
+    return false;
+}
+
+bool keeps_windows(kernel *k, kernel *old) {
+    return is_contraction(old) || !has_guard(old) || !open_terms(old) || open_terms(k);
 }
 
 // ---------------------------------------------------------------- demand

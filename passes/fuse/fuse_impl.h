@@ -97,6 +97,9 @@ bool sums_one_product(const kernel *k); // for each result
 bool makes_bytes(const kernel *k, const buffer *root, bool sums);
 // Whether k is still a contraction with affine indices and guards that halos can replace, if `old` was one.
 bool still_contracts(kernel *k, kernel *old);
+// Whether k multiplies windows of the buffer, which overlap, by constant floats.
+bool multiplies_windows(kernel *k, const buffer *root);
+bool keeps_windows(kernel *k, kernel *old); // whether paddings of reduced windows stay halos
 // How often each element of the buffer is read by k on average; HUGE_VAL: unknown.
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 

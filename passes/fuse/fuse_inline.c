@@ -185,8 +185,8 @@ static bool inline_into(fuse *f, source *src, site *from, site *to) {
     kernel *k = to->s->kernel, saved = *k;
     if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
-    bool ok =
-        rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) && still_contracts(k, &saved);
+    bool ok = rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) &&
+              still_contracts(k, &saved) && keeps_windows(k, &saved);
     arena_destroy(in.scratch);
     if (ok) free_order(k);
     if (!ok) *k = saved;
@@ -257,7 +257,7 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
     double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
     bool contraction = false, joined = false;
     for (int j = 0; j < n; j++) {
-        const kernel *k = to[j]->s->kernel;
+        kernel *k = to[j]->s->kernel;
         bool selects = src->n > 1 && !picks_pieces(src, k);
         joined |= selects;
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
@@ -271,6 +271,8 @@ static bool worth(fuse *f, const site *from, const source *src, site *const *to,
         if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
         here |=
             c.scales && c.bits <= 8 && (sums_one_product(k) || makes_bytes(k, src->root, sums_bytes(f, src)));
+        // Bytes beside weights that are floats are widened once, instead of for each window.
+        if (here && !c.moves && c.bits <= 8 && !f->bare && multiplies_windows(k, src->root)) return false;
         contraction |= here;
         // Loops repeat it, which costs nothing only in products with packed constants.
         if (to[j]->region != from->region && !here) return false;

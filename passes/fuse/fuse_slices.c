@@ -1,7 +1,8 @@
 // Slices: if all readers of a buffer read one position of an axis (the last token, the class token), or a constant range of
 // positions (those of the step of a stream), the buffer has these alone and its writer computes nothing else. Writers come
 // after their readers, so whole chains shrink. Of constants, such as filters that reach beyond a small image, what no kernel
-// reads is left out.
+// reads is left out; and ranges of positions that kernels read apart, such as the weights of gates, become constants of their
+// own, which can be packed.
 //
 //   T[i, j] = f(i, j)   for i < n         T[0, j] = f(n - 1, j)
 //   y[j] = g(T[n - 1, j])            =>   y[j] = g(T[0, j])
@@ -144,6 +145,7 @@ static part common_part(const slicing *s, const site *writer, int axis) {
 // ---------------------------------------------------------------- rewriting
 typedef struct kept {
     const buffer *of;
+    buffer *to;
     int axis;
     part part;
 } kept;
@@ -161,7 +163,7 @@ static expr *read_kept(void *user, kernel *k, const expr *read) {
     memcpy(index, read->index, (size_t)read->buffer->rank * sizeof *index);
     expr **at = &index[o->axis];
     *at = o->part.count == 1 ? first_of(k, *at) : x_add(k, *at, x_i64(k, -dim_value(o->part.from)));
-    return x_read_guarded(k, read->buffer, index, read->guard, read->fill);
+    return x_read_guarded(k, o->to, index, read->guard, read->fill);
 }
 
 static void shrink_buffer(slicing *s, buffer *b, int axis, part of) {
@@ -172,7 +174,7 @@ static void shrink_buffer(slicing *s, buffer *b, int axis, part of) {
     const buffer_uses *uses = &s->u->of[b->id];
     for (int j = 0; j < uses->sites.n; j++)
         if (uses->sites.at[j]->s->kind == STEP_KERNEL && site_reads(uses->sites.at[j], b))
-            kernel_rewrite_reads(uses->sites.at[j]->s->kernel, read_kept, &(kept){b, axis, of});
+            kernel_rewrite_reads(uses->sites.at[j]->s->kernel, read_kept, &(kept){b, b, axis, of});
 }
 
 static void fix_axis(kernel *k, int axis, expr *at) {
@@ -226,11 +228,18 @@ static constant *cut_constant(arena *a, const constant *c, int axis, part of) {
         if (j < axis) rows *= c->dims[j];
         if (j > axis) size *= c->dims[j];
     }
+    const uint8_t *first = c->data + dim_value(of.from) * size;
+    if (rows == 1) { // a part of the same bytes, which may be a mapped file's
+        constant *bytes = ARENA_NEW(a, constant);
+        *bytes = *c;
+        bytes->dims = dims, bytes->data = first;
+        bytes->count = c->count / c->dims[axis] * of.count;
+        return bytes;
+    }
     constant *cut = constant_new(a, c->elem, c->rank, dims);
     uint8_t *to = (uint8_t *)cut->data;
     for (int64_t j = 0; j < rows; j++)
-        memcpy(to + j * of.count * size, c->data + (j * c->dims[axis] + dim_value(of.from)) * size,
-               (size_t)(of.count * size));
+        memcpy(to + j * of.count * size, first + j * c->dims[axis] * size, (size_t)(of.count * size));
     return cut;
 }
 
@@ -241,6 +250,46 @@ static void cut_axis(slicing *s, buffer *b, int axis) {
     if (!of.from || size - size / c->dims[axis] * of.count < LEAST_SAVED) return;
     b->data = cut_constant(s->p->arena, c, axis, of);
     shrink_buffer(s, b, axis, of);
+}
+
+// By kernel that reads the constant: its range of positions. False: one is not known, or overlaps another one.
+static bool ranges_apart(const slicing *s, const buffer *b, int axis, part *ranges) {
+    const buffer_uses *of = &s->u->of[b->id];
+    for (int j = 0; j < of->sites.n; j++) {
+        if (of->sites.at[j]->s->kind != STEP_KERNEL || !add_reads(s, of->sites.at[j], b, axis, &ranges[j]))
+            return false;
+        if (!ranges[j].from || !dim_is_const(ranges[j].from) || !is_inside(&ranges[j], b->dims[axis]))
+            return false;
+        for (int i = 0; i < j; i++) {
+            int64_t x = dim_value(ranges[i].from), y = dim_value(ranges[j].from);
+            bool same = x == y && ranges[i].count == ranges[j].count;
+            if (!same && x < y + ranges[j].count && y < x + ranges[i].count) return false;
+        }
+    }
+    return of->sites.n > 1;
+}
+
+// The range's constant, which it shares with earlier readers of the same.
+static buffer *constant_of_range(slicing *s, const buffer *b, int axis, const part *ranges, buffer **made,
+                                 int at) {
+    for (int j = 0; j < at; j++)
+        if (ranges[j].from == ranges[at].from) return made[j];
+    return program_constant(s->p, b->name, cut_constant(s->p->arena, b->data, axis, ranges[at]));
+}
+
+static void separate_ranges(slicing *s, const buffer *b, int axis) {
+    const buffer_uses *of = &s->u->of[b->id];
+    part *ranges = ARENA_ARRAY(s->scratch, part, of->sites.n + 1);
+    buffer **made = ARENA_ARRAY(s->scratch, buffer *, of->sites.n + 1);
+    if (b->data->dims[axis] < 2 || !ranges_apart(s, b, axis, ranges)) return;
+    int64_t position = dtype_size(b->data->elem, b->data->count) / b->data->dims[axis];
+    for (int j = 0; j < of->sites.n; j++)
+        if (ranges[j].count == 1 || ranges[j].count * position < LEAST_SAVED) return;
+    for (int j = 0; j < of->sites.n; j++) {
+        kernel *k = of->sites.at[j]->s->kernel;
+        made[j] = constant_of_range(s, b, axis, ranges, made, j);
+        kernel_rewrite_reads(k, read_kept, &(kept){b, made[j], axis, ranges[j]});
+    }
 }
 
 static bool may_be_cut(const slicing *s, const buffer *b) {
@@ -261,8 +310,10 @@ void pass_slices(pass_context *c) {
         }
     }
     bool shared = c->versions.n || c->derived; // programs that may read other parts of the same constants
-    for (int j = 0; j < s.p->buffers.n && !shared; j++)
-        for (int a = 0; may_be_cut(&s, s.p->buffers.at[j]) && a < s.p->buffers.at[j]->rank; a++)
+    for (int j = 0, n = s.p->buffers.n; j < n && !shared; j++)
+        for (int a = 0; may_be_cut(&s, s.p->buffers.at[j]) && a < s.p->buffers.at[j]->rank; a++) {
             cut_axis(&s, s.p->buffers.at[j], a);
+            separate_ranges(&s, s.p->buffers.at[j], a);
+        }
     arena_destroy(s.scratch);
 }

@@ -31,13 +31,26 @@ static bool has_columns(const kernel *k, const expr *image, const expr *weights)
     return false;
 }
 
-// Whether a row has vectors of neighbours, where the channels are a small part of a vector.
-static bool suits_rows(const target *t, const buffer *image, int channel) {
-    enum { FEW = 3, PART = 2, VECTORS = 2 }; // measured
-    const dim *channels = image->dims[channel], *row = image->dims[image->rank - 1];
+static bool takes_steps(const kernel *k, expr *index) {
+    for (int a = 0; a < k->axes.n; a++) {
+        if (k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(index, a)) continue;
+        const expr *step = expr_slope((kernel *)k, index, a);
+        if (!step || step->op != X_CONST || step->i > 1) return true;
+    }
+    return false;
+}
+
+// Whether a row has vectors of neighbours, where the channels are a small part of a vector. One of unknown size is assumed to have them,
+// unless windows take steps, whose vectors are gathered.
+static bool suits_rows(const kernel *k, const target *t, const expr *image, int channel) {
+    enum { FEW = 3, PART = 2, LONG = 16, VECTORS = 2 }; // measured
+    const buffer *b = image->buffer;
+    int last = b->rank - 1 - (channel == b->rank - 1);
     int lanes = t->vector_bits / dtype_bits(DT_F32);
-    return channel < image->rank - 1 && channels->max <= FEW && channels->max * PART < lanes &&
-           row->min >= VECTORS * lanes;
+    if (last < 1 || b->dims[channel]->max > FEW || b->dims[channel]->max * PART >= lanes) return false;
+    const dim *row = b->dims[last];
+    if (takes_steps(k, image->index[last])) return row->min >= VECTORS * lanes;
+    return !dim_is_const(row) || dim_value(row) >= LONG;
 }
 
 // Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output; or several output
@@ -52,7 +65,7 @@ static void find_depthwise(const kernel *k, const target *t, const expr *image, 
             if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || !index_uses_axis(weights, i->axis)) continue;
             bool several = groups == i && digit != i->axis && (!t->vector_bits || t->dot_across);
             bool one = digit == i->axis && !groups && !has_columns(k, image, weights);
-            if (several || (one && !suits_rows(t, image->buffer, j))) f->channel = j, f->out_channel = o;
+            if (several || (one && !suits_rows(k, t, image, j))) f->channel = j, f->out_channel = o;
         }
 }
 

@@ -8,6 +8,7 @@
 #include "passes/layout/layout_copies.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/layout/window_columns.h"
+#include "passes/match/contract.h"
 #include "passes/match/form.h"
 
 typedef struct assign {
@@ -18,7 +19,7 @@ typedef struct assign {
     bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
     const uses *uses; // before the pass
     map packed;       // (buffer id, hash of layout) -> packed constant
-    map copies;       // input's buffer id -> its channels-last copy
+    map copies;       // key_of_copy -> a buffer's last channels-last copy
 } assign;
 // ---------------------------------------------------------------- channels last
 static void want_channel_last(assign *a, const buffer *b, int axis) {
@@ -112,12 +113,38 @@ static bool suits_as_is(const kernel *k, const conv_form *f) {
     return suits;
 }
 
+static uint64_t key_of_copy(const buffer *b, int channel) {
+    return (uint64_t)b->id * MAX_RANK + (uint64_t)channel;
+}
+
+static bool writes_memory(const kernel *k, const buffer *root) {
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (buffer_root(all.at[j]->to) == root) return true;
+    return false;
+}
+
+// A copy of the buffer that has the same elements before the step; NULL: none. Inputs never change: their copies are made at the start.
+static buffer *earlier_copy(const assign *a, const region *r, const step *s, const buffer *from,
+                            int channel) {
+    buffer *to = map_get_number(&a->copies, key_of_copy(from, channel));
+    if (!to || (from->role == BUF_INPUT && !from->view_of)) return to;
+    const buffer *root = buffer_root(from);
+    for (int j = step_index(r, s) - 1; j >= 0; j--) {
+        const step *x = r->steps.at[j];
+        if (x->kind == STEP_ALLOC) continue;
+        if (x->kind != STEP_KERNEL || writes_memory(x->kernel, root)) return NULL;
+        if (kernel_writes(x->kernel, to)) return to;
+    }
+    return NULL;
+}
+
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
 // and copied. A constant of which data select elements needs no halo: it is stored in that layout.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
-    if (!a->pinned[from->id] || suits_as_is(k, f)) return;
+    if ((!a->pinned[from->id] && a->channel[from->id] >= 0) || suits_as_is(k, f)) return;
     const layout *l = layout_channels_last(a->p->arena, from->rank, f->channel);
     if (from->role == BUF_CONST && !from->view_of && kernel_only_gathers(k, from)) {
         kernel_swap_reads(k, from, packed_constant(a->p, &a->packed, from, l));
@@ -125,15 +152,14 @@ static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     }
     if (!reads_many(k, from)) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
-    buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
+    buffer *to = earlier_copy(a, r, s, from, f->channel);
     if (to) {
         kernel_swap_reads(k, from, to);
         return;
     }
     to = clone_buffer(a->p, r, s, from, "nhwc", l);
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
-    // Inputs never change: one copy at the start of the program serves all readers.
-    if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
+    map_put_number(&a->copies, key_of_copy(from, f->channel), to);
     if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
     else insert_kernel(a->p, r, step_index(r, s), copy);
     kernel_swap_reads(k, from, to);
@@ -316,8 +342,9 @@ static void read_copies_in(const assign *a, kernel *k, const stage *st) {
     int channel = w ? channel_of(a, w->to) : -1;
     for (int j = 0; j < reads.n && channel >= 0; j++) {
         const expr *x = reads.at[j];
-        buffer *copy =
-            x->buffer->role == BUF_INPUT ? map_get_number(&a->copies, (uint64_t)x->buffer->id) : NULL;
+        buffer *copy = x->buffer->role == BUF_INPUT && !x->buffer->view_of
+                           ? map_get_number(&a->copies, key_of_copy(x->buffer, channel))
+                           : NULL;
         layout_access from = {x->buffer, x->index, false}, to = {w->to, w->index, true};
         if (copy && same_channel(k, &to, channel, &from) == channel) kernel_swap_reads(k, x->buffer, copy);
     }
@@ -344,21 +371,257 @@ static bool reduces_rows(const assign *a, const kernel *k, const stage *st, cons
     return any;
 }
 
-// Windows of a row-major image are reduced to a row-major result, which is copied: along the channels each element would be gathered.
-static void reduce_in_rows(assign *a, region *r, const step *s) {
-    kernel *k = s->kernel;
+// The write of a kernel of one stage to a channels-last result that it could write row-major as well; NULL: another one.
+static const write *write_along_channels(const assign *a, const region *r, const step *s) {
+    const kernel *k = s->kernel;
     const stage *st = s->kind == STEP_KERNEL && k->stages.n == 1 ? k->stages.at[0] : NULL;
-    if (!st || !st->states.n || st->writes.n != 1 || a->t->freestanding) return;
+    if (!st || st->writes.n != 1 || a->t->freestanding) return NULL;
     buffer *out = st->writes.at[0].to;
     int channel = channel_of(a, out);
     bool wide = channel >= 0 && !dim_is(out->dims[channel], 1) && !has_one_place(out, channel);
-    if (!wide || last_writer(a, r, s, out) != s || keeps_elements(a, k, out) ||
-        !reduces_rows(a, k, st, out, channel))
+    return wide && last_writer(a, r, s, out) == s && !keeps_elements(a, k, out) ? &st->writes.at[0] : NULL;
+}
+
+static void write_rows(assign *a, region *r, const step *s, buffer *out, const layout *l) {
+    buffer *made = clone_buffer(a->p, r, s, out, "rows", l);
+    write_elsewhere(s->kernel, out, made);
+    insert_kernel(
+        a->p, r, step_index(r, s) + 1,
+        copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), s->kernel->loc, made, out));
+}
+
+// Windows of a row-major image are reduced to a row-major result, which is copied: along the channels each element would be gathered.
+static void reduce_in_rows(assign *a, region *r, const step *s) {
+    const write *w = write_along_channels(a, r, s);
+    const stage *st = w ? s->kernel->stages.at[0] : NULL;
+    if (st && st->states.n && reduces_rows(a, s->kernel, st, w->to, channel_of(a, w->to)))
+        write_rows(a, r, s, w->to, NULL);
+}
+
+static bool is_row_major(const assign *a, const buffer *b) {
+    return b->role != BUF_CONST && b->role != BUF_LOCAL && b->id < a->nbuffers && a->channel[b->id] < 0;
+}
+
+// Whether tiles in registers can transpose what is read.
+static bool suits_tiles(const kernel *k, const expr *read) {
+    bool unit = false;
+    for (int d = 0; d < read->buffer->rank; d++)
+        for (int i = 0; i < k->axes.n; i++) {
+            if (!expr_uses_axis(read->index[d], i)) continue;
+            const expr *slope = expr_slope((kernel *)k, read->index[d], i);
+            if (!slope) return false;
+            unit |= d == read->buffer->rank - 1 && expr_is_int(slope, 1);
+        }
+    return unit && !read->guard;
+}
+
+enum { LEAST_ROW = 8, LONG_ROW = 16 }; // elements
+
+// The dim of a read along which elements lie as those of the axis do, in pieces of at least a row; -1: none.
+static int dim_along(const kernel *k, const expr *read, int axis) {
+    for (int d = 0; d < read->buffer->rank - 1; d++) {
+        expr *i = read->index[d];
+        bool pieces = i->op == X_MOD && i->arg[0]->op == X_AXIS && i->arg[0]->axis == axis &&
+                      i->arg[1]->op == X_CONST && i->arg[1]->i >= LEAST_ROW;
+        if (pieces || goes_along(k, i, axis)) return d;
+    }
+    return -1;
+}
+
+// A read of a row-major image that varies along the axis, and that a channels-last result would take element by element; NULL: none.
+static const expr *read_apart(const assign *a, const kernel *k, int axis) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int rank = x->buffer->rank;
+        if (rank < 2 || !is_row_major(a, x->buffer) || !index_uses_axis(x, axis)) continue;
+        if (dim_is(x->buffer->dims[rank - 1], 1) || goes_along(k, x->index[rank - 1], axis)) continue;
+        if (!suits_tiles(k, x)) return x;
+    }
+    return NULL;
+}
+
+// Elements of a row-major image that are moved otherwise than in tiles, as by a padding, to a channels-last result come from a copy of
+// it; or the result is, if channels are chosen otherwise than one by one.
+static void move_along_channels(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    const write *w = write_along_channels(a, r, s);
+    const expr *channels = w ? w->index[channel_of(a, w->to)] : NULL;
+    kernel *k = s->kernel;
+    if (!w || k->stages.at[0]->states.n || channels->op != X_AXIS || !a->t->vector_bits ||
+        k->axes.at[channels->axis].extent->min < LEAST_ROW)
         return;
-    buffer *made = clone_buffer(a->p, r, s, out, "rows", NULL);
-    write_elsewhere(k, out, made);
-    insert_kernel(a->p, r, step_index(r, s) + 1,
-                  copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
+    const expr *x, *row = w->index[w->to->rank - 1];
+    for (int j = 0; j < MOST && (x = read_apart(a, k, channels->axis)); j++) {
+        if (dim_less_equal(buffer_count(x->buffer), buffer_count(w->to)) != TRI_YES) return;
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, channels->axis)};
+        if (f.channel >= 0) copy_in(a, r, s, &f);
+        else if (row->op != X_AXIS || !goes_along(k, x->index[x->buffer->rank - 1], row->axis)) return;
+        else {
+            write_rows(a, r, s, w->to, NULL);
+            return;
+        }
+    }
+}
+
+// A read of a row-major image whose elements along the axis lie apart, while those of another axis are beside them. Tiles transpose it
+// where nothing else is done. NULL: none.
+static const expr *read_across_tiles(const assign *a, const kernel *k, int axis, bool scans) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int last = x->buffer->rank - 1;
+        bool apart = last > 0 && is_row_major(a, x->buffer) && index_uses_axis(x, axis) &&
+                     !expr_uses_axis(x->index[last], axis);
+        for (int i = 0; i < k->axes.n && apart; i++) {
+            bool beside = k->axes.at[i].kind != AXIS_REDUCE && k->axes.at[i].extent->max > 1;
+            if (beside && goes_along(k, x->index[last], i) && (scans || !suits_tiles(k, x))) return x;
+        }
+    }
+    return NULL;
+}
+
+// What tiles cannot transpose, such as a padding or sums of what is before, comes from a copy for a row-major result, too.
+static void move_across(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    kernel *k = s->kernel;
+    const stage *st = s->kind == STEP_KERNEL && k->stages.n == 1 && !k->nouter ? k->stages.at[0] : NULL;
+    const write *w = st && st->writes.n == 1 ? &st->writes.at[0] : NULL;
+    if (!w || !w->to->rank || w->combine != COMBINE_SET || channel_of(a, w->to) >= 0) return;
+    if (a->t->freestanding || !a->t->vector_bits || (st->states.n && !stage_scans(k, st))) return;
+    const expr *row = w->index[w->to->rank - 1], *x;
+    if (row->op != X_AXIS || k->axes.at[row->axis].extent->min < (st->states.n ? LEAST_ROW : LONG_ROW))
+        return;
+    bool along = k->axes.at[row->axis].kind == AXIS_PARALLEL; // not each sum after the other
+    for (int j = 0; j < MOST && along && (x = read_across_tiles(a, k, row->axis, st->states.n)); j++) {
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, row->axis)};
+        if (f.channel < 0) return;
+        copy_in(a, r, s, &f);
+    }
+}
+
+// The image whose elements of a row lie apart, while the next row's are beside them, where those of the result lie side by side;
+// NULL: none. *channel: the image's axis along a row.
+static buffer *image_across(const assign *a, const kernel *k, int *channel) {
+    const write *w = k->nouter ? only_write(k) : NULL;
+    if (!w || !w->to->rank) return NULL;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || along->axis < k->nouter || k->axes.at[along->axis].kind != AXIS_PARALLEL ||
+        k->axes.at[along->axis].extent->min < LEAST_ROW)
+        return NULL;
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        const buffer *b = x->buffer;
+        bool image = b->rank > 1 && is_row_major(a, b);
+        const expr *beside = image ? x->index[b->rank - 1] : NULL;
+        if (!beside || beside->op != X_AXIS || beside->axis >= k->nouter) continue;
+        for (int d = 0; d < b->rank - 1 && !dim_is(k->axes.at[beside->axis].extent, 1); d++) {
+            *channel = d;
+            if (x->index[d]->op == X_AXIS && x->index[d]->axis >= k->nouter) return x->buffer;
+        }
+    }
+    return NULL;
+}
+
+// A row-major image that is read in windows, and whose rows are not those of the result.
+typedef struct window_across {
+    buffer *image;
+    int channel; // its dim along a row of the result
+    int beside;  // the axis of the kernel along its own rows
+} window_across;
+
+static bool find_window_across(const assign *a, const kernel *k, int along, window_across *f) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int end = x->buffer->rank - 1;
+        if (end < 1 || !is_row_major(a, x->buffer) || !read_slides(k, x)) continue;
+        *f = (window_across){.image = x->buffer, .beside = -1};
+        for (int i = 0; i < k->axes.n; i++)
+            if (k->axes.at[i].kind == AXIS_PARALLEL && !dim_is(k->axes.at[i].extent, 1) &&
+                expr_uses_axis(x->index[end], i))
+                f->beside = i;
+        if (f->beside < 0 || expr_uses_axis(x->index[end], along)) continue;
+        for (f->channel = 0; f->channel < end; f->channel++)
+            if (expr_uses_axis(x->index[f->channel], along)) return true;
+    }
+    return false;
+}
+
+// Windows across a row-major image, as of a pool after a Transpose, are read from a copy; or, where rows of the result are short, they
+// are reduced to a result with rows of the image, which is copied.
+static void reduce_across(assign *a, region *r, const step *s) {
+    kernel *k = s->kernel;
+    const write *w = k->stages.at[0]->states.n ? only_write(k) : NULL;
+    conv_form conv;
+    window_across f;
+    if (!w || !w->to->rank || find_conv(k, a->t, &conv)) return;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || !find_window_across(a, k, along->axis, &f)) return;
+    if (!k->nouter && k->axes.at[along->axis].extent->min >= LEAST_ROW) {
+        copy_in(a, r, s, &(conv_form){.image = f.image, .channel = f.channel});
+        return;
+    }
+    if (!k->nouter) return;
+    int row = dim_of_axis(w->to, w->index, f.beside, true);
+    if (row >= 0 && last_writer(a, r, s, w->to) == s && !keeps_elements(a, k, w->to))
+        write_rows(a, r, s, w->to, layout_channels_last(a->p->arena, w->to->rank, row));
+}
+
+// Whether a kernel of several stages reads rows of row-major images, such as *read, but its result has other rows.
+static bool reads_other_rows(const assign *a, const kernel *k, int along, const expr **read) {
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    *read = NULL;
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        int last = x->buffer->rank - 1;
+        if (last < 1 || !is_row_major(a, x->buffer)) continue;
+        if (expr_uses_axis(x->index[last], along)) return false;
+        if (x->index[last]->op == X_AXIS && k->axes.at[x->index[last]->axis].extent->min >= LEAST_ROW)
+            *read = x;
+    }
+    return *read != NULL;
+}
+
+// A result whose rows lie across those of the images, as that of a normalisation before a Transpose, is copied from one whose rows do
+// not. Sums of what is before are computed one after the other in a row, and side by side across rows of a copy.
+static void write_across(assign *a, region *r, const step *s) {
+    kernel *k = s->kernel;
+    const write *w = k->nouter ? only_write(k) : NULL;
+    if (!w || !w->to->rank || w->combine != COMBINE_SET) return;
+    int inner = channel_of(a, w->to), last = inner < 0 ? w->to->rank - 1 : inner;
+    const expr *along = w->index[last];
+    if (along->op != X_AXIS || dim_is(k->axes.at[along->axis].extent, 1)) return;
+    bool scans = k->axes.at[along->axis].kind == AXIS_SCAN;
+    if (along->axis >= k->nouter && !scans) return;
+    const expr *x;
+    if (!reads_other_rows(a, k, along->axis, &x)) return;
+    int rows = x->index[x->buffer->rank - 1]->axis;
+    if (k->axes.at[rows].kind == AXIS_SCAN) {
+        conv_form f = {.image = x->buffer, .channel = dim_along(k, x, along->axis)};
+        if (f.channel >= 0 && k->axes.at[along->axis].extent->min >= LEAST_ROW) copy_in(a, r, s, &f);
+        return;
+    }
+    int row = dim_of_axis(w->to, w->index, rows, true);
+    if (row >= 0 && last_writer(a, r, s, w->to) == s && !keeps_elements(a, k, w->to))
+        write_rows(a, r, s, w->to, layout_channels_last(a->p->arena, w->to->rank, row));
+}
+
+// Rows across a row-major image, as of a normalisation after a Transpose, are read from a copy.
+static void read_across(assign *a, region *r, const step *s) {
+    enum { MOST = 4 };
+    kernel *k = s->kernel;
+    if (s->kind != STEP_KERNEL || a->t->freestanding || !a->t->vector_bits) return;
+    contraction c;
+    conv_form f = {0};
+    for (int j = 0; j < k->stages.n; j++)
+        if (k->nouter && contraction_in_stage(k, k->stages.at[j], &c)) return;
+    for (int j = 0; j < MOST && (f.image = image_across(a, k, &f.channel)); j++) copy_in(a, r, s, &f);
+    if (k->stages.n <= 2) reduce_across(a, r, s);
+    write_across(a, r, s);
 }
 
 // Results of products of an image's places are as the image is. False: they were.
@@ -407,7 +670,10 @@ void assign_channels(program *p, const target *t) {
     for (int j = 0; j < steps.n; j++) {
         copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
         read_copies(&a, steps.at[j].s);
+        move_along_channels(&a, steps.at[j].region, steps.at[j].s);
         reduce_in_rows(&a, steps.at[j].region, steps.at[j].s);
+        move_across(&a, steps.at[j].region, steps.at[j].s);
+        read_across(&a, steps.at[j].region, steps.at[j].s);
     }
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)

@@ -96,3 +96,16 @@ bool kernel_only_gathers(const kernel *k, const buffer *b) {
     arena_destroy(scratch);
     return only;
 }
+
+bool read_slides(const kernel *k, const expr *read) {
+    for (int d = 0; d < read->buffer->rank; d++) {
+        bool slides = false, reduces = false;
+        for (int i = 0; i < k->axes.n; i++) {
+            if (!expr_uses_axis(read->index[d], i) || dim_is(k->axes.at[i].extent, 1)) continue;
+            bool sums = k->axes.at[i].kind == AXIS_REDUCE;
+            slides |= !sums, reduces |= sums;
+        }
+        if (slides && reduces) return true;
+    }
+    return false;
+}

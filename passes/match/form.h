@@ -12,6 +12,8 @@ bool write_is_plain(const write *w);           // unguarded, sets, after all red
 bool stage_writes_at_end(const stage *s);      // all of its writes are WRITE_END
 // ... or keep values that do not depend on the states, before each step: a reduction may be done in any order.
 bool stage_keeps_terms(const stage *s);
+// Whether a reduce axis moves a window of what is read, as those of pools and convolutions.
+bool read_slides(const kernel *k, const expr *read);
 bool stage_scans(const kernel *k, const stage *s);
 bool stage_reduces(const kernel *k, const stage *s, const expr *x); // x varies along its reduce or scan axes
 // The only dim of an access that the axis indexes, -1: none or several; plain: the index is the axis itself.

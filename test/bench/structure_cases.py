@@ -1,4 +1,5 @@
-"""Small networks for operators.py --structures: each operator below before, between and after convolutions.
+"""Small networks for operators.py --structures: each operator below before, between and after convolutions; others before and after a
+Transpose; recurrent layers, and bytes.
 
 Buffers between operators have the layout of one or the other; these cases find pairs for which kernels have no schedule.
 """
@@ -51,6 +52,31 @@ OPERATORS = {
     "attention of pixels": ("", ROWS + IMAGE.replace("t =", "f =") + "u = Reshape ({i}, t) v = Transpose <perm = [0, 2, 1]> (u) k = MatMul (u, v) "
                             "l = Softmax <axis = 2> (k) m = MatMul (l, u) {o} = Reshape (m, f)", CHANNELS),
 }
+OPERATORS |= {
+    "channels chosen": ("", f"f = Constant <value_ints = {[(7 * i + 1) % CHANNELS for i in range(CHANNELS)]}> () {{o}} = Gather <axis = 1> ({{i}}, f)", CHANNELS),
+    "Tile of rows": ("", "f = Constant <value_ints = [1, 1, 2, 1]> () {o} = Tile ({i}, f)", CHANNELS),
+    "Trilu": ("", "{o} = Trilu ({i})", CHANNELS),
+}
+
+# Of float[6,48,40], before and after Transposes.
+PLANES = ("[0, 2, 1]", "[1, 2, 0]")
+BESIDE_TRANSPOSE = {
+    "Softmax": "{o} = Softmax ({i})",
+    "Softmax, axis 1": "{o} = Softmax <axis = 1> ({i})",
+    "LpNormalization": "{o} = LpNormalization ({i})",
+    "deviations": "a = Constant <value_ints = [1]> () m = ReduceMean ({i}, a) d = Sub ({i}, m) e = Mul (d, d) v = ReduceMean (e, a) s = Sqrt (v) {o} = Div (d, s)",
+    "ReduceSum": "a = Constant <value_ints = [2]> () {o} = ReduceSum ({i}, a)",
+    "CumSum": "a = Constant <value_int = 1> () {o} = CumSum ({i}, a)",
+    "Pad": "a = Constant <value_ints = [0, 1, 2, 0, 3, 1]> () {o} = Pad ({i}, a)",
+    "MaxPool": "{o} = MaxPool <kernel_shape = [3], pads = [1, 1]> ({i})",
+}
+# Of channels-last images: (weights, nodes).
+CHANNELS_LAST = {
+    "MaxPool 3x3": ("", "{o} = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> ({i})"),
+    "MaxPool 2x2": ("", "{o} = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> ({i})"),
+    "depthwise": ("float[{c},1,3,3] A", "{o} = Conv <group = {c}, pads = [1, 1, 1, 1]> ({i}, A)"),
+}
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FIRST = f"c = Conv <pads = [1, 1, 1, 1]> (x, W) r = Relu (c) "
 
 
@@ -72,4 +98,38 @@ def structures():
             yield f"{name}, Conv {kind}", case(weights, f"{image}, {last}", f"{nodes.format(i='x', o='q')} y = Conv {pads} (q, V)")
 
 
-STRUCTURES = dict(structures())
+def transposed():
+    weights = "float[64] G, float[64] H"
+    yield "Transpose, LayerNormalization", case(weights, "float[1,64,100] x", "t = Transpose <perm = [0, 2, 1]> (x) y = LayerNormalization (t, G, H)")
+    for name, nodes in BESIDE_TRANSPOSE.items():
+        for plane in PLANES:
+            move = f"{{o}} = Transpose <perm = {plane}> ({{i}})"
+            for label, first, second in ((f"Transpose {plane}, {name}", move, nodes), (f"{name}, Transpose {plane}", nodes, move)):
+                yield label, case("", "float[6,48,40] x", f"{first.format(i='x', o='q')} {second.format(i='q', o='y')}")
+    for name, (weights, nodes) in CHANNELS_LAST.items():
+        for c, size in ((3, 64), (16, 28)):
+            image, first, last = f"float[1,{size},{size},{c}] x", "t = Transpose <perm = [0, 3, 1, 2]> (x) ", nodes.format(i="t", o="y", c=c)
+            yield f"channels-last {c}x{size}x{size}, {name}", case(weights.format(c=c), image, first + last)
+            image, first = f"float[1,{c},{size},{size}] x", nodes.format(i="x", o="t", c=c)
+            yield f"{name} {c}x{size}x{size} to channels-last", case(weights.format(c=c), image, f"{first} y = Transpose <perm = [0, 2, 3, 1]> (t)")
+
+
+def recurrent():
+    for name, gates in RECURRENT.items():
+        for steps, batch, width, hidden in ((50, 1, 64, 64), (30, 16, 40, 32)):
+            weights = f"float[1,{gates * hidden},{width}] W, float[1,{gates * hidden},{hidden}] R"
+            call, label = f"{name} <hidden_size = {hidden}> ", f"{name} {steps}x{batch}x{width}"
+            yield label, case(weights, f"float[{steps},{batch},{width}] x", f"y = {call}(x, W, R)")
+            yield f"{label}, last state", case(weights, f"float[{steps},{batch},{width}] x", f", y = {call}(x, W, R)")
+            yield f"Conv, {label}", case(f"{weights}, float[{width},9,3] A", f"float[{batch},9,{steps}] x",
+                                         f"c = Conv <pads = [1, 1]> (x, A) r = Relu (c) t = Transpose <perm = [2, 0, 1]> (r) y, h = {call}(t, W, R)")
+
+
+def of_bytes():
+    for c, size in ((3, 64), (16, 28), (64, 14)):
+        for step in (1, 2):
+            yield (f"Cast of bytes, Conv {c}x{size}x{size}, 3x3, stride {step}",
+                   case(f"float[16,{c},3,3] A", f"uint8[1,{c},{size},{size}] x", f"f = Cast <to = 1> (x) y = Conv <pads = [1, 1, 1, 1], strides = [{step}, {step}]> (f, A)"))
+
+
+STRUCTURES = dict([*structures(), *transposed(), *recurrent(), *of_bytes()])

@@ -205,7 +205,9 @@ static bool axes_are_free(emitter *e, int a, int b) {
     return !s.found;
 }
 
+// Axes of which a task has a piece stay apart.
 static bool can_join(emitter *e, int a, int b, access **all, int nall) {
+    if (e->task_columns && (e->task_columns[a] || e->task_columns[b])) return false;
     expr *n = x_dim(e->k, e->extent[b]);
     for (int j = 0; j < nall; j++)
         if (!all[j]->coef[a] || !all[j]->coef[b] || all[j]->coef[a] != x_mul(e->k, all[j]->coef[b], n))
