@@ -39,8 +39,8 @@ class Model:
         for _ in range(dice.randint(6, 14)):
             dice.choices([self.read, self.compute, self.replace, self.rewrite], [4, 5, 7, 1])[0]()
         for state in "ab":  # at the end, since nothing else says how large the result is
-            if dice.random() < 0.2:
-                self.replace_at(state)
+            for times in range(dice.choice([0, 0, 0, 0, 1, 1, 2])):
+                self.replace_at(state, backwards=times == 1)
         self.grown = self.node("Concat", "g", dice.choice(self.vectors), axis=1) if dice.random() < 0.4 else None
 
     def node(self, op, *inputs, **attributes):
@@ -101,10 +101,11 @@ class Model:
             made = self.node("Concat", *parts, axis=1)
         self.set(state, made)
 
-    def replace_at(self, state):
-        """The column at a position that the run gets to know."""
-        axis, after = self.constant([1]), self.node("Add", "at", self.constant([1]))
-        head = self.node("Slice", self.now[state], self.constant([0]), "at", axis)
+    def replace_at(self, state, backwards):
+        """The column at a position that the run gets to know, from the first or the last one."""
+        at = self.node("Sub", self.constant([self.columns - 1]), "at") if backwards else "at"
+        axis, after = self.constant([1]), self.node("Add", at, self.constant([1]))
+        head = self.node("Slice", self.now[state], self.constant([0]), at, axis)
         tail = self.node("Slice", self.now[state], after, self.constant([INT64_MAX]), axis)
         self.set(state, self.node("Concat", head, self.dice.choice(self.vectors), tail, axis=1))
 
