@@ -44,6 +44,7 @@ void pass_constants(pass_context *c);     // small results of kernels that read 
 void pass_literals(pass_context *c);      // reads of known elements of constants become literals
 void pass_merge_concats(pass_context *c); // chains of growing concatenations become one
 void pass_merge_updates(pass_context *c); // versions of a value that is updated in parts become one
+void pass_merge_parts(pass_context *c);   // parts of it that are taken out and put back are updated in place
 void pass_dead_code(pass_context *c);     // dead code elimination
 void pass_factors(pass_context *c);       // constant factors of operands move to the other operand or the sum
 void pass_early_epilogue(pass_context *c);

@@ -41,6 +41,9 @@ MODELS = {
     # Rows that are replaced one after the other.
     "assigned": """g (float[4, 8] x, float[1, 8] u) => (float[4, 8] y) <int64[1, 1] p = {0}, int64[1, 1] q = {2}> {
   a = ScatterND (x, p, u)   v = Exp (u)   y = ScatterND (a, q, v) }""",
+    # A row of a matrix that is taken out, replaced and put back.
+    "parts": """g (float[2, 4, 8] x, float[1, 8] u) => (float[2, 4, 8] y) <int64 from = {1}, int64[1, 1] p = {2}, int64[1, 1] q = {1}, int64[1] first = {0}> {
+  a = Gather (x, from)   b = ScatterND (a, p, u)   c = Unsqueeze (b, first)   y = ScatterND (x, q, c) }""",
     # Concatenations that grow.
     "dense": """g (float[2, 16, 8, 8] x) => (float[2, 64, 8, 8] y) <float[16, 16, 3, 3] u = ?, float[16, 32, 3, 3] v = ?, float[16, 48, 3, 3] w = ?> {
   a = Conv <pads = [1, 1, 1, 1]> (x, u)   b = Concat <axis = 1> (x, a)

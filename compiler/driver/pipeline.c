@@ -42,6 +42,7 @@ const pass passes[] = {
     {"rows", "fuse", pass_late_rows, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"attention", "fuse", pass_late_attention, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY}, // indices that became known
+    {"merge-parts", "fuse", pass_merge_parts, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"heads", "fuse", pass_heads, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"states", "fuse", pass_states, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"slices", "fuse", pass_slices, NULL, GOAL_PROGRAM, 1, ON_ANY},

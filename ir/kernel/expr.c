@@ -119,9 +119,17 @@ static expr *fold(kernel *k, expr e) {
     return intern(k, c);
 }
 
+// Whether one of a < b and b <= a holds, as it does not for NaN.
+static bool compares_ints(const expr *e) {
+    return (e->op == X_LT || e->op == X_LE) && dtype_is_int(e->arg[0]->dtype);
+}
+
+static expr_op other_order(expr_op op) { return op == X_LT ? X_LE : X_LT; }
+
 expr *x_un(kernel *k, expr_op op, expr *a) {
     dtype t = expr_op_class(op) == XC_TEST ? DT_BOOL : a->dtype;
     if (op == X_NOT && a->op == X_NOT) return a->arg[0];
+    if (op == X_NOT && compares_ints(a)) return x_bin(k, other_order(a->op), a->arg[1], a->arg[0]);
     return fold(k, (expr){.op = op, .dtype = t, .arg = {a}});
 }
 
@@ -246,9 +254,21 @@ expr *x_bin(kernel *k, expr_op op, expr *a, expr *b) {
     return e ? e : fold(k, (expr){.op = op, .dtype = t, .arg = {a, b}});
 }
 
+// The opposite of a condition that compares integers in all of its parts, without X_NOT; NULL: of another one.
+static expr *opposite(kernel *k, expr *c) {
+    if (c->op == X_NOT || compares_ints(c)) return x_un(k, X_NOT, c);
+    if (c->op != X_OR) return NULL;
+    expr *a = opposite(k, c->arg[0]), *b = a ? opposite(k, c->arg[1]) : NULL;
+    return b ? x_and(k, a, b) : NULL;
+}
+
+// Constants are the second choice where the opposite condition is as simple, so that masks have one form.
 expr *x_select(kernel *k, expr *c, expr *a, expr *b) {
     if (is_const(c)) return c->i ? a : b;
     if (a == b) return a;
+    if (c->op == X_NOT) return x_select(k, c->arg[0], b, a);
+    expr *other = is_const(a) && !is_const(b) ? opposite(k, c) : NULL;
+    if (other) return x_select(k, other, b, a);
     return fold(k, (expr){.op = X_SELECT, .dtype = a->dtype, .arg = {c, a, b}});
 }
 

@@ -304,6 +304,7 @@ void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
 void pass_merge_updates(pass_context *c) { merge_updates(c->program); }
+void pass_merge_parts(pass_context *c) { merge_parts(c->program); }
 void pass_dead_code(pass_context *c) {
     eliminate_dead_code(c->program);
     program_compact(c->program);

@@ -3,13 +3,15 @@
 //
 //   for h < 8:                                                for h < 2:  for g < 4:  for i < 1:
 //     score[j] = q[h, d] . k[floordiv(h, 4), j, d]              score[j] = q[h * 4 + g, d] . k[h, j, d]
+//
+// Heads of one row with keys of their own get an axis of rows, too.
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/attention.h"
 #include "passes/passes.h"
 
 typedef struct heads {
-    int axis;       // of the query heads
+    int axis;       // of the query heads; -1: none share keys
     int64_t shared; // that many have the same keys
     int group, row; // axes of the result: within a group, of rows
 } heads;
@@ -53,7 +55,7 @@ static void split_heads(kernel *k, heads *h, cloning *g) {
     k->axes.n = 0;
     for (int a = 0; a < old->axes.n; a++) {
         if (a == old->nouter) {
-            bool last = h->axis == old->nouter - 1;
+            bool last = h->axis < 0 || h->axis == old->nouter - 1;
             h->row = last ? kernel_axis(k, AXIS_PARALLEL, "i", dim_const(d, 1)) : -1;
             k->nouter = k->axes.n;
         }
@@ -73,7 +75,8 @@ static void visit(program *p, kernel *k) {
     enum { LEAST_STAGES = 4, MOST_AXES = 60 };
     heads h;
     attention a;
-    if (k->stages.n < LEAST_STAGES || k->axes.n > MOST_AXES || !find_heads(k, &h)) return;
+    if (k->stages.n < LEAST_STAGES || k->axes.n > MOST_AXES) return;
+    if (!find_heads(k, &h) && (h.axis >= 0 || attention_match(k, &a))) return;
     kernel saved = *k;
     arena *scratch = arena_new();
     VEC(axis) axes = {0};

@@ -106,6 +106,7 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
 void merge_updates(program *p);
+void merge_parts(program *p);
 void free_order(kernel *k); // of updates whose places are now known to be distinct
 void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);

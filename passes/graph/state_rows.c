@@ -3,6 +3,8 @@
 //
 //   present = Concat(past[:at], rows, past[at + 1:])      becomes      present = ReplacedRows(past, past[:at], rows, past[at + 1:])
 //
+// The same one after the other: present = Concat(v[:to], others, v[to + 1:]) of v = Concat(past[:at], rows, past[at + 1:]).
+//
 // A window that grows and then rolls takes its rows from the past, which lies in the same memory:
 //
 //   present = Concat(past, new)[-n:]      becomes      present = Concat(past[-(n - size of new):], new), if n is larger
@@ -26,15 +28,20 @@ static value *cut_off(const value *v, int axis, bool front) {
     return (front ? dim_is(n->in[1]->contents[0], 0) : last || end == size) ? n->in[0] : NULL;
 }
 
-// Whether the node replaces rows of a value of the size `whole` along the axis; its own size is `now`.
-static bool replaces_rows(const node *n, int axis, const dim *whole, const dim *now) {
-    const type *t = &n->out[0]->type;
-    if (n->op != op_find("", "Concat") || n->nin != 3 || t->kind != TYPE_TENSOR || t->rank <= axis ||
-        t->dims[axis] != now)
-        return false;
+// The value of which the node replaces rows along the axis; NULL: it does not.
+static value *with_rows_of(const node *n, int axis) {
+    const type *t = n ? &n->out[0]->type : NULL;
+    if (!n || n->op != op_find("", "Concat") || n->nin != 3 || t->kind != TYPE_TENSOR || t->rank <= axis)
+        return NULL;
     int64_t own = node_int(n, "axis", 0);
     value *old = own == axis || own + t->rank == axis ? cut_off(n->in[0], axis, true) : NULL;
-    return old && old == cut_off(n->in[2], axis, false) && old->type.dims[axis] == whole;
+    return old && old == cut_off(n->in[2], axis, false) ? old : NULL;
+}
+
+// Whether the node replaces rows of a value of the size `whole` along the axis; its own size is `now`.
+static bool replaces_rows(const node *n, int axis, const dim *whole, const dim *now) {
+    const value *old = with_rows_of(n, axis);
+    return old && n->out[0]->type.dims[axis] == now && old->type.dims[axis] == whole;
 }
 
 static void replace_rows(node *n, int axis) {
@@ -58,6 +65,24 @@ static bool replace_rows_of(graph *g, const dim *whole, const dim *now) {
             break;
         }
     return any;
+}
+
+// Rows that are replaced one after the other until `out`, the first ones of a value of the size `whole`.
+static bool replace_rows_until(value *out, const dim *whole, int axis) {
+    VEC(node *) chain = {0};
+    const value *old = out;
+    while (old == out || old->type.dims[axis] != whole) {
+        node *n = old->def;
+        old = with_rows_of(n, axis);
+        if (!old) return false;
+        VEC_PUSH(n->graph->module->arena, &chain, n);
+    }
+    for (int j = chain.n - 1; j >= 0; j--) {
+        node *n = chain.at[j];
+        infer_node(n->in[0]->def), infer_node(n->in[2]->def);
+        replace_rows(n, axis);
+    }
+    return chain.n > 0;
 }
 
 // The axis along which the sizes of a state differ; -1: none or several.
@@ -133,6 +158,8 @@ void pass_state_rows(pass_context *c) {
             continue;
         }
         int axis = in ? differing_axis(in, out) : -1;
-        if (axis >= 0 && replace_rows_of(g, in->type.dims[axis], out->type.dims[axis])) c->changed = true;
+        if (axis >= 0 && (replace_rows_of(g, in->type.dims[axis], out->type.dims[axis]) ||
+                          replace_rows_until(out, in->type.dims[axis], axis)))
+            c->changed = true;
     }
 }

@@ -181,7 +181,7 @@ static void write_behind(kernel *k, const buffer *in) {
     const write *w = &k->stages.at[0]->writes.at[0];
     if (!find_behind(k, &b) || !is_element(b.old, in, w)) return;
     const expr *guard = b.old->guard;
-    if (guard && guard != b.when && (guard->op != X_NOT || guard->arg[0] != b.when)) return;
+    if (guard && guard != b.when && guard != x_un(k, X_NOT, b.when)) return;
     k->axes.at[b.axis].extent = dim_sub(k->axes.at[b.axis].extent, b.low);
     b.place = x_add(k, x_axis(k, b.axis), x_dim(k, b.low));
     b.yes = x_int(k, DT_BOOL, b.when->op == X_LE);

@@ -39,8 +39,8 @@ class Model:
         for _ in range(dice.randint(6, 14)):
             dice.choices([self.read, self.compute, self.replace, self.rewrite], [4, 5, 7, 1])[0]()
         for state in "ab":  # at the end, since nothing else says how large the result is
-            if dice.random() < 0.2:
-                self.replace_at(state)
+            for times in range(dice.choice([0, 0, 0, 0, 1, 1, 2])):
+                self.replace_at(state, backwards=times == 1)
         self.grown = self.node("Concat", "g", dice.choice(self.vectors), axis=1) if dice.random() < 0.4 else None
 
     def node(self, op, *inputs, **attributes):
@@ -71,7 +71,7 @@ class Model:
         """A part of the latest version of a state."""
         state = self.dice.choice("ab")
         column, row, new = self.dice.randrange(self.columns), self.dice.randrange(ROWS), self.dice.choice(self.vectors)
-        old, form = self.now[state], self.dice.randrange(5)
+        old, form = self.now[state], self.dice.randrange(7)
         if form == 0:
             made = self.node("ScatterElements", old, self.constant([[column]] * ROWS), new, axis=1)
         elif form == 1:
@@ -83,6 +83,17 @@ class Model:
         elif form == 3:
             hot = self.constant([[c == column for c in range(self.columns)]], np.bool_)
             made = self.node("Where", hot, new, old)
+        elif form == 4:  # a part that is taken out, updated and put back, as exporters of torch write it
+            line = self.node("Gather", old, self.constant([row]), axis=0)
+            cell = self.node("Gather", new, self.constant([row]), axis=0)
+            line = self.node("ScatterElements", line, self.constant([[column]]), cell, axis=1)
+            if self.dice.random() < 0.3:
+                self.vectors.append(self.node("Expand", self.node("ReduceMax", line, self.constant([1]), keepdims=1), self.constant([ROWS, 1])))
+            made = self.node("ScatterND", old, self.constant([[row]]), line)
+        elif form == 5:  # another order of axes
+            turned = self.node("Transpose", old, perm=[1, 0])
+            turned = self.node("ScatterND", turned, self.constant([[column]]), self.node("Transpose", new, perm=[1, 0]))
+            made = self.node("Transpose", turned, perm=[1, 0])
         else:
             parts = [self.node("Slice", old, self.constant([0]), self.constant([column]), self.constant([1]))] if column else []
             rest = self.constant([column + 1]), self.constant([self.columns])
@@ -90,10 +101,11 @@ class Model:
             made = self.node("Concat", *parts, axis=1)
         self.set(state, made)
 
-    def replace_at(self, state):
-        """The column at a position that the run gets to know."""
-        axis, after = self.constant([1]), self.node("Add", "at", self.constant([1]))
-        head = self.node("Slice", self.now[state], self.constant([0]), "at", axis)
+    def replace_at(self, state, backwards):
+        """The column at a position that the run gets to know, from the first or the last one."""
+        at = self.node("Sub", self.constant([self.columns - 1]), "at") if backwards else "at"
+        axis, after = self.constant([1]), self.node("Add", at, self.constant([1]))
+        head = self.node("Slice", self.now[state], self.constant([0]), at, axis)
         tail = self.node("Slice", self.now[state], after, self.constant([INT64_MAX]), axis)
         self.set(state, self.node("Concat", head, self.dice.choice(self.vectors), tail, axis=1))
 

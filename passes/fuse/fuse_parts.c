@@ -1,0 +1,321 @@
+// Parts of a value that are taken out, updated and put back are updated where they are, as rows of a cache in a tensor with the caches
+// of all layers. In: kernels after fusion. Out: the same without `part`.
+//
+//   part[i] = old[i, 3]
+//   part[at] = x                         new[i, j] = old[i, j]
+//   new[i, j] = old[i, j]                new[at, 3] = x
+//   new[i, 3] = part[i]
+//
+// The same where `old` and `new` are one buffer, and for versions of a value that are copies of all of it in another order of axes.
+#include "ir/kernel/edit.h"
+#include "passes/fuse/fuse_impl.h"
+#include "passes/match/form.h"
+#include "passes/match/view.h"
+#include <limits.h>
+
+// Where the elements of a buffer are in another one: index d is low[d] + step[d] * i, where i is the index along from[d]; -1: none.
+typedef struct place {
+    int rank, from[MAX_RANK];
+    dim *low[MAX_RANK];
+    int64_t step[MAX_RANK];
+} place;
+
+// A kernel that only copies, with both indices by axes of the kernel.
+typedef struct copying {
+    const kernel *k;
+    buffer *from, *to;
+    place read, write;
+} copying;
+
+// ---------------------------------------------------------------- copies
+static bool is_linear(const kernel *k, const expr *e, place *p, int d) {
+    p->from[d] = -1, p->step[d] = 1, p->low[d] = expr_known_dim(k, e);
+    if (p->low[d]) return true;
+    p->low[d] = dim_const(k->program->dims, 0);
+    for (int j = 0; e->op == X_ADD && j < 2; j++) {
+        dim *known = expr_known_dim(k, e->arg[j]);
+        if (!known) continue;
+        p->low[d] = known, e = e->arg[1 - j];
+        break;
+    }
+    if (e->op == X_MUL && e->arg[1]->op == X_CONST && e->arg[1]->i > 0)
+        p->step[d] = e->arg[1]->i, e = e->arg[0];
+    if (e->op != X_AXIS) return false;
+    if (!dim_is(k->axes.at[e->axis].extent, 1)) p->from[d] = e->axis;
+    return true;
+}
+
+static bool find_place(kernel *k, const buffer *b, expr *const *index, place *p) {
+    const buffer *root = buffer_root(b);
+    expr *at[MAX_RANK];
+    if (b->role == BUF_LOCAL || root->layout || !view_index(k, b, root, index, at)) return false;
+    p->rank = root->rank;
+    for (int d = 0; d < p->rank; d++)
+        if (!is_linear(k, at[d], p, d) || !dim_is_const(p->low[d])) return false;
+    return true;
+}
+
+// Whether each axis of more than one position is in exactly one index.
+static bool uses_each_axis(const kernel *k, const place *p) {
+    uint64_t seen = 0;
+    for (int d = 0; d < p->rank; d++) {
+        if (p->from[d] < 0) continue;
+        if (p->from[d] >= 64 || (seen >> p->from[d] & 1)) return false;
+        seen |= UINT64_C(1) << p->from[d];
+    }
+    for (int a = 0; a < k->axes.n; a++)
+        if (!dim_is(k->axes.at[a].extent, 1) && (a >= 64 || !(seen >> a & 1))) return false;
+    return true;
+}
+
+static bool find_copying(const site *at, copying *c) {
+    kernel *k = at->s->kind == STEP_KERNEL ? at->s->kernel : NULL;
+    const stage *s = k && k->stages.n == 1 && !k->nouter ? k->stages.at[0] : NULL;
+    if (!s || s->states.n || s->writes.n != 1) return false;
+    const write *w = &s->writes.at[0];
+    const expr *x = w->value;
+    if (w->combine != COMBINE_SET || w->guard || x->op != X_READ || x->guard ||
+        x->buffer->dtype != w->to->dtype)
+        return false;
+    *c = (copying){.k = k, .from = (buffer *)buffer_root(x->buffer), .to = (buffer *)buffer_root(w->to)};
+    return find_place(k, x->buffer, x->index, &c->read) && find_place(k, w->to, w->index, &c->write) &&
+           uses_each_axis(k, &c->read) && uses_each_axis(k, &c->write);
+}
+
+// Whether the copy has all elements of b, whose indices are `own`; then *out tells where they are in the other buffer.
+static bool covers(const copying *c, const buffer *b, const place *own, const place *other, place *out) {
+    int dim_of[64];
+    for (int d = 0; d < b->rank; d++) {
+        int axis = own->from[d];
+        bool whole = axis < 0 ? dim_is(b->dims[d], 1) : c->k->axes.at[axis].extent == b->dims[d];
+        if (!whole || own->step[d] != 1 || !dim_is(own->low[d], 0)) return false;
+        if (axis >= 0) dim_of[axis] = d;
+    }
+    *out = *other;
+    for (int d = 0; d < out->rank; d++)
+        if (out->from[d] >= 0) out->from[d] = dim_of[out->from[d]];
+    return true;
+}
+
+// Where elements are in a third buffer.
+static place composed(const place *first, const place *second) {
+    place p = *second;
+    for (int d = 0; d < p.rank; d++) {
+        int via = second->from[d];
+        if (via < 0) continue;
+        p.from[d] = first->from[via];
+        p.low[d] = dim_add(p.low[d], dim_mulk(first->low[via], second->step[d]));
+        p.step[d] = p.from[d] < 0 ? 1 : first->step[via] * second->step[d];
+    }
+    return p;
+}
+
+static bool is_same_place(const place *a, const place *b) {
+    bool same = a->rank == b->rank;
+    for (int d = 0; same && d < a->rank; d++)
+        same = a->from[d] == b->from[d] && a->low[d] == b->low[d] &&
+               (a->from[d] < 0 || a->step[d] == b->step[d]);
+    return same;
+}
+
+// ---------------------------------------------------------------- uses
+static const site *first_use(const uses *u, const buffer *b) {
+    const site *first = NULL;
+    for (int j = 0; j < u->of[b->id].sites.n; j++) {
+        const site *at = u->of[b->id].sites.at[j];
+        if (site_touches(at, b) && (!first || at->time < first->time)) first = at;
+    }
+    return first;
+}
+
+// Whether a site between both writes b, or with `any` uses it.
+static bool is_used_between(const uses *u, const buffer *b, int after, int before, bool any) {
+    for (int j = 0; j < u->of[b->id].sites.n; j++) {
+        const site *at = u->of[b->id].sites.at[j];
+        if (at->time > after && at->time < before && (any ? site_touches(at, b) : site_writes(at, b)))
+            return true;
+    }
+    return false;
+}
+
+// Whether only kernels of this region use b, and by indices that can be those of another buffer.
+static bool may_move(const uses *u, const buffer *b, const region *r) {
+    const buffer_uses *all = &u->of[b->id];
+    if (b->role != BUF_TEMP || b->layout || all->by_others || all->fallback || all->output) return false;
+    for (int j = 0; j < all->sites.n; j++) {
+        const site *at = all->sites.at[j];
+        if (!site_touches(at, b)) continue;
+        if (at->s->kind != STEP_KERNEL || at->region != r) return false;
+        for (int i = 0; i < at->accessed.n; i++)
+            if (buffer_root(at->accessed.at[i]) == b && !is_plain_view(at->accessed.at[i])) return false;
+    }
+    return true;
+}
+
+static int count_writers(const uses *u, const buffer *b) {
+    int n = 0;
+    for (int j = 0; j < u->of[b->id].sites.n; j++) n += site_writes(u->of[b->id].sites.at[j], b);
+    return n;
+}
+
+// ---------------------------------------------------------------- moving
+typedef struct moving {
+    const buffer *from;
+    buffer *to;
+    const place *at;
+} moving;
+
+static bool move_index(const moving *m, kernel *k, const buffer *b, expr *const *index, expr **out) {
+    expr *own[MAX_RANK];
+    if (!view_index(k, b, m->from, index, own)) return false;
+    for (int d = 0; d < m->to->rank; d++) {
+        int from = m->at->from[d];
+        expr *low = x_dim(k, m->at->low[d]);
+        out[d] = from < 0 ? low : x_add(k, x_mul(k, own[from], x_i64(k, m->at->step[d])), low);
+    }
+    return true;
+}
+
+static expr *move_read(void *user, kernel *k, const expr *read) {
+    const moving *m = user;
+    expr *index[MAX_RANK];
+    bool here = read->buffer->role != BUF_LOCAL && buffer_root(read->buffer) == m->from;
+    if (!here || !move_index(m, k, read->buffer, read->index, index)) return NULL;
+    return x_read_guarded(k, m->to, index, read->guard, read->fill);
+}
+
+static void move_writes(const moving *m, kernel *k) {
+    write_list all = kernel_write_list(k);
+    expr *index[MAX_RANK];
+    for (int j = 0; j < all.n; j++) {
+        write *w = all.at[j];
+        if (w->to->role == BUF_LOCAL || buffer_root(w->to) != m->from ||
+            !move_index(m, k, w->to, w->index, index))
+            continue;
+        w->to = m->to;
+        w->index = ARENA_ARRAY(k->arena, expr *, m->to->rank + 1);
+        for (int d = 0; d < m->to->rank; d++) w->index[d] = index[d];
+    }
+}
+
+static void remove_site(uses *u, site *at) {
+    at->s->kernel = NULL;
+    uses_update(u, at);
+}
+
+// Everything that uses `from` uses its place in `to`.
+static void move(uses *u, const buffer *from, buffer *to, const place *at) {
+    moving m = {from, to, at};
+    for (int j = 0; j < u->of[from->id].sites.n; j++) {
+        site *x = u->of[from->id].sites.at[j];
+        if (!site_touches(x, from)) continue;
+        kernel_rewrite_reads(x->s->kernel, move_read, &m);
+        move_writes(&m, x->s->kernel);
+        uses_update(u, x);
+    }
+}
+
+// ---------------------------------------------------------------- versions, and parts
+// A whole version that the next one begins as, in the order of its axes.
+static bool move_version(uses *u, site *at, const copying *put, const place *to) {
+    place back;
+    if (!covers(put, put->to, &put->write, &put->read, &back) ||
+        (put->to->role != BUF_TEMP && put->to->role != BUF_OUTPUT))
+        return false;
+    if (first_use(u, put->to) != at || is_used_between(u, put->from, at->time, INT_MAX, true) ||
+        count_writers(u, put->from) < 2)
+        return false;
+    remove_site(u, at);
+    move(u, put->from, put->to, to);
+    return true;
+}
+
+// Whether reads of the part after it was put back find the same elements in the whole.
+static bool stays(const uses *u, const site *at, const copying *put) {
+    const buffer *part = put->from;
+    int last = at->time;
+    for (int j = 0; j < u->of[part->id].sites.n; j++) {
+        const site *x = u->of[part->id].sites.at[j];
+        if (x->time > at->time && site_writes(x, part)) return false;
+        if (site_reads(x, part) && x->time > last) last = x->time;
+    }
+    return last == at->time || !is_used_between(u, put->to, at->time, last + 1, false);
+}
+
+// Whether the sizes of `to` are known as early as those of `from`.
+static bool has_known_sizes(const buffer *to, const buffer *from) {
+    for (int d = 0; d < to->rank; d++) {
+        bool known = dim_is_const(to->dims[d]);
+        for (int i = 0; i < from->rank; i++) known |= from->dims[i] == to->dims[d];
+        if (!known) return false;
+    }
+    return true;
+}
+
+// The step that makes the whole of the value from which the part was taken, before the part is put back; NULL: there is no such
+// step, or the value changes.
+static site *beginning(uses *u, const site *at, const site *take, const copying *taken, const copying *put,
+                       const place *from, const place *to) {
+    copying all;
+    place back;
+    site *begin = (site *)first_use(u, put->to);
+    if (!begin || begin->time >= at->time || begin->region != at->region || !find_copying(begin, &all) ||
+        all.to != put->to || !has_known_sizes(all.to, all.from) || all.from != taken->from ||
+        !covers(&all, all.to, &all.write, &all.read, &back))
+        return NULL;
+    place both = composed(to, &back);
+    int first = take->time < begin->time ? take->time : begin->time, last = take->time + begin->time - first;
+    bool same = is_same_place(&both, from) && !is_used_between(u, put->to, begin->time, at->time, true);
+    return same && !is_used_between(u, taken->from, first, last, false) ? begin : NULL;
+}
+
+static bool move_part(uses *u, site *at, const copying *put, const place *to) {
+    copying taken;
+    place from;
+    site *take = (site *)first_use(u, put->from);
+    if (!take || take->time >= at->time || !find_copying(take, &taken) || taken.to != put->from ||
+        taken.from == put->from || taken.from->space != put->to->space ||
+        !covers(&taken, taken.to, &taken.write, &taken.read, &from) || !stays(u, at, put))
+        return false;
+    if (taken.from == put->to) {
+        if (!is_same_place(&from, to) || is_used_between(u, put->to, take->time, at->time, true))
+            return false;
+        remove_site(u, take);
+    } else {
+        site *begin = beginning(u, at, take, &taken, put, &from, to);
+        if (!begin) return false;
+        kernel *k = begin->s->kernel;
+        bool later = begin->time > take->time;
+        remove_site(u, later ? begin : take);
+        if (later) {
+            take->s->kernel = k, u->of_kernel[k->id] = take;
+            uses_update(u, take);
+        }
+    }
+    remove_site(u, at);
+    move(u, put->from, put->to, to);
+    return true;
+}
+
+static bool visit(uses *u, site *at) {
+    copying put;
+    place to;
+    if (!find_copying(at, &put) || put.from == put.to || put.from->space != put.to->space ||
+        !may_move(u, put.from, at->region) || !covers(&put, put.from, &put.read, &put.write, &to))
+        return false;
+    return move_version(u, at, &put, &to) || move_part(u, at, &put, &to);
+}
+
+void merge_parts(program *p) {
+    enum { MOST_ROUNDS = 8 }; // a part of a part may become one of the whole
+    arena *scratch = arena_new();
+    uses *u = uses_build(scratch, p);
+    bool changed = true, any = false;
+    for (int n = 0; n < MOST_ROUNDS && changed; n++) {
+        changed = false;
+        for (int j = 0; j < u->n; j++) changed |= visit(u, &u->sites[j]);
+        any |= changed;
+    }
+    if (any) program_compact(p);
+    arena_destroy(scratch);
+}
