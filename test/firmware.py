@@ -340,6 +340,20 @@ def check_recurrent(results, onnxc, path):
                           f"{count} thousand instructions, {foreseen:.0f} estimated, {memory} bytes, off by up to {most}")
 
 
+def check_quantised_inputs(results, onnxc, path):
+    """A recurrent layer of f32 whose inputs were quantised multiplies their bytes by words; floats become signed bytes without divisions."""
+    n, rng = Network((1, 1, 1, 1), (8, 1, 20)), np.random.default_rng(4)
+    n.kinds["r"] = "float32"
+    weights = [n.constant(rng.uniform(-0.3, 0.3, (1, 72, k)).astype(np.float32)) for k in (20, 24)]
+    x = n.dequantised(n.quantised("r", 0.07, -3), 0.07, -3, "int8")
+    n.nodes.append(helper.make_node("GRU", [x, *weights], ["y"], hidden_size=24, linear_before_reset=1))
+    n.outputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 1, 1, 24]))
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 2400), ("cortex-m3", 600), ("cortex-m4", 130)):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and most < 1e-6, f"GRU of quantised inputs on a {cpu}", f"{count} thousand instructions, off by up to {most}")
+
+
 def check_fixed_rows(results, onnxc, path):
     """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
     rng = np.random.default_rng(11)
@@ -825,6 +839,7 @@ def main():
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
         check_float_products(results, onnxc, os.path.join(folder, "float_products.onnx"))
+        check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
