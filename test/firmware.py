@@ -354,6 +354,35 @@ def check_quantised_inputs(results, onnxc, path):
         results.check(count < limit and most < 1e-6, f"GRU of quantised inputs on a {cpu}", f"{count} thousand instructions, off by up to {most}")
 
 
+def check_no_numbers(results, onnxc, path):
+    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars."""
+    n = Network((1, 1, 1, 1), (8, 40))
+    n.kinds["r"] = "float32"
+    limits = [n.constant(np.float32(v)) for v in (-1, 1.5)]
+    for op in ("Relu", "Sign", "HardSigmoid", "LeakyRelu", "Exp", "Sigmoid", "Erf", "Softplus"):
+        n.output(n.node(op, ["r"]), TensorProto.FLOAT)
+    n.output(n.node("Clip", ["r", *limits]), TensorProto.FLOAT)
+    n.output(n.node("Max", ["r", limits[0]]), TensorProto.FLOAT)
+    n.output(n.node("ReduceMax", ["r"], axes=[1]), TensorProto.FLOAT)
+    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node("GreaterOrEqual", [limits[1], "r"])],
+                       [n.node("Less", ["r", n.constant(np.float32(0))])]):
+        for condition in conditions:
+            n.output(n.node("Cast", [condition], to=TensorProto.INT32), TensorProto.INT32)
+            n.output(n.node("Where", [n.node("Not", [condition]), "r", limits[0]]), TensorProto.FLOAT)
+    n.save(path)
+    x = np.random.default_rng(8).normal(0, 2, (8, 40)).astype(np.float32)
+    x[:, ::9], x[:, 1::17], x[:, 2::17] = np.nan, np.inf, -np.inf
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "test_data_set_0"))
+        with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
+            f.write(numpy_helper.from_array(x).SerializeToString())
+        case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
+        got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m55", case, folder), "cortex-m55", case.sizes, folder)[4]
+    bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
+    results.check(not bad, "what is no number on a Cortex-M55", f"outputs {bad} differ")
+
+
+
 def check_fixed_rows(results, onnxc, path):
     """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
     rng = np.random.default_rng(11)
@@ -840,6 +869,7 @@ def main():
         check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
         check_float_products(results, onnxc, os.path.join(folder, "float_products.onnx"))
         check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
+        check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
