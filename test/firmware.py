@@ -383,6 +383,19 @@ def check_no_numbers(results, onnxc, path):
 
 
 
+def check_signed_quantisers(results, onnxc, path):
+    """Floats become signed bytes without a division, also where they may be no numbers, which become 0."""
+    n = Network((1, 1, 1, 1), (1, 4000))
+    n.kinds["r"] = "float32"
+    n.output(n.quantised("r", 0.0305, 4), TensorProto.INT8)
+    n.save(path)
+    x = np.random.default_rng(5).uniform(-6, 6, (1, 4000)).astype(np.float32)
+    x[0, 5:12] = np.nan, np.inf, -np.inf, -np.nan, 3e38, -3e38, 0
+    for cpu, limit in (("cortex-m4", 150), ("cortex-m55", 25)):
+        count, differ, _ = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
+        results.check(count < limit and not differ, f"signed bytes of 4000 floats on a {cpu}", f"{count} thousand instructions, {differ} differ")
+
+
 def check_fixed_rows(results, onnxc, path):
     """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
     rng = np.random.default_rng(11)
@@ -870,6 +883,7 @@ def main():
         check_float_products(results, onnxc, os.path.join(folder, "float_products.onnx"))
         check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
         check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
+        check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
