@@ -396,6 +396,21 @@ def check_signed_quantisers(results, onnxc, path):
         results.check(count < limit and not differ, f"signed bytes of 4000 floats on a {cpu}", f"{count} thousand instructions, {differ} differ")
 
 
+def check_biases(results, onnxc, path):
+    """Products that are quantised before a bias of bytes is added, as in encoders: both roundings have constants alone, and the bias is one of them."""
+    n = Network((1, 1, 1, 1), (20, 32))
+    w, bias = (n.node("DequantizeLinear", [n.constant(n.weights("int8", *shape)), n.constant(np.float32(0.004)), n.constant(np.int8(0))])
+               for shape in ((32, 32), (32,)))
+    product = n.quantised(n.node("MatMul", [n.dequantised("r", 0.05, 3), w]), 0.09, -4)
+    n.output(n.quantised(n.node("Add", [n.dequantised(product, 0.09, -4, "int8"), bias]), 0.085, 5), TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 260), ("cortex-m3", 105), ("cortex-m4", 68), ("cortex-m55", 10)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and differ <= 3 and most <= 1 and not memory
+        results.check(good, f"biases of quantised products on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} of 640 bytes differ")
+
+
 def check_fixed_rows(results, onnxc, path):
     """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
     rng = np.random.default_rng(11)
@@ -884,6 +899,7 @@ def main():
         check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
         check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
         check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
+        check_biases(results, onnxc, os.path.join(folder, "biases.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
