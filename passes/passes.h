@@ -39,14 +39,15 @@ constant **evaluate_node(node *n, const pass_context *c);
 
 // Over the program: fusion (passes/fuse/fuse_impl.h). The early passes keep kernels that only move data
 // apart, so that others read through them; the late ones also inline arithmetic into them.
-void pass_phases(pass_context *c);        // epilogues of values that several kernels write
-void pass_constants(pass_context *c);     // small results of kernels that read nothing become constants
-void pass_literals(pass_context *c);      // reads of known elements of constants become literals
-void pass_merge_concats(pass_context *c); // chains of growing concatenations become one
-void pass_merge_updates(pass_context *c); // versions of a value that is updated in parts become one
-void pass_merge_parts(pass_context *c);   // parts of it that are taken out and put back are updated in place
-void pass_dead_code(pass_context *c);     // dead code elimination
-void pass_factors(pass_context *c);       // constant factors of operands move to the other operand or the sum
+void pass_phases(pass_context *c);         // epilogues of values that several kernels write
+void pass_constants(pass_context *c);      // small results of kernels that read nothing become constants
+void pass_late_constants(pass_context *c); // and those of short constants that no sum of products reads
+void pass_literals(pass_context *c);       // reads of known elements of constants become literals
+void pass_merge_concats(pass_context *c);  // chains of growing concatenations become one
+void pass_merge_updates(pass_context *c);  // versions of a value that is updated in parts become one
+void pass_merge_parts(pass_context *c);    // parts of it that are taken out and put back are updated in place
+void pass_dead_code(pass_context *c);      // dead code elimination
+void pass_factors(pass_context *c); // constant factors of operands move to the other operand or the sum
 void pass_early_epilogue(pass_context *c);
 void pass_early_inline(pass_context *c);
 void pass_early_rows(pass_context *c);

@@ -340,6 +340,77 @@ def check_recurrent(results, onnxc, path):
                           f"{count} thousand instructions, {foreseen:.0f} estimated, {memory} bytes, off by up to {most}")
 
 
+def check_quantised_inputs(results, onnxc, path):
+    """A recurrent layer of f32 whose inputs were quantised multiplies their bytes by words; floats become signed bytes without divisions."""
+    n, rng = Network((1, 1, 1, 1), (8, 1, 20)), np.random.default_rng(4)
+    n.kinds["r"] = "float32"
+    weights = [n.constant(rng.uniform(-0.3, 0.3, (1, 72, k)).astype(np.float32)) for k in (20, 24)]
+    x = n.dequantised(n.quantised("r", 0.07, -3), 0.07, -3, "int8")
+    n.nodes.append(helper.make_node("GRU", [x, *weights], ["y"], hidden_size=24, linear_before_reset=1))
+    n.outputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 1, 1, 24]))
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 2400), ("cortex-m3", 600), ("cortex-m4", 130)):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and most < 1e-6, f"GRU of quantised inputs on a {cpu}", f"{count} thousand instructions, off by up to {most}")
+
+
+def check_no_numbers(results, onnxc, path):
+    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars."""
+    n = Network((1, 1, 1, 1), (8, 40))
+    n.kinds["r"] = "float32"
+    limits = [n.constant(np.float32(v)) for v in (-1, 1.5)]
+    for op in ("Relu", "Sign", "HardSigmoid", "LeakyRelu", "Exp", "Sigmoid", "Erf", "Softplus"):
+        n.output(n.node(op, ["r"]), TensorProto.FLOAT)
+    n.output(n.node("Clip", ["r", *limits]), TensorProto.FLOAT)
+    n.output(n.node("Max", ["r", limits[0]]), TensorProto.FLOAT)
+    n.output(n.node("ReduceMax", ["r"], axes=[1]), TensorProto.FLOAT)
+    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node("GreaterOrEqual", [limits[1], "r"])],
+                       [n.node("Less", ["r", n.constant(np.float32(0))])]):
+        for condition in conditions:
+            n.output(n.node("Cast", [condition], to=TensorProto.INT32), TensorProto.INT32)
+            n.output(n.node("Where", [n.node("Not", [condition]), "r", limits[0]]), TensorProto.FLOAT)
+    n.save(path)
+    x = np.random.default_rng(8).normal(0, 2, (8, 40)).astype(np.float32)
+    x[:, ::9], x[:, 1::17], x[:, 2::17] = np.nan, np.inf, -np.inf
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "test_data_set_0"))
+        with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
+            f.write(numpy_helper.from_array(x).SerializeToString())
+        case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
+        got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m55", case, folder), "cortex-m55", case.sizes, folder)[4]
+    bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
+    results.check(not bad, "what is no number on a Cortex-M55", f"outputs {bad} differ")
+
+
+
+def check_signed_quantisers(results, onnxc, path):
+    """Floats become signed bytes without a division, also where they may be no numbers, which become 0."""
+    n = Network((1, 1, 1, 1), (1, 4000))
+    n.kinds["r"] = "float32"
+    n.output(n.quantised("r", 0.0305, 4), TensorProto.INT8)
+    n.save(path)
+    x = np.random.default_rng(5).uniform(-6, 6, (1, 4000)).astype(np.float32)
+    x[0, 5:12] = np.nan, np.inf, -np.inf, -np.nan, 3e38, -3e38, 0
+    for cpu, limit in (("cortex-m4", 150), ("cortex-m55", 25)):
+        count, differ, _ = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
+        results.check(count < limit and not differ, f"signed bytes of 4000 floats on a {cpu}", f"{count} thousand instructions, {differ} differ")
+
+
+def check_biases(results, onnxc, path):
+    """Products that are quantised before a bias of bytes is added, as in encoders: both roundings have constants alone, and the bias is one of them."""
+    n = Network((1, 1, 1, 1), (20, 32))
+    w, bias = (n.node("DequantizeLinear", [n.constant(n.weights("int8", *shape)), n.constant(np.float32(0.004)), n.constant(np.int8(0))])
+               for shape in ((32, 32), (32,)))
+    product = n.quantised(n.node("MatMul", [n.dequantised("r", 0.05, 3), w]), 0.09, -4)
+    n.output(n.quantised(n.node("Add", [n.dequantised(product, 0.09, -4, "int8"), bias]), 0.085, 5), TensorProto.INT8)
+    n.save(path)
+    for cpu, limit in (("cortex-m0plus", 260), ("cortex-m3", 105), ("cortex-m4", 68), ("cortex-m55", 10)):
+        count, differ, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and differ <= 3 and most <= 1 and not memory
+        results.check(good, f"biases of quantised products on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} of 640 bytes differ")
+
+
 def check_fixed_rows(results, onnxc, path):
     """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
     rng = np.random.default_rng(11)
@@ -825,6 +896,10 @@ def main():
         check_halves(results, onnxc, os.path.join(folder, "halves.onnx"))
         check_recurrent(results, onnxc, os.path.join(folder, "recurrent.onnx"))
         check_float_products(results, onnxc, os.path.join(folder, "float_products.onnx"))
+        check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
+        check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
+        check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
+        check_biases(results, onnxc, os.path.join(folder, "biases.onnx"))
         check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))

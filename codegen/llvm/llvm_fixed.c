@@ -1,7 +1,12 @@
-// Conversions between f32 and fixed point on Helium, after LLVM's passes. LLVM 19 makes one instruction (VCVT with a number of fraction
-// bits) of a conversion and a product with a power of two, but takes that number for a value, and encodes its register, where the
-// function has the number as a constant of its own (ARMDAGToDAGISel::transformFixedFloatingPointConversion). Here both become the
-// intrinsic of that instruction, whose number is always a constant.
+// What LLVM 19 gets wrong on Helium, after LLVM's passes.
+//
+// It makes one instruction (VCVT with a number of fraction bits) of a conversion between f32 and integers and a product with a power of
+// two, but takes that number for a value, and encodes its register, where the function has the number as a constant of its own
+// (ARMDAGToDAGISel::transformFixedFloatingPointConversion). Here both become the intrinsic of that instruction, whose number is always
+// a constant.
+//
+// VCMP with 0 or a scalar has that as its second operand: LLVM makes the condition x < c of c > x, which VCMP defines as not x >= c, so
+// that it holds where x is no number. Here it becomes -x > -c, or 0 an operand of its own, which -0 is.
 #include "codegen/llvm/llvm_impl.h"
 #include <math.h>
 
@@ -88,19 +93,52 @@ static void replace(LLVMValueRef v, LLVMValueRef by) {
     if (!LLVMGetFirstUse(operand)) LLVMInstructionEraseFromParent(operand);
 }
 
-static void keep_in_block(emit *e, LLVMBasicBlockRef block) {
+static bool is_splat(LLVMValueRef v) {
+    if (!LLVMIsAShuffleVectorInst(v)) return LLVMIsAConstant(v);
+    for (unsigned j = 0; j < LLVMGetNumMaskElements(v); j++)
+        if (LLVMGetMaskValue(v, j) != 0) return false;
+    return true;
+}
+
+// Whether the comparison is that of an element of the splat on side j with a smaller one, or the opposite of it.
+static bool is_of_smaller(LLVMRealPredicate p, int j) {
+    if (j) return p == LLVMRealOLT || p == LLVMRealOLE || p == LLVMRealUGT || p == LLVMRealUGE;
+    return p == LLVMRealOGT || p == LLVMRealOGE || p == LLVMRealULT || p == LLVMRealULE;
+}
+
+static LLVMValueRef negated(emit *e, LLVMValueRef v, LLVMValueRef comparison) {
+    LLVMPositionBuilderBefore(e->b, comparison);
+    return LLVMBuildFNeg(e->b, v, "");
+}
+
+static void mend_comparison(emit *e, LLVMValueRef v) {
+    LLVMValueRef x[2] = {LLVMGetOperand(v, 0), LLVMGetOperand(v, 1)};
+    LLVMRealPredicate p = LLVMGetFCmpPredicate(v);
+    LLVMTypeRef t = LLVMTypeOf(x[0]);
+    if (LLVMGetTypeKind(t) != LLVMVectorTypeKind) return;
+    LLVMValueRef zero = splat(e, LLVMConstReal(LLVMGetElementType(t), -0.0), (int)LLVMGetVectorSize(t));
+    int other = is_splat(x[0]) && is_of_smaller(p, 0) ? 0 : 1;
+    bool zeros = LLVMIsNull(x[0]) || LLVMIsNull(x[1]);
+    if (!zeros && (!is_splat(x[other]) || !is_of_smaller(p, other))) return;
+    for (int j = 0; j < 2; j++)
+        if (LLVMIsNull(x[j])) LLVMSetOperand(v, (unsigned)j, zero);
+        else if (!zeros) LLVMSetOperand(v, (unsigned)!j, negated(e, x[j], v));
+}
+
+static void mend_block(emit *e, LLVMBasicBlockRef block) {
     for (LLVMValueRef v = LLVMGetFirstInstruction(block), next; v; v = next) {
         next = LLVMGetNextInstruction(v);
         LLVMPositionBuilderBefore(e->b, v);
+        if (LLVMGetInstructionOpcode(v) == LLVMFCmp) mend_comparison(e, v);
         LLVMValueRef fixed = from_fixed(e, v);
         if (!fixed) fixed = to_fixed(e, v);
         if (fixed) replace(v, fixed);
     }
 }
 
-void keep_fraction_bits(emit *e) {
+void mend_for_helium(emit *e) {
     if (!e->m->target->dot_across) return; // Helium
     for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f))
         for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block))
-            keep_in_block(e, block);
+            mend_block(e, block);
 }

@@ -104,7 +104,7 @@ void emit_choice_of_arguments(emit *e, const ins *x);                       // s
 LLVMValueRef emit_choice_of_symbols(emit *e, const ins *x);
 void write_choices(emit *e);                   // once all functions are emitted
 void keep_addresses(emit *e);                  // after LLVM's passes
-void keep_fraction_bits(emit *e);              // llvm_fixed.c: the same
+void mend_for_helium(emit *e);                 // llvm_fixed.c: the same
 LLVMValueRef emit_tile(emit *e, const ins *x); // llvm_tile.c
 LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed); // llvm_pack.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn);                    // llvm_emit.c

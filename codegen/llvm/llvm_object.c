@@ -245,7 +245,7 @@ static void run(void *user) {
     run_passes(e);
     hide_long_sums(e);
     keep_addresses(e);
-    keep_fraction_bits(e);
+    mend_for_helium(e);
     write_output(e);
     keep_frames(e);
     check_diagnostics(e);

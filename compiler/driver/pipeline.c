@@ -48,6 +48,7 @@ const pass passes[] = {
     {"slices", "fuse", pass_slices, NULL, GOAL_PROGRAM, 1, ON_ANY},
     // Of what is no larger than its result now.
     {"epilogue", "fuse", pass_late_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"constants", "fuse", pass_late_constants, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
     {"weight-scales", "fuse", pass_weight_scales, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
     {"output-views", "fuse", pass_output_views, NULL, GOAL_PROGRAM, 1, ON_CPU},

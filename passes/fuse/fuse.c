@@ -301,6 +301,7 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
 }
 
 void pass_constants(pass_context *c) { run(c, false, fuse_constants); }
+void pass_late_constants(pass_context *c) { run(c, true, fuse_constants); }
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
 void pass_merge_updates(pass_context *c) { merge_updates(c->program); }

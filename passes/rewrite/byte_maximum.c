@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES = 256 };
+enum { BYTES = 256, MOST_NODES = 256 };
 
 // ---------------------------------------------------------------- values
 // x where `leaf` has the value v; false: x depends on anything else.
@@ -42,7 +42,7 @@ static bool value_of(const expr *x, const expr *leaf, cell v, cell *out) {
 
 static bool is_minus_infinity(const expr *x) { return x->op == X_CONST && x->f == -INFINITY; }
 // The only byte that x reads; NULL: none or several.
-static expr *byte_of(arena *a, expr *x) {
+static expr *byte_read(arena *a, expr *x) {
     expr *found = NULL;
     expr_list all = reads_only(expr_nodes(a, x));
     for (int j = 0; j < all.n; j++) {
@@ -50,6 +50,33 @@ static expr *byte_of(arena *a, expr *x) {
         found = all.at[j];
     }
     return found && dtype_is_byte(found->dtype) ? found : NULL;
+}
+
+// Operations and operands of x, where those with several users count once for each.
+static int tree_size(const expr *x, int most) {
+    int n = 1;
+    for (int j = 0; j < expr_arity(x->op) && n < most; j++) n += tree_size(x->arg[j], most - n);
+    return n;
+}
+
+// Notes in *found the byte, computed or read, through which x depends on anything that is not constant. False: there are several.
+static bool find_byte(expr *x, expr **found) {
+    if (x->op == X_CONST) return true;
+    if (dtype_is_byte(x->dtype)) {
+        if (*found && *found != x) return false;
+        *found = x;
+        return true;
+    }
+    for (int j = 0; j < expr_arity(x->op); j++)
+        if (!find_byte(x->arg[j], found)) return false;
+    return expr_arity(x->op) > 0;
+}
+
+// The only byte on which x depends: one that is read, or what a quantisation before x gives; NULL: none.
+static expr *byte_of(arena *a, expr *x) {
+    expr *found = byte_read(a, x);
+    if (found || tree_size(x, MOST_NODES) >= MOST_NODES) return found;
+    return find_byte(x, &found) ? found : NULL;
 }
 
 static const expr *state_of(arena *a, expr *x) {
@@ -78,7 +105,9 @@ static bool is_inverse(expr *f, const expr *byte, expr *written, const expr *s) 
 
 // The byte inside of an image, and another one outside of it.
 static expr *padded(kernel *k, expr *inside, expr *byte, expr *outside) {
-    if (byte->guard == inside) return x_read_guarded(k, byte->buffer, byte->index, inside, outside);
+    if (byte->op == X_READ && byte->guard == inside)
+        return x_read_guarded(k, byte->buffer, byte->index, inside, outside);
+    if (byte->op == X_SELECT && byte->arg[0] == inside) byte = byte->arg[1];
     return x_select(k, inside, byte, outside);
 }
 
@@ -101,7 +130,7 @@ static void rewrite_stage(kernel *k, stage *s) {
 }
 
 // ---------------------------------------------------------------- of several values
-enum { MOST_OPERANDS = 8, MOST_NODES = 256 };
+enum { MOST_OPERANDS = 8 };
 
 typedef struct selection {
     kernel *k;
@@ -178,13 +207,6 @@ static expr *select_bytes(const selection *c, expr *x) {
             return cancels(c, j) ? byte_of(c->scratch, x) : expr_rewrite(c->k, c->written, replaced, &r);
         }
     return x_bin(c->k, x->op, select_bytes(c, x->arg[0]), select_bytes(c, x->arg[1]));
-}
-
-// Operations and operands of x, where those with several users count once for each.
-static int tree_size(const expr *x, int most) {
-    int n = 1;
-    for (int j = 0; j < expr_arity(x->op) && n < most; j++) n += tree_size(x->arg[j], most - n);
-    return n;
 }
 
 static expr *rewrite_selection(void *user, expr *e) {

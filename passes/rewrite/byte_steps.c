@@ -122,7 +122,16 @@ static bool find_row_sum(chain *c, expr *x) {
     return add_span(&c->range, x->op == X_SUB ? (span){-row.hi, -row.lo} : row);
 }
 
+// Whether x is a byte that was rounded: where links above it step does not follow from where it does.
+static bool is_rounded_byte(const expr *x) {
+    return x->op == X_CAST && dtype_is_byte(x->dtype) && x->to == x->dtype && x->arg[0]->dtype == DT_F32;
+}
+
 static bool find_leaf(chain *c, expr *x) {
+    if (c->above_byte && c->n && is_rounded_byte(x)) {
+        c->leaf = x;
+        return span_of(c->k, NULL, x, &c->range);
+    }
     if (x->op == X_STATE) {
         const state *st = &c->s->states.at[x->axis];
         c->leaf = x;
@@ -143,11 +152,20 @@ static bool find_leaf(chain *c, expr *x) {
     return find_leaf(c, x->arg[l.side]);
 }
 
-bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x) {
-    *c = (chain){.k = k, .s = s, .uses = u, .channels = {.k = k}};
+static bool find(chain *c, expr *x) {
     if (x->op != X_CAST || !is_small(x->dtype) || x->arg[0]->dtype != DT_F32 || !find_leaf(c, x))
         return false;
     return chain_channels(c) > 0;
+}
+
+bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x) {
+    *c = (chain){.k = k, .s = s, .uses = u, .channels = {.k = k}};
+    return find(c, x);
+}
+
+bool chain_find_above(chain *c, kernel *k, const stage *s, const uses *u, expr *x) {
+    *c = (chain){.k = k, .s = s, .uses = u, .channels = {.k = k}, .above_byte = true};
+    return find(c, x) && is_rounded_byte(c->leaf);
 }
 
 int64_t chain_channels(const chain *c) { return channel_count(&c->channels); }

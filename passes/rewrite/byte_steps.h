@@ -24,6 +24,7 @@ typedef struct chain {
     kernel *k;
     const stage *s;
     const uses *uses;
+    bool above_byte; // the leaf is the nearest byte that was rounded
     expr *leaf;
     span range; // of the leaf
     channel_axes channels;
@@ -48,6 +49,8 @@ bool rises_alone(const expr *x);
 bool sum_span(const kernel *k, const stage *s, const state *st, const expr *term, span *out);
 // False: x is not a byte or 16-bit integer computed by such a function.
 bool chain_find(chain *c, kernel *k, const stage *s, const uses *u, expr *x);
+// The same of the nearest byte that x rounds again, such as a sum that was quantised before a bias was added.
+bool chain_find_above(chain *c, kernel *k, const stage *s, const uses *u, expr *x);
 // Applies the operations to a value of any kind, and to an integer.
 int64_t chain_apply(const chain *c, cell v);
 int64_t chain_at(const chain *c, int64_t s);

@@ -426,11 +426,21 @@ typedef struct rewriting {
     const target *t;
 } rewriting;
 
-static expr *rewrite_node(void *user, expr *x) {
-    const rewriting *r = user;
+static expr *rewrite_node(void *user, expr *x);
+
+// A byte that rounds another one, of which few forms have the steps of both.
+static expr *rewrite_twice(const rewriting *r, expr *x) {
     chain c;
     form f;
-    if (x->op == X_CAST && x->to != x->dtype) return NULL; // to elements of less than a byte
+    if (!chain_find_above(&c, r->k, r->s, r->uses, x) || !dtype_is_byte(x->dtype)) return NULL;
+    c.leaf = expr_rewrite(r->k, c.leaf, rewrite_node, (void *)r);
+    if (r->t->f32) return byte_of_line(r->scratch, &c, x, true);
+    return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
+}
+
+static expr *rewrite_once(const rewriting *r, expr *x) {
+    chain c;
+    form f;
     if (!chain_find(&c, r->k, r->s, r->uses, x)) return NULL;
     if (!dtype_is_byte(x->dtype))
         return r->t->fp == FP_STRICT ? NULL : half_of_line(r->scratch, &c, x, r->t->f32);
@@ -438,6 +448,12 @@ static expr *rewrite_node(void *user, expr *x) {
     // Averages of different numbers of elements round up as often as down: no line of floats does.
     if (r->t->f32 && (line || !c.channels.number || r->t->vector_bits)) return line;
     return find_form(r->scratch, &f, &c, x->dtype) ? build(&c, &f, x) : NULL;
+}
+
+static expr *rewrite_node(void *user, expr *x) {
+    if (x->op == X_CAST && x->to != x->dtype) return NULL; // to elements of less than a byte
+    expr *once = rewrite_once(user, x);
+    return once ? once : rewrite_twice(user, x);
 }
 
 // Operands of a sum may be sums.

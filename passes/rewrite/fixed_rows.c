@@ -12,6 +12,10 @@
 //   for row, k: d[row, k] = trunc(x[row, k] / power[row])
 //   for row, n: s = sum of d[row, k] * v[n, k];  write f(s * column_power[n] * power[row])
 //
+// An x that is integers already, such as a dequantised one whose scale is outside of the sum, needs no digits and no power:
+//
+//   for row, n: s = sum of (x[row, k] - zero) * v[n, k];  write f(s * column_power[n])
+//
 // A sum in floats takes about 200 instructions for a product, which converts w, and two in integers about six. What a digit
 // leaves out is smaller than what rounding the largest product to f32 does.
 // The power of a row that contains an infinity or NaN is that one; infinities are 1 or -1 times it, and finite numbers 0.
@@ -32,9 +36,11 @@ typedef struct fixed {
     step *at;
     kernel *k; // the product
     stage *s;
-    expr *x, *w;           // its reads
-    int64_t zero;          // w's factor is w - zero
-    bool floats, words;    // w is of f32; x becomes words
+    expr *x, *w;        // its reads
+    int64_t zero;       // w's factor is w - zero
+    bool floats, words; // w is of f32; x becomes words
+    bool whole;         // x's factor is the integer x - whole_zero
+    int64_t whole_zero;
     int bits, total;       // of a digit, of both; or of a word
     int word_bits;         // of w's words
     bool is_row[MAX_RANK]; // dims of x that count rows
@@ -49,12 +55,14 @@ typedef struct fixed {
 static bool is_difference(const expr *term, const expr *read, int64_t *zero, int64_t *most) {
     int bits = dtype_bits(read->buffer->dtype);
     *most = 0;
+    if (!dtype_is_int(read->buffer->dtype) || bits > 16) return false;
+    const int64_t limit = bits > 8 ? 2 << bits : 1 << 9;
     if (term->dtype != DT_F32 || !word_is_function_of(term, read)) return false;
     for (int code = 0; code < 1 << bits; code++) {
         bool negative = dtype_is_signed(read->buffer->dtype) && code >> (bits - 1);
         int q = negative ? code - (1 << bits) : code;
         double v = word_value(term, read, code);
-        if (!(fabs(v) < 1 << 9) || v != trunc(v)) return false;
+        if (!(fabs(v) < (double)limit) || v != trunc(v)) return false;
         if (code && *zero != q - (int64_t)v) return false;
         *zero = q - (int64_t)v;
         if (fabs(v) > (double)*most) *most = (int64_t)fabs(v);
@@ -139,6 +147,10 @@ static bool has_columns(const fixed *f) {
     return uses_are_direct(f->uses, f->w->buffer, 1);
 }
 
+static bool has_float_columns(const fixed *f, const expr *term_w) {
+    return term_w == f->w && is_float_constant(f->w->buffer) && has_columns(f);
+}
+
 // How many bits of x are kept, so that sums of `length` products with factors below 2^bits stay in range.
 static bool find_word_bits(fixed *f, int64_t length, int bits) {
     while (length > 0) length >>= 1, bits++;
@@ -160,11 +172,20 @@ static bool find_digit_bits(fixed *f, int64_t length, int64_t most) {
     return f->bits >= LEAST_BITS;
 }
 
+// As many bits of w as its products with integers of at most `most` leave.
+static bool find_factor_bits(fixed *f, int64_t length, int64_t most) {
+    int bits = 1;
+    while (most > 0) most >>= 1, bits++;
+    if (!find_word_bits(f, length, bits)) return false;
+    f->whole = true, f->word_bits = f->total;
+    return true;
+}
+
 static bool find_bits(fixed *f, const contraction *c, const expr *term_w, int64_t length, int64_t workspace) {
     enum { BITS_OF_SMALL = 9 };
     int64_t most;
     if (f->floats) {
-        if (term_w != f->w || !is_float_constant(f->w->buffer) || !has_columns(f)) return false;
+        if (!has_float_columns(f, term_w)) return false;
         return find_equal_bits(f, length) && (words_pay(f, workspace) || digits_pay(f, c, workspace));
     }
     if (!is_small_constant(f->w->buffer) || !is_difference(term_w, f->w, &f->zero, &most)) return false;
@@ -186,9 +207,11 @@ static bool find(fixed *f, int64_t workspace) {
         if (!dim_is_const(n) || dim_value(n) > INT16_MAX) return false;
         length *= dim_value(n);
     }
-    if (st->dtype != DT_F32 || st->init->op != X_CONST || st->init->f != 0 || term_x != f->x || f->w->guard)
-        return false;
-    return find_rows(f) && find_bits(f, &c, term_w, length, workspace);
+    if (st->dtype != DT_F32 || st->init->op != X_CONST || st->init->f != 0 || f->w->guard) return false;
+    int64_t most;
+    if (f->floats && is_difference(term_x, f->x, &f->whole_zero, &most))
+        return has_float_columns(f, term_w) && find_factor_bits(f, length, most);
+    return term_x == f->x && find_rows(f) && find_bits(f, &c, term_w, length, workspace);
 }
 
 // ---------------------------------------------------------------- rows in fixed point
@@ -324,13 +347,17 @@ static buffer *fix_columns(fixed *f) {
 }
 
 // ---------------------------------------------------------------- their products
+static expr *difference(kernel *k, expr *x, int64_t zero) {
+    return x_sub(k, x_cast(k, x, DT_I32, false), word(k, zero));
+}
+
 static expr *digit_sum(fixed *f, int j) {
     kernel *k = f->k;
     expr *at[MAX_RANK];
     index_of_digit(f, k, f->x->index, at);
     expr *digit = x_read_guarded(k, f->digit[j], at, f->x->guard, NULL);
-    expr *factor = x_sub(k, x_cast(k, f->w, DT_I32, false), word(k, f->zero));
-    return stage_reduce(k, f->s, RED_SUM, x_mul(k, x_cast(k, digit, DT_I32, false), factor));
+    return stage_reduce(k, f->s, RED_SUM,
+                        x_mul(k, x_cast(k, digit, DT_I32, false), difference(k, f->w, f->zero)));
 }
 
 static expr *sum_of_digits(fixed *f) {
@@ -340,16 +367,21 @@ static expr *sum_of_digits(fixed *f) {
     return x_cast(k, x_add(k, sum, x_cast(k, low, DT_I64, false)), DT_F32, true);
 }
 
+// The integer factor of x.
+static expr *x_word(fixed *f) {
+    expr *at[MAX_RANK];
+    if (f->whole) return difference(f->k, f->x, f->whole_zero);
+    index_of_digit(f, f->k, f->x->index, at);
+    return x_read_guarded(f->k, f->digit[0], at, f->x->guard, NULL);
+}
+
 static expr *sum_of_words(fixed *f) {
     kernel *k = f->k;
-    expr *at[MAX_RANK], *column[MAX_RANK];
-    index_of_digit(f, k, f->x->index, at);
+    expr *column[MAX_RANK];
     for (int j = 0; j < f->w->buffer->rank; j++)
         column[j] = index_reduces(k, f->w->index[j]) ? x_i64(k, 0) : f->w->index[j];
-    expr *x = x_read_guarded(k, f->digit[0], at, f->x->guard, NULL);
-    expr *w = f->floats ? x_read(k, fix_columns(f), f->w->index)
-                        : x_sub(k, x_cast(k, f->w, DT_I32, false), word(k, f->zero));
-    expr *product = x_mul(k, x_cast(k, x, DT_I64, false), x_cast(k, w, DT_I64, false));
+    expr *w = f->floats ? x_read(k, fix_columns(f), f->w->index) : difference(k, f->w, f->zero);
+    expr *product = x_mul(k, x_cast(k, x_word(f), DT_I64, false), x_cast(k, w, DT_I64, false));
     expr *sum = x_cast(k, stage_reduce(k, f->s, RED_SUM, product), DT_F32, true);
     return f->floats ? x_mul(k, sum, x_read(k, f->column_power, column)) : sum;
 }
@@ -359,7 +391,8 @@ static void multiply_digits(fixed *f) {
     expr *row[MAX_RANK];
     for (int j = 0; j < f->x->buffer->rank; j++) row[j] = f->is_row[j] ? f->x->index[j] : x_i64(k, 0);
     f->s->states.n = 0;
-    expr *sum = x_mul(k, f->words ? sum_of_words(f) : sum_of_digits(f), x_read(k, f->power, row));
+    expr *sum = f->words ? sum_of_words(f) : sum_of_digits(f);
+    if (!f->whole) sum = x_mul(k, sum, x_read(k, f->power, row));
     write *w = &f->s->writes.at[0];
     w->value = expr_substitute(k, w->value, NULL, sum);
     k->algorithm = "fixed rows";
@@ -376,8 +409,9 @@ void pass_fixed_rows(pass_context *c) {
         if (f.at->kind != STEP_KERNEL) continue;
         f.k = f.at->kernel;
         if (!find(&f, c->max_workspace)) continue;
-        kernel *power = power_kernel(&f), *digits = digit_kernel(&f);
+        kernel *power = f.whole ? NULL : power_kernel(&f), *digits = f.whole ? NULL : digit_kernel(&f);
         multiply_digits(&f);
+        if (f.whole) continue;
         insert_kernel(f.p, f.r, step_index(f.r, f.at), power);
         insert_kernel(f.p, f.r, step_index(f.r, f.at), digits);
     }

@@ -5,6 +5,7 @@
 //   for r: y[r] = exp(x[r] - max) * scale   =>    for r: y[r] = e[r] * scale
 //
 // Where sums must be in order (--fp strict), which excludes vectors, a separate stage computes it in vectors.
+// Without vectors, memory is scarcer than time: the values replace what the row's array had before, or the row is short.
 // Rows whose elements are not adjacent are vectorised across: they stay as they are, since arrays would hold a vector of rows
 // per element.
 #include "ir/kernel/edit.h"
@@ -13,7 +14,7 @@
 #include "passes/match/form.h"
 #include "passes/passes.h"
 
-enum { ROW_BYTES = 256 << 10 };
+enum { ROW_BYTES = 256 << 10, SHORT_ROW_BYTES = 256 };
 
 typedef struct repeated {
     kernel *k;
@@ -21,6 +22,7 @@ typedef struct repeated {
     expr *value, *axis;     // by that stage's only axis
     expr *here, *here_axis; // the same in another stage
     buffer *kept;           // array of the values
+    bool scarce;            // memory is
 } repeated;
 
 static bool is_function(const expr *e) { return expr_op_class(e->op) == XC_FUNCTION; }
@@ -80,9 +82,60 @@ static bool writes_along(const stage *s, const expr *axis) {
     return s->writes.n > 0;
 }
 
-static bool fits(const repeated *r) {
+static expr *without_value(void *user, expr *e) {
+    const repeated *r = user;
+    return e == r->here ? x_zero(r->k, e->dtype) : NULL;
+}
+
+static bool reads_array(arena *scratch, expr *e, const buffer *b) {
+    expr_list reads = reads_only(expr_nodes(scratch, e));
+    bool found = false;
+    for (int j = 0; j < reads.n; j++) found |= reads.at[j]->buffer == b;
+    return found;
+}
+
+// Whether the stages from the first one on need the array b for the value alone.
+static bool is_spent(repeated *r, const buffer *b) {
+    enum { OTHER_PARTS = PART_ALL & ~(PART_STEP | PART_VALUE) };
+    arena *scratch = arena_new();
+    bool spent = true;
+    for (int j = r->first; j < r->k->stages.n && spent; j++) {
+        stage *s = r->k->stages.at[j];
+        r->here = NULL;
+        in_stage(r, s);
+        expr_list all = reads_only(stage_nodes(scratch, s, OTHER_PARTS));
+        for (int i = 0; i < all.n; i++) spent &= all.at[i]->buffer != b;
+        for (int i = 0; i < s->states.n; i++)
+            spent &= !reads_array(scratch, expr_rewrite(r->k, s->states.at[i].step, without_value, r), b);
+        for (int i = 0; i < s->writes.n; i++) {
+            const write *w = &s->writes.at[i];
+            spent &= w->to != b && !reads_array(scratch, expr_rewrite(r->k, w->value, without_value, r), b);
+        }
+    }
+    arena_destroy(scratch);
+    return spent;
+}
+
+// The array whose elements the value replaces; NULL: it needs one of its own.
+static buffer *find_array(repeated *r) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(expr_nodes(scratch, r->value));
+    buffer *found = NULL;
+    for (int j = 0; j < reads.n && !found; j++) {
+        buffer *b = reads.at[j]->buffer;
+        bool row = b->role == BUF_LOCAL && b->rank == 1 && b->dtype == r->value->dtype &&
+                   reads.at[j]->index[0] == r->axis && b->dims[0] == extent_of(r, r->axis);
+        if (row && is_spent(r, b)) found = b;
+    }
+    arena_destroy(scratch);
+    return found;
+}
+
+static bool fits(repeated *r) {
     const dim *n = extent_of(r, r->axis);
-    return !dim_is_const(n) || dim_value(n) * dtype_bits(r->value->dtype) / 8 <= ROW_BYTES;
+    int64_t most = r->scarce ? SHORT_ROW_BYTES : ROW_BYTES;
+    if (dim_is_const(n) ? dim_value(n) * dtype_bits(r->value->dtype) / 8 <= most : !r->scarce) return true;
+    return r->scarce && find_array(r);
 }
 
 static bool repeats(repeated *r) {
@@ -146,15 +199,16 @@ static void keep_terms(repeated *r) {
 
 static void keep_values(repeated *r, bool in_order) {
     const stage *first = r->k->stages.at[r->first];
-    r->kept = kernel_local(r->k, "kept", r->value->dtype, 1, (dim *[]){extent_of(r, r->axis)});
-    if (first->states.n && !in_order) keep_terms(r);
+    buffer *spent = r->scarce ? find_array(r) : NULL;
+    r->kept = spent;
+    if (!spent) r->kept = kernel_local(r->k, "kept", r->value->dtype, 1, (dim *[]){extent_of(r, r->axis)});
+    if (first->states.n && !in_order && !spent) keep_terms(r);
     else insert_stage(r);
 }
 
 void pass_row_values(pass_context *c) {
-    if (!c->target->vector_bits) return; // there memory is scarcer than time
     for (int j = 0; j < c->program->kernels.n; j++) {
-        repeated r = {.k = c->program->kernels.at[j]};
+        repeated r = {.k = c->program->kernels.at[j], .scarce = !c->target->vector_bits};
         attention a;
         if (r.k->stages.n > 1 && !attention_match(r.k, &a) && find(&r))
             keep_values(&r, c->target->fp == FP_STRICT);

@@ -297,10 +297,11 @@ static ins *fused(lbuild *b, ins *x, ins *y, ins *z) {
     return lb_op(b, L_FMA, x->type, 3, (ins *[]){x, y, z});
 }
 
+// A NaN becomes the least number, which is 0 of unsigned bytes.
 static ins *clamped(emitter *e, const requantiser *r, ins *v, double scale, double more) {
     lbuild *b = &e->b;
     double lo = r->least - r->zero, hi = lo + BYTES - 1;
-    v = lb_bin(b, L_FMAX, v, lb_f32_like(b, v, (lo - more) * scale)); // NaN becomes the least
+    v = lb_bin(b, L_FMAX, v, lb_f32_like(b, v, (lo - more) * scale));
     return lb_bin(b, L_FMIN, lb_f32_like(b, v, (hi + more) * scale), v);
 }
 
@@ -324,7 +325,11 @@ static ins *emit_quotient(emitter *e, const requantiser *r) {
         return fused(b, x, lb_f32_like(b, x, r->a.product), y);
     }
     ins *v = emit_vector(e, r->value);
-    if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) v = clamped(e, r, v, r->divisor, 1);
+    if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) {
+        ins *of_nan = lb_f32_like(b, v, -r->zero * (double)r->divisor), *is_nan = lb_cmp(b, L_NE, v, v);
+        v = clamped(e, r, v, r->divisor, 1);
+        if (r->least < 0 && !isfinite(r->bound)) v = lb_select(b, is_nan, of_nan, v); // the byte 0
+    }
     if (r->rest != 0)
         return fused(b, v, lb_f32_like(b, v, r->inverse), lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->rest)));
     return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->inverse));
@@ -394,8 +399,7 @@ static bool has_instructions(const emitter *e) {
 }
 
 bool emit_saturates(emitter *e, const expr *x) {
-    const requantiser *r = dtype_is_byte(x->dtype) && has_instructions(e) ? requantiser_of(e, x) : NULL;
-    return r && (x->dtype == DT_U8 || isfinite(r->bound)); // a NaN becomes 0
+    return dtype_is_byte(x->dtype) && has_instructions(e) && requantiser_of(e, x);
 }
 
 ins *emit_requantised(emitter *e, expr *x) {

@@ -79,8 +79,10 @@ static cell evaluate(const expr *e, const expr *read, cell element) {
 }
 
 double word_value(const expr *e, const expr *read, int code) {
-    uint8_t bits = (uint8_t)code;
-    return evaluate(e, read, eval_load(read->buffer->dtype, &bits, 0)).f;
+    uint16_t wide = (uint16_t)code;
+    uint8_t byte = (uint8_t)code;
+    const void *bits = dtype_bits(read->buffer->dtype) > 8 ? (const void *)&wide : &byte;
+    return evaluate(e, read, eval_load(read->buffer->dtype, bits, 0)).f;
 }
 
 static ins *table_of(emitter *e, const word_factor *f, const expr *read) {
