@@ -4,10 +4,9 @@ levels run on older CPUs, too."""
 import glob
 import os
 import platform
-import shutil
 
 import arm
-from harness import BUILD, ONNXC, ROOT, run, run_cases, sample
+from harness import BUILD, JOBS, ONNXC, ROOT, alone, run, run_cases, sample
 
 # Machines of 64 bits run 32-bit x86 themselves, behind the loader that comes with the cross compiler.
 I686 = ("/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib" if platform.machine() == "x86_64"
@@ -34,11 +33,12 @@ def tools_for(triple):
 
 
 def runtime_for(results, triple, flags=""):
-    folder = os.path.join(BUILD, f"test-{results.stage}", triple)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Several stages use it."""
+    folder = os.path.join(BUILD, "test-runtime", triple)
     compiler, archiver, _ = tools_for(triple)
-    ran = run(["make", "-s", "-C", ROOT, "runtime", f"B={folder}", f"CC={compiler}", f"AR={archiver}", f"CFLAGS={flags}"],
-              timeout=300)
+    with alone(f"runtime-{triple}"):
+        ran = run(["make", "-s", f"-j{JOBS}", "-C", ROOT, "runtime", f"B={folder}", f"CC={compiler}", f"AR={archiver}", f"CFLAGS={flags}"],
+                  timeout=300)
     return os.path.join(folder, "libonnxc-rt.a") if results.check(ran.code == 0, f"runtime for {triple}", ran.why()) else None
 
 
@@ -173,7 +173,7 @@ def older_cpus(results, pieces):
         own = triple.startswith(platform.machine())
         if not own and triple.startswith("x86_64"):
             continue
-        runtime = os.path.join(os.path.dirname(ONNXC) if own else os.path.join(BUILD, "test-foreign", triple), "libonnxc-rt.a")
+        runtime = os.path.join(os.path.dirname(ONNXC) if own else os.path.join(BUILD, "test-runtime", triple), "libonnxc-rt.a")
         options = options_for(triple, runner, runtime)
         if own:
             options = [o if not o.startswith("--linker") else "--linker=gcc" for o in options]

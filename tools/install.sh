@@ -3,14 +3,14 @@
 # with "packages" what `make dist` and `make deb` need.
 # usage: tools/install.sh [test|packages]
 set -eu
-wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev llvm-19-dev lld-19
+wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev libzstd-dev llvm-19-dev lld-19
     libjpeg62-turbo-dev libopenjp2-7-dev libpng-dev libtiff-dev libwebp-dev"
 [ "${1-}" != test ] || wanted="$wanted clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev libopenblas0-pthread python3-venv cmake ninja-build pkg-config qemu-user
     qemu-system-arm chromium-headless-shell gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-avr avr-libc simavr wine64 gcc-mingw-w64-x86-64 llvm-19 wasi-libc nodejs cargo rustc fish zsh mandoc python3-yaml meson ruby"
 # make dist, make deb and their tests
-[ "${1-}" != packages ] || wanted="$wanted clang-19 llvm-19 liblld-19-dev wasi-libc libzstd-dev dpkg-dev debhelper dh-python lintian pkg-config cmake
+[ "${1-}" != packages ] || wanted="$wanted clang-19 llvm-19 liblld-19-dev wasi-libc dpkg-dev debhelper dh-python lintian pkg-config cmake
     libc6-dev-arm64-cross libc6-dev-armhf-cross libc6-dev-riscv64-cross libc6-dev-i386-cross"
 missing=
 for p in $wanted; do

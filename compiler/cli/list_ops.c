@@ -3,6 +3,7 @@
 #include "compiler/cli/command.h"
 #include "ir/graph/absent.h"
 #include "ir/graph/op.h"
+#include <stdlib.h>
 #include <string.h>
 
 // Operators without a lowering are decomposed by their upgrade or expansion.
@@ -15,10 +16,19 @@ static void add_versions(text *t, const schema_op *s, const char *between) {
     for (int j = 0; j < s->nversions; j++) text_printf(t, "%s%d", j ? between : "", s->versions[j].since);
 }
 
+static int by_domain_and_name(const void *a, const void *b) {
+    const op_def *x = *(const op_def *const *)a, *y = *(const op_def *const *)b;
+    int order = strcmp(x->domain, y->domain);
+    return order ? order : strcmp(x->name, y->name);
+}
+
 const char *list_ops_text(arena *a) {
     text t = {.arena = a};
+    const op_def **sorted = ARENA_ARRAY(a, const op_def *, op_count());
+    for (int i = 0; i < op_count(); i++) sorted[i] = op_at(i);
+    qsort(sorted, (size_t)op_count(), sizeof *sorted, by_domain_and_name);
     for (int i = 0; i < op_count(); i++) {
-        const op_def *op = op_at(i);
+        const op_def *op = sorted[i];
         const schema_op *s = schema_find(op->domain, op->name);
         if (!s || !is_supported(op)) continue; // passes build onnxc's own operators, which have no schema
         text_printf(&t, "%s%s%-24s ", op->domain, *op->domain ? "." : "", op->name);

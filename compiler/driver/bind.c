@@ -115,8 +115,15 @@ static void set_size(binder *b, const char *option, value *v, int axis, dim *giv
     }
     dim *now = old->kind == DIM_SYMBOL ? map_get_number(&b->to, (uint64_t)old->id) : old;
     if (now == given) return;
-    if (dim_is_const(now) && dim_is_const(given))
-        diag_error(b->diag, NULL, "--shape %s: axis %d is %lld", option, axis, (long long)dim_value(now));
+    if (dim_is_const(now) && dim_is_const(given)) {
+        long long is = dim_value(now), asked = dim_value(given);
+        diag_hint(
+            b->diag,
+            "a name instead of %lld opens the axis if the model's nodes allow it; --dim NAME=%lld binds it",
+            asked, asked);
+        diag_error(b->diag, NULL, "--shape %s: axis %d of input '%s' is %lld, not %lld", option, axis,
+                   v->name, is, asked);
+    }
     v->type.dims[axis] = given;
     b->generalised = true;
 }

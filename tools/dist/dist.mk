@@ -10,7 +10,7 @@ STATIC_TARGETS := X86 AArch64 ARM RISCV WebAssembly # ARCHS in codegen/target/ta
 STATIC_OTHERS = $(filter-out $(STATIC_TARGETS),$(shell $(LLVM_CONFIG) --targets-built))
 # Debian's archives of LLVM refer to Polly, but only in code that is not linked.
 STATIC_LLVM = -L$(shell $(LLVM_CONFIG) --libdir) -Wl,--start-group -llldELF -llldWasm -llldCommon \
-    $(filter-out -lPolly%,$(shell $(LLVM_CONFIG) --link-static --libs x86 aarch64 arm riscv webassembly passes orcjit lto option)) -Wl,--end-group \
+    $(filter-out -lPolly%,$(shell $(LLVM_CONFIG) --link-static --libs $(LLVM_PARTS) lto option)) -Wl,--end-group \
     $(foreach target,$(STATIC_OTHERS),$(foreach part,TargetInfo Target TargetMC AsmPrinter AsmParser,\
         -Wl,--defsym,LLVMInitialize$(target)$(part)=onnxc_no_target))
 # Until glibc 2.34 these were libraries of their own.
