@@ -567,6 +567,8 @@ def random(results):
             run_cases(results, form, FORMS[form], [cases])
     own_program(results, "random/random_graphs.py", "--count", "40", "--seed", "1")
     own_program(results, "random/random_graphs.py", "--edges", "--count", "12", "--seed", "3", "--forms", "interpret,llvm", "--room", "random-edges")
+    own_program(results, "random/random_graphs.py", "--networks", "--count", "14", "--seed", "8", "--forms", "symbolic+threads3",
+                "--room", "random-networks")
     own_program(results, "random/random_states.py", "--count", "20", "--seed", "2")
 
 
