@@ -140,18 +140,22 @@ static bool widens(arena *scratch, const write *w) {
     return found && dtype_is_float(w->to->dtype);
 }
 
-bool is_movement(const kernel *k) {
+static bool moves_all(const kernel *k, bool dequantised) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
         if (s->states.n || !plain_writes(s)) return false;
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
             cost c = cost_of(k, w);
-            if (!c.reads || !(c.moves || (c.scales && widens(k->arena, w)))) return false;
+            if (!c.reads || !(c.moves || (dequantised && c.scales && widens(k->arena, w)))) return false;
         }
     }
     return true;
 }
+
+bool is_movement(const kernel *k) { return moves_all(k, true); }
+
+bool only_moves(const kernel *k) { return moves_all(k, false); }
 
 bool is_plain_copy(const kernel *k) {
     const stage *s = k->stages.n == 1 && !k->stages.at[0]->states.n ? k->stages.at[0] : NULL;

@@ -87,6 +87,7 @@ cost cost_of(const kernel *k, const write *w);
 int innermost_dim(const write *w);   // whose index varies, -1: none
 bool is_pointwise(const kernel *k);  // one stage without states, all of whose writes set
 bool is_movement(const kernel *k);   // or dequantises
+bool only_moves(const kernel *k);    // and does not dequantise
 bool is_plain_copy(const kernel *k); // a movement of each element to its own place, as of a product by 1
 bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums products of two operands

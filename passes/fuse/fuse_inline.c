@@ -186,7 +186,7 @@ static bool inline_into(fuse *f, source *src, site *from, site *to) {
     if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
     bool ok = rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) &&
-              still_contracts(k, &saved) && keeps_windows(k, &saved);
+              still_contracts(k, &saved) && (!only_moves(src->k) || keeps_windows(k, &saved));
     arena_destroy(in.scratch);
     if (ok) free_order(k);
     if (!ok) *k = saved;

@@ -400,7 +400,7 @@ static bool join_with_producers(fuse *f, site *p2) {
 void fuse_rows(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
         site *p = f->order.at[i];
-        bool moves = p->s->kernel && is_pointwise(p->s->kernel) && is_movement(p->s->kernel);
+        bool moves = p->s->kernel && is_pointwise(p->s->kernel) && only_moves(p->s->kernel);
         if (p->s->kernel && !is_fixed(p) && (f->late || !moves)) join_with_producers(f, p);
     }
 }
