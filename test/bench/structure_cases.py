@@ -132,4 +132,15 @@ def of_bytes():
                    case(f"float[16,{c},3,3] A", f"uint8[1,{c},{size},{size}] x", f"f = Cast <to = 1> (x) y = Conv <pads = [1, 1, 1, 1], strides = [{step}, {step}]> (f, A)"))
 
 
-STRUCTURES = dict([*structures(), *transposed(), *recurrent(), *of_bytes()])
+def computed():
+    """Convolutions whose weights the run computes, as of trackers and of networks that condition each other."""
+    for c in (24, 64):
+        for name, weights, options in (
+                ("template", f"[1,{c},8,8]", ""), ("template of each channel", f"[{c},1,8,8]", f"<group = {c}>"),
+                ("computed 1x1", f"[32,{c},1,1]", ""), ("computed 3x3", f"[32,{c},3,3]", "<pads = [1, 1, 1, 1]>"),
+                ("computed 1x1 of groups", f"[{c},8,1,1]", f"<group = {c // 8}>")):
+            yield f"Conv {c}x32x32, {name}", case(f"float[{c},3,3,3] A", f"float[1,3,32,32] x, float{weights} w",
+                                                  f"c = Conv <pads = [1, 1, 1, 1]> (x, A) r = Relu (c) y = Conv {options} (r, w)")
+
+
+STRUCTURES = dict([*structures(), *transposed(), *recurrent(), *of_bytes(), *computed()])
