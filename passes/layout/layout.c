@@ -117,26 +117,12 @@ static uint64_t key_of_copy(const buffer *b, int channel) {
     return (uint64_t)b->id * MAX_RANK + (uint64_t)channel;
 }
 
-static bool writes_memory(const kernel *k, const buffer *root) {
-    write_list all = kernel_write_list(k);
-    for (int j = 0; j < all.n; j++)
-        if (buffer_root(all.at[j]->to) == root) return true;
-    return false;
-}
-
 // A copy of the buffer that has the same elements before the step; NULL: none. Inputs never change: their copies are made at the start.
 static buffer *earlier_copy(const assign *a, const region *r, const step *s, const buffer *from,
                             int channel) {
     buffer *to = map_get_number(&a->copies, key_of_copy(from, channel));
-    if (!to || (from->role == BUF_INPUT && !from->view_of)) return to;
-    const buffer *root = buffer_root(from);
-    for (int j = step_index(r, s) - 1; j >= 0; j--) {
-        const step *x = r->steps.at[j];
-        if (x->kind == STEP_ALLOC) continue;
-        if (x->kind != STEP_KERNEL || writes_memory(x->kernel, root)) return NULL;
-        if (kernel_writes(x->kernel, to)) return to;
-    }
-    return NULL;
+    bool input = from->role == BUF_INPUT && !from->view_of;
+    return to && (input || is_current_copy(r, s, from, to)) ? to : NULL;
 }
 
 // An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer

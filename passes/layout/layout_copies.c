@@ -1,6 +1,7 @@
 // Copies of buffers in another layout: see layout_copies.h.
 #include "passes/layout/layout_copies.h"
 #include "compiler/base/integers.h"
+#include "passes/match/form.h"
 
 bool is_temp_root(const buffer *b) { return (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of; }
 
@@ -53,6 +54,24 @@ buffer *clone_buffer(program *p, region *r, const step *s, const buffer *b, cons
     c->region = b->region;
     if (c->role == BUF_HEAP) step_insert(p, r, step_index(r, s), STEP_ALLOC, s->loc)->buffer = c;
     return c;
+}
+
+static bool writes_memory(const kernel *k, const buffer *b) {
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (buffer_root(all.at[j]->to) == buffer_root(b)) return true;
+    return false;
+}
+
+bool is_current_copy(const region *r, const step *s, const buffer *b, const buffer *copy) {
+    for (int j = step_index(r, s) - 1; j >= 0; j--) {
+        const step *before = r->steps.at[j];
+        if (before->kind == STEP_ALLOC) continue;
+        if (before->kind != STEP_KERNEL) return false;
+        if (writes_memory(before->kernel, copy)) return true;
+        if (writes_memory(before->kernel, b)) return false;
+    }
+    return false;
 }
 
 // ---------------------------------------------------------------- constants

@@ -18,6 +18,9 @@ kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, b
 buffer *clone_buffer(program *p, region *r, const step *s, const buffer *b, const char *suffix,
                      const layout *l);
 
+// Whether a kernel among the steps before s wrote this copy of b, since when nothing has written b.
+bool is_current_copy(const region *r, const step *s, const buffer *b, const buffer *copy);
+
 // Constants in a layout, once each; `packed` keeps them by this key.
 uint64_t key_of_packed(const buffer *b, const layout *l);
 buffer *packed_constant_as(program *p, map *packed, const buffer *b, const layout *l, dtype as);

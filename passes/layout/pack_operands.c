@@ -122,25 +122,11 @@ static void pack_sides(packing *a, const contraction *c) {
     arena_destroy(scratch);
 }
 
-static bool writes_memory(const kernel *k, const buffer *b) {
-    write_list all = kernel_write_list(k);
-    for (int j = 0; j < all.n; j++)
-        if (buffer_root(all.at[j]->to) == buffer_root(b)) return true;
-    return false;
-}
-
-// A copy packed by an earlier kernel of these steps, since when nothing has written the original; NULL: none.
+// A copy packed before that still has the operand's elements; NULL: none.
 static buffer *packed_before(const packing *a, const region *r, const step *s, const buffer *b,
                              const layout *l) {
     buffer *to = map_get_number(&a->packed, key_of_packed(b, l));
-    for (int j = step_index(r, s) - 1; to && j >= 0; j--) {
-        const step *before = r->steps.at[j];
-        if (before->kind == STEP_ALLOC) continue;
-        if (before->kind != STEP_KERNEL) return NULL;
-        if (writes_memory(before->kernel, to)) return to;
-        if (writes_memory(before->kernel, b)) return NULL;
-    }
-    return NULL;
+    return to && is_current_copy(r, s, b, to) ? to : NULL;
 }
 
 static buffer *pack_at_run(packing *a, region *r, step *s, const contraction *c, int group, const layout *l) {
