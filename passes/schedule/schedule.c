@@ -618,10 +618,11 @@ bool nest_writes_disjoint(const stage *s) {
 }
 
 // Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis. Positions that are reduced
-// together stay together.
+// together stay together. Reductions of one sample have enough work in the lanes of a few vectors.
 static void choose_tasks(nest *n) {
-    enum { LEAST_TASKS = 4 };
+    enum { LEAST_TASKS = 4, LANES = 64 };
     task_axes all = {.least = LEAST_TASKS, .chunked = n->vaxis, .piece = NEST_GRAIN, .single = n->waxis};
+    if (n->ninner && n->vaxis >= 0 && !n->reduce_vector && !n->e->t->size_level) all.part = LANES;
     if (!nest_writes_disjoint(n->s)) return;
     for (int j = 0; j < n->nparallel; j++)
         if (!n->reduce_vector || n->parallel[j] != n->waxis || j == n->nparallel - 1)

@@ -80,11 +80,11 @@ typedef struct emitter {
     int task_outer;             // ... at each position of this axis, -1: none
     dim *task_pieces;           // tasks at each of those positions
     const bool *task_columns;   // by axis: whether those tasks are pieces of it, too; NULL: of none
-    int64_t task_piece;         // positions in them
-    ins *scratch_param;         // GPU
-    dim *scratch_piece;         // GPU: scratch bytes per block
-    bool shared_locals;         // GPU: rank 0 locals are shared memory
-    const stage *stage;         // now
+    int64_t task_piece; // positions in them, or in pieces of task_axis; 0: the loops know their number
+    ins *scratch_param; // GPU
+    dim *scratch_piece; // GPU: scratch bytes per block
+    bool shared_locals; // GPU: rank 0 locals are shared memory
+    const stage *stage; // now
     bool state_varies, variables_vary;
     int row_axis,
         row_lanes; // number of rows of the axis that arrays among the locals hold side by side; 0: one row

@@ -20,6 +20,14 @@ void emitter_task_columns(emitter *e, int outer, int inner, const bool *columns,
     e->task_columns = columns, e->task_piece = piece;
 }
 
+void emitter_task_pieces(emitter *e, int outer, int inner, int64_t piece) {
+    dim *n = e->extent[inner], *one = dim_const(n->table, 1),
+        *pieces = dim_max(dim_floordiv(n, dim_const(n->table, piece)), one);
+    if (outer >= 0) emitter_task_pairs(e, outer, inner, pieces);
+    else emitter_tasks(e, inner, pieces);
+    e->task_piece = piece;
+}
+
 bool may_be_single(const dim *n) { return !dim_is_const(n) && n->min < 2; }
 
 static bool has_fewer(const emitter *e, int axis, int64_t least) {
@@ -36,6 +44,10 @@ void emitter_choose_tasks(emitter *e, const task_axes *a) {
     for (next = first + 1; next < a->n; next++) {
         bool cut = a->axes[next] == a->chunked && dim_is_const(e->extent[a->axes[next]]);
         if (a->axes[next] != a->single && !cut && !has_fewer(e, a->axes[next], 2)) break;
+    }
+    if (pairs && next == a->n && a->part && !has_fewer(e, a->chunked, 2 * a->part)) {
+        emitter_task_pieces(e, outer, a->chunked, a->part);
+        return;
     }
     int axis = pairs && next < a->n ? a->axes[next] : outer;
     dim *pieces = e->extent[axis];
@@ -64,30 +76,39 @@ static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
     *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
 }
 
-static bool has_columns(const emitter *e, int axis) {
-    return e->task_begin && e->task_columns && e->task_columns[axis];
+// Whether the tasks are pieces of an axis whose length the emitter knows.
+static bool has_pieces(const emitter *e, int axis) {
+    if (!e->task_begin || !e->task_piece) return false;
+    return e->task_columns ? e->task_columns[axis] : axis == e->task_axis;
+}
+
+// Positions of the pieces from begin to end, the last of which has those that are too few for a piece.
+static void range_of_pieces(emitter *e, int axis, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    const dim *n = e->extent[axis];
+    ins *last = *end;
+    *begin = idx_mulk(b, *begin, e->task_piece), *end = idx_mulk(b, *end, e->task_piece);
+    if (dim_is_const(n) && dim_value(n) % e->task_piece == 0) return;
+    ins *pieces = emit_dim(e, e->task_outer >= 0 ? e->task_pieces : e->code->tasks);
+    *end = lb_select(b, lb_cmp(b, L_SLE, pieces, last), emit_dim(e, e->extent[axis]), *end);
 }
 
 void axis_range(emitter *e, int axis, ins **begin, ins **end) {
-    bool task = e->task_begin && axis == e->task_axis;
-    if (has_columns(e, axis)) {
+    bool pieces = has_pieces(e, axis), task = e->task_begin && axis == e->task_axis;
+    if (e->task_begin && e->task_outer >= 0 && (task || pieces || axis == e->task_outer)) {
         range_of_pairs(e, axis, begin, end);
-        *begin = idx_mulk(&e->b, *begin, e->task_piece), *end = idx_mulk(&e->b, *end, e->task_piece);
-        return;
+    } else {
+        *begin = task ? e->task_begin : lb_idx(&e->b, 0);
+        *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
     }
-    if (e->task_begin && e->task_outer >= 0 && (task || axis == e->task_outer)) {
-        range_of_pairs(e, axis, begin, end);
-        return;
-    }
-    *begin = task ? e->task_begin : lb_idx(&e->b, 0);
-    *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
+    if (pieces) range_of_pieces(e, axis, begin, end);
 }
 
 void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[axis]);
     axis_range(e, axis, begin, end);
-    if (!e->task_begin || axis != e->task_axis || has_columns(e, axis)) return;
+    if (!e->task_begin || axis != e->task_axis || has_pieces(e, axis)) return;
     *begin = idx_mulk(b, *begin, piece);
     *end = lb_bin(b, L_SMIN, idx_mulk(b, *end, piece), extent);
 }

@@ -638,20 +638,26 @@ int64_t columns_of_task(const tiling *t) {
     return t->column_piece ? t->column_piece : (int64_t)t->vectors * t->lanes;
 }
 
-// The next axis of M outside of the tile; -1: none.
+// The next axis of M of several positions, which the loops have within `axis`: one outside of the tile, else the tiled
+// one, unless the blocks' loops find its range before the position of `axis`; -1: none.
 static int row_axis_within(const tiling *t, int axis) {
-    int j = 0;
-    while (j < t->m.n && t->m.at[j] != axis) j++;
-    while (++j < t->m.n)
-        if (t->m.at[j] != t->tile_m && has_several(t->e, t->m.at[j], 2)) return t->m.at[j];
-    return -1;
+    bool outside = false, tiled = false;
+    for (int j = 0; j < t->m.n; j++) {
+        int a = t->m.at[j];
+        if (outside && a != t->tile_m && has_several(t->e, a, 2)) return a;
+        if (outside && a == t->tile_m) tiled = !t->block.nested && has_several(t->e, a, 2 * t->row_piece);
+        outside |= a == axis;
+    }
+    return tiled ? t->tile_m : -1;
 }
 
 static void tasks_of_rows(tiling *t, int axis, dim *tasks) {
     emitter *e = t->e;
     bool pairs = t->pairs_tasks && axis != t->tile_m && may_be_single(e->extent[axis]);
     int inner = pairs ? row_axis_within(t, axis) : -1;
-    if (inner >= 0) emitter_task_pairs(e, axis, inner, e->extent[inner]);
+    dim *pieces = inner >= 0 ? e->extent[inner] : NULL;
+    if (pieces && inner == t->tile_m) pieces = dim_ceildiv(pieces, dim_const(pieces->table, t->row_piece));
+    if (pieces) emitter_task_pairs(e, axis, inner, pieces);
     else emitter_tasks(e, axis, tasks);
 }
 

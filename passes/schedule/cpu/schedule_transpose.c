@@ -164,8 +164,18 @@ bool transpose_find(nest *n, transpose *t) {
     return t->lanes > 0;
 }
 
+// The longer axis of the tiles, of which an open one is the longest.
+static int long_axis(const transpose *t) {
+    const dim *u = t->n->e->extent[t->u], *v = t->n->e->extent[t->v];
+    if (!dim_is_const(u) || !dim_is_const(v)) return dim_is_const(u) ? t->v : t->u;
+    return dim_value(v) > dim_value(u) ? t->v : t->u;
+}
+
+// Tasks are positions of an axis outside of the tiles; or pieces of an axis of the tiles, if there is none or only that of a batch
+// that may have a single sample. No two tasks write the same elements: the last tile of a piece begins earlier if there are too
+// few positions, and a piece has enough for a tile.
 void transpose_tasks(const transpose *t) {
-    enum { LEAST_TASKS = 4 };
+    enum { LEAST_TASKS = 4, PIECE = 64 };
     emitter *e = t->n->e;
     task_axes all = {.least = LEAST_TASKS, .chunked = -1, .single = -1};
     for (int j = 0; j < t->n->nparallel; j++) {
@@ -173,14 +183,11 @@ void transpose_tasks(const transpose *t) {
         bool few = dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < LEAST_TASKS;
         if (a != t->u && a != t->v && a != t->w && !few) all.axes[all.n++] = a;
     }
-    if (all.n) {
-        emitter_choose_tasks(e, &all);
-        return;
-    }
-    // Tasks must not write the same elements.
-    const dim *u = e->extent[t->u];
-    if (t->always && dim_is_const(u) && dim_value(u) % t->rows == 0)
-        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->rows));
+    int outer = all.n ? all.axes[0] : -1, inner = long_axis(t);
+    const dim *n = e->extent[inner];
+    bool tiles = all.n == 0 || (all.n == 1 && may_be_single(e->extent[outer]));
+    if (tiles && (!dim_is_const(n) || dim_value(n) >= 2 * PIECE)) emitter_task_pieces(e, outer, inner, PIECE);
+    else if (all.n) emitter_choose_tasks(e, &all);
 }
 
 ins *transpose_fits(const transpose *t) {
