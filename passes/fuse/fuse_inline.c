@@ -251,11 +251,21 @@ static bool picks_pieces(const source *src, const kernel *k) {
     return all;
 }
 
+// Whether pieces of the source are elements of a state.
+static bool joins_state(const fuse *f, const site *from, const source *src) {
+    const program *p = f->p;
+    for (int j = 0; p->state && src->n > 1 && j < p->outputs.n; j++)
+        if (p->state[j] && site_reads(from, p->inputs.at[p->state[j] - 1])) return true;
+    return false;
+}
+
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const site *from, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
     double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
     bool contraction = false, joined = false;
+    if (n > 1 && joins_state(f, from, src))
+        return false; // it may become a part of the next state, where others read it
     for (int j = 0; j < n; j++) {
         kernel *k = to[j]->s->kernel;
         bool selects = src->n > 1 && !picks_pieces(src, k);
