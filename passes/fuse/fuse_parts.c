@@ -185,14 +185,16 @@ static bool is_used_between(const uses *u, const buffer *b, int after, int befor
     return false;
 }
 
-// Whether only kernels of this region use b, and by indices that can be those of another buffer.
-static bool may_move(const uses *u, const buffer *b, const region *r) {
+// Whether only kernels of this region use b, but for one step, and by indices that can be those of another buffer.
+static bool may_move(const uses *u, const buffer *b, const region *r, const site *but) {
     const buffer_uses *all = &u->of[b->id];
-    if (b->role != BUF_TEMP || b->layout || all->by_others || all->fallback || all->output) return false;
+    if (b->role != BUF_TEMP || b->layout || (all->by_others && !but) || all->fallback || all->output)
+        return false;
     for (int j = 0; j < all->sites.n; j++) {
         const site *at = all->sites.at[j];
-        if (!site_touches(at, b)) continue;
-        if (at->s->kind != STEP_KERNEL || at->region != r) return false;
+        if (!site_touches(at, b) || at == but) continue;
+        if (at->s->kind != STEP_KERNEL || at->region != r || u->of_kernel[at->s->kernel->id] != at)
+            return false;
         for (int i = 0; i < at->accessed.n; i++)
             if (buffer_root(at->accessed.at[i]) == b && !is_plain_view(at->accessed.at[i])) return false;
     }
@@ -374,10 +376,72 @@ static bool visit(uses *u, site *at) {
     copying put;
     place to;
     if (!find_copying(at, &put) || put.from == put.to || put.from->space != put.to->space ||
-        !may_move(u, put.from, at->region))
+        !may_move(u, put.from, at->region, NULL))
         return false;
     bool whole = find_places(&put, put.from, put.to) && covers(&put, put.from, &put.read, &put.write, &to);
     return (whole && move_version(u, at, &put, &to)) || move_part(u, at, &put);
+}
+
+// ---------------------------------------------------------------- states
+//   t[i, j] = v[i, j]       v is a view of a state      next[k, i, j] = state[k, i, j]
+//   t[1, at] = x                                        next[0, 1, at] = x
+//   copy next = t           in another shape
+
+static bool has_same_dims(const buffer *a, const buffer *b) {
+    bool same = a->rank == b->rank;
+    for (int d = 0; same && d < a->rank; d++) same = a->dims[d] == b->dims[d];
+    return same;
+}
+
+// The step that makes t of the state; NULL: there is none.
+static const site *beginning_as(const uses *u, const buffer *t, const buffer *state) {
+    const site *at = first_use(u, t);
+    if (!at || at->s->kind != STEP_KERNEL || !is_plain_copy(at->s->kernel)) return NULL;
+    const write *w = &at->s->kernel->stages.at[0]->writes.at[0];
+    const buffer *from = w->value->buffer;
+    copying c;
+    bool whole = w->to == t && buffer_root(from) == state && is_plain_view(from) && has_same_dims(from, t) &&
+                 find_copying(at, &c) && find_places(&c, from, t) &&
+                 covers(&c, t, &c.write, &c.read, &c.read);
+    return whole ? at : NULL;
+}
+
+// Whether the step ends with a state in the memory of which its value, of another shape, can be made.
+static bool ends_state(const program *p, const uses *u, const site *at) {
+    const buffer *to = at->s->buffer, *from = at->s->from;
+    if (at->s->kind != STEP_COPY || at->depth || to->role != BUF_OUTPUT || to->view_of || to->layout)
+        return false;
+    if (!p->state || !p->state[to->io] || !is_plain_view(from)) return false;
+    const buffer *t = buffer_root(from), *in = p->inputs.at[p->state[to->io] - 1];
+    return t->dtype == to->dtype && from->dtype == to->dtype && t->space == to->space &&
+           has_same_dims(in, to) && may_move(u, t, at->region, at) && first_use(u, to) == at &&
+           count_writers(u, to) == 1 && !is_used_between(u, t, at->time, INT_MAX, false);
+}
+
+static bool make_in_state(program *p, uses *u, site *at) {
+    if (!ends_state(p, u, at)) return false;
+    buffer *to = at->s->buffer, *t = (buffer *)buffer_root(at->s->from),
+           *in = p->inputs.at[p->state[to->io] - 1];
+    const site *begin = beginning_as(u, t, in);
+    if (!begin || begin->region != at->region) return false;
+    place same = {.rank = t->rank};
+    for (int d = 0; d < t->rank; d++)
+        same.from[d] = same.last[d] = d, same.step[d] = 1, same.low[d] = dim_const(p->dims, 0);
+    *at->s = (step){.kind = STEP_KERNEL, .loc = at->s->loc};
+    remove_site(u, at);
+    move(p, u, t, to, t, &same);
+    begin->s->kernel = kernel_copying(p, to->name, begin->s->loc, in, to);
+    return true;
+}
+
+// Values that become states in another shape.
+static bool make_in_states(program *p) {
+    arena *scratch = arena_new();
+    uses *u = uses_build(scratch, p);
+    bool any = false;
+    for (int j = 0; p->state && j < u->n && !any; j++) any = make_in_state(p, u, &u->sites[j]);
+    arena_destroy(scratch);
+    return any;
 }
 
 void merge_parts(program *p) {
@@ -390,6 +454,7 @@ void merge_parts(program *p) {
         for (int j = 0; j < u->n; j++) changed |= visit(u, &u->sites[j]);
         any |= changed;
     }
+    while (make_in_states(p)) any = true;
     if (any) program_compact(p);
     arena_destroy(scratch);
 }
