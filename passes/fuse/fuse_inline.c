@@ -229,6 +229,19 @@ static bool transposes(const source *src) {
     return last->op == X_AXIS && !expr_uses_axis(v->index[v->buffer->rank - 1], last->axis);
 }
 
+// Whether data choose the source's rows, and the kernel transposes them for products, which can read them as they are chosen.
+static bool transposes_chosen(fuse *f, const source *src, site *to) {
+    site *products[MOST_READERS];
+    source moved;
+    const expr *v = src->pieces[0].w->value;
+    if (src->n != 1 || v->op != X_READ || !only_moves(to->s->kernel) || to->writes.n != 1) return false;
+    int n = readers_of(f, to, to->writes.at[0], false, products);
+    bool all = n > 0, chosen = false;
+    for (int j = 0; j < n; j++) all &= is_contraction(products[j]->s->kernel);
+    for (int d = 0; d < v->buffer->rank; d++) chosen |= expr_any(v->index[d], expr_is_read);
+    return all && chosen && source_of(to->s->kernel, to->writes.at[0], &moved) && transposes(&moved);
+}
+
 // Whether sums of the source's values become sums of its bytes, which take less time than floats, and on all CPUs, so that
 // these agree: a scale that is not a literal stays within the sum.
 static bool sums_bytes(const fuse *f, const source *src) {
@@ -251,14 +264,25 @@ static bool picks_pieces(const source *src, const kernel *k) {
     return all;
 }
 
+// Whether pieces of the source are elements of a state.
+static bool joins_state(const fuse *f, const site *from, const source *src) {
+    const program *p = f->p;
+    for (int j = 0; p->state && src->n > 1 && j < p->outputs.n; j++)
+        if (p->state[j] && site_reads(from, p->inputs.at[p->state[j] - 1])) return true;
+    return false;
+}
+
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const site *from, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
     double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
     bool contraction = false, joined = false;
+    if (n > 1 && joins_state(f, from, src))
+        return false; // it may become a part of the next state, where others read it
     for (int j = 0; j < n; j++) {
         kernel *k = to[j]->s->kernel;
         bool selects = src->n > 1 && !picks_pieces(src, k);
+        if (transposes_chosen(f, src, to[j])) return false;
         joined |= selects;
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
         if (selects && has_states(k)) return false; // every term would select its piece
