@@ -44,6 +44,7 @@ CASES = {
     "MaxPool 64x112x112, 2x2, stride 2": ("float[1,64,112,112] x", "float", "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)"),
     "MaxPool 256x13x13, 5x5": ("float[1,256,13,13] x", "float", "y = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"),
     "MaxPool 256x14x14, 3x3": ("float[1,256,14,14] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
+    "MaxPool 256x7x7, 3x3": ("float[1,256,7,7] x", "float", "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
     "MaxPool, u8, 64x112x112, 3x3, stride 2": ("uint8[1,64,112,112] x", "uint8", "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)"),
     "MaxPool 64x16000, 4, stride 4": ("float[1,64,16000] x", "float", "y = MaxPool <kernel_shape = [4], strides = [4]> (x)"),
     "AveragePool 64x56x56, 3x3": ("float[1,64,56,56] x", "float", "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"),
