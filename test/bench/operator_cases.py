@@ -25,6 +25,7 @@ CASES = {
     "attention 12x128x128xD": attention(12, 128, 128, "D"),
     "softmax 4096x49": ("float[4096,49] x", "float", "y = Softmax (x)"),
     "softmax 512x33": ("float[512,33] x", "float", "y = Softmax (x)"),
+    "softmax 256x13, sizes open": ("float[G,K] x", "float", "y = Softmax (x)"),
     "Div, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Div (x, z)"),
     "Div, u8, 1024x256": ("uint8[1024,256] x, uint8[1024,256] z", "uint8", "y = Div (x, z)"),
     "Mod, i32, 1024x256": ("int32[1024,256] x, int32[1024,256] z", "int32", "y = Mod (x, z)"),
