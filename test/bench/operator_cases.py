@@ -83,6 +83,8 @@ CASES = {
     "Resize 3x480x640 to 224x224": ("float[1,3,480,640] x", "float", "s = Constant <value = int64[4] {1, 3, 224, 224}> ()  y = Resize <mode = \"linear\"> (x, , , s)"),
     "Exp 64x4096": ("float[64,4096] x", "float", "y = Exp (x)"),
     "ReduceSum 16x9x64x64, axis 1": ("float[16,9,64,64] x", "float", "a = Constant <value = int64[1] {1}> ()  y = ReduceSum <keepdims = 0> (x, a)"),
+    "ReduceSum 16x64x256, axis 1 at run time": ("float[16,64,256] x, int64[1] a", "float", "z = Constant <value = int64[1] {0}> () b = Mul (a, z) c = Constant <value = int64[1] {1}> () d = Add (b, c) y = ReduceSum (x, d)"),
+    "ReduceSum 16x64x256, axis 2 at run time": ("float[16,64,256] x, int64[1] a", "float", "z = Constant <value = int64[1] {0}> () b = Mul (a, z) c = Constant <value = int64[1] {2}> () d = Add (b, c) y = ReduceSum (x, d)"),
     "1x4096x4096, B an input, rows open": ("float[L,4096] x, float[4096,4096] w", "float", "y = MatMul (x, w)"),
     "8 x 1x64x1024, B an input, rows open": ("float[8,L,64] x, float[8,64,1024] w", "float", "y = MatMul (x, w)"),
     "3x512x512, B an input, rows open": ("float[M,512] x, float[512,512] w", "float", "y = MatMul (x, w)"),
