@@ -180,6 +180,8 @@ CASES |= {
     "Cast, u8 to f32, 64x4096": ("uint8[64,4096] x", "float", "y = Cast <to = 1> (x)"),
     "Cast, f32 to u8, 64x4096": ("float[64,4096] x", "uint8", "p = Abs (x)  y = Cast <to = 2> (p)"),
     "LogSoftmax 128x1000": ("float[128,1000] x", "float", "y = LogSoftmax (x)"),
+    "Hardmax 64x1000": ("float[64,1000] x", "float", "y = Hardmax (x)"),
+    "Hardmax 512x64": ("float[512,64] x", "float", "y = Hardmax (x)"),
     "softmax 4096x10": ("float[4096,10] x", "float", "y = Softmax (x)"),
     "LogSoftmax 4096x10": ("float[4096,10] x", "float", "y = LogSoftmax (x)"),
     "Col2Im 1x32, 3x3 of 28x28": ("float[1,288,676] x", "float", "i = Constant <value = int64[2] {28, 28}> ()  b = Constant <value = int64[2] {3, 3}> ()  y = Col2Im (x, i, b)"),
