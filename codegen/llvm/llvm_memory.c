@@ -206,10 +206,51 @@ static LLVMValueRef store_parts(emit *e, LLVMValueRef p, const ins *v, int n) {
     return last;
 }
 
+// The same for a number that only the run knows, by branches that go the same way for all rows of one length.
+static bool stores_halves(const emit *e, ltype t) {
+    enum { MOST = 32 };
+    bool halves = (t.lanes & (t.lanes - 1)) == 0 && t.lanes <= MOST && t.kind != LK_I1;
+    return e->t->masked && e->t->masked_least > 8 && halves && !e->t->size_level;
+}
+
+static LLVMValueRef one_of(emit *e, LLVMValueRef x, LLVMBasicBlockRef from, LLVMValueRef y,
+                           LLVMBasicBlockRef other) {
+    LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(x), ""), in[2] = {x, y};
+    LLVMAddIncoming(phi, in, (LLVMBasicBlockRef[]){from, other}, 2);
+    return phi;
+}
+
+//     if (n & 4) store(p, low half of v), p += 4, v = high half; else v = low half; the same for 2 and 1
+static void store_halves(emit *e, LLVMValueRef p, const ins *v, const ins *n) {
+    int lanes = v->type.lanes, bytes = kind_bytes(e, v->type.kind);
+    LLVMTypeRef index = index_type(e);
+    LLVMValueRef rest = value_of(e, v), low[2] = {clamped_count(e, n, lanes), index_const(e, 0)};
+    LLVMValueRef count = call_intrinsic(e, "llvm.smax", &index, 1, low, 2);
+    for (int part = lanes; part; part /= 2) {
+        bool all = part == lanes;
+        LLVMValueRef first = all ? rest : some_lanes(e, rest, 0, part),
+                     second = all ? rest : some_lanes(e, rest, part, part);
+        LLVMValueRef bit = LLVMBuildAnd(e->b, count, index_const(e, part), "");
+        LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), store = new_block(e, "part"),
+                          after = new_block(e, "rest");
+        LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntNE, bit, index_const(e, 0), ""), store, after);
+        enter_block(e, store);
+        store_at(e, p, first, lt(v->type.kind, part), 0);
+        LLVMValueRef next = byte_offset(e, p, index_const(e, (int64_t)part * bytes));
+        LLVMBuildBr(e->b, after);
+        enter_block(e, after);
+        p = one_of(e, p, before, next, store), rest = one_of(e, first, before, second, store);
+    }
+}
+
 static LLVMValueRef emit_storen(emit *e, const ins *x) {
     const ins *v = x->args[2], *n = x->args[3];
     LLVMValueRef p = element_address(e, x, v->type.kind);
     if (stores_parts(e, v->type, n)) return store_parts(e, p, v, (int)n->i);
+    if (stores_halves(e, v->type)) {
+        store_halves(e, p, v, n);
+        return NULL;
+    }
     if (has_masks(e, v->type)) return masked_store(e, p, v, n);
     LLVMValueRef buffer = stack_vector(e, v->type);
     store_at(e, buffer, value_of(e, v), v->type, 0);

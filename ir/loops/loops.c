@@ -329,6 +329,8 @@ ins *lb_conv(lbuild *b, lop op, lkind to, ins *x) {
     ltype t = lt(to, x->type.lanes);
     if (x->type.kind == to) return x;
     if (op == L_BITCAST) return lb_bitcast(b, t, x);
+    bool back = op == L_FTRUNC && x->op == L_FEXT && x->args[0]->type.kind == to;
+    if (back) return x->args[0]; // it was exact
     ins *r = fold(b, op, t, 1, &x);
     return r ? r : emit1(b, op, t, x);
 }

@@ -123,11 +123,12 @@ static bool is_worthwhile(const row_windows *r) {
         if (r->k->axes.at[a].kind == AXIS_REDUCE) rows = true;
         else images = true;
     }
-    int64_t size = dim_is_const(w) ? dim_value(w) : MOST_STEP + 1;
+    if (!dim_is_const(w)) return false; // a reduction along axes that only the run knows
+    int64_t size = dim_value(w);
     bool fits = !dim_is_const(r->columns) ||
                 dim_value(r->columns) * dtype_bits(r->s->states.at[0].dtype) / 8 <= ROW_BYTES;
     bool profitable = r->guarded ? r->step <= size : rows && r->step < size;
-    return images && fits && profitable && !dim_is(n, 1) && w->min > 0 && !dim_is(w, 1);
+    return images && fits && profitable && !dim_is(n, 1) && size > 1;
 }
 
 static bool find(row_windows *r, const target *t) {

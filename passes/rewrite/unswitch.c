@@ -8,6 +8,9 @@
 //   if {1 - eq(N, 1)}: for j: y[j] = x[j] + z[j]
 //   else:              for j: y[j] = x[0] + z[j]
 //
+// The same where a condition decides whether the innermost axis is reduced, as axes do that only the run knows: either the axis or
+// the reduction has one position.
+//
 // Of many conditions all are true, or the kernel stays as it is. Where size matters, it always does.
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
@@ -51,8 +54,24 @@ static void add_condition(conditions *all, dim *d) {
     if (all->n < MOST_CONDITIONS) all->at[all->n++] = d;
 }
 
+static bool is_selected(const dim *d, const dim *condition) {
+    return d->kind == DIM_SELECT && (!condition || d->c == condition) && d->c->min == 0 && d->c->max == 1;
+}
+
+// The condition under which a reduction takes the place of the axis; NULL: none.
+static dim *condition_of_reduction(const kernel *k, int axis) {
+    const dim *extent = k->axes.at[axis].extent;
+    if (k->locals.n || !is_selected(extent, NULL)) return NULL;
+    for (int a = 0; a < k->axes.n; a++)
+        if (k->axes.at[a].kind == AXIS_REDUCE && is_selected(k->axes.at[a].extent, extent->c))
+            return extent->c;
+    return NULL;
+}
+
 static conditions find_conditions(const kernel *k, int axis) {
     conditions found = {.n = 0};
+    dim *reduced = condition_of_reduction(k, axis);
+    if (reduced) add_condition(&found, reduced);
     expr_list all = kernel_nodes(k->arena, k, PART_ALL);
     for (int j = 0; j < all.n; j++) {
         dim *d = condition_of(all.at[j], axis);
@@ -69,11 +88,16 @@ typedef struct known_condition {
 
 static expr *put_known(void *user, expr *e) {
     const known_condition *known = user;
+    if (e->op == X_AXIS && dim_is(known->k->axes.at[e->axis].extent, 1)) return x_i64(known->k, 0);
     return e->op == X_DIM && e->dim == known->condition ? x_i64(known->k, known->value) : NULL;
 }
 
 static kernel *with_value(const kernel *k, dim *condition, int64_t value) {
     known_condition known = {kernel_copy(k), condition, value};
+    for (int a = 0; a < k->axes.n; a++) {
+        axis *of = &known.k->axes.at[a];
+        if (is_selected(of->extent, condition)) of->extent = value ? of->extent->a : of->extent->b;
+    }
     kernel_rewrite(known.k, put_known, &known);
     return known.k;
 }

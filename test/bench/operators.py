@@ -24,7 +24,7 @@ from structure_cases import STRUCTURES
 
 TYPES = {"float": np.float32, "double": np.float64, "float16": np.float16, "bool": bool, "string": object,
          **{t: np.dtype(t) for t in ("uint8", "int8", "int32", "int64", "uint32")}}
-SIZES = {"A": 64, "B": 64, "D": 64, "E": 64, "F": 64, "G": 256, "I": 256, "J": 256, "H": 14, "W": 14, "L": 1, "M": 3, "N": 5, "P": 56, "Q": 512, "R": 1009, "T": 400}  # of open dims
+SIZES = {"A": 64, "B": 64, "D": 64, "E": 64, "F": 64, "G": 256, "I": 256, "J": 256, "H": 14, "W": 14, "K": 13, "L": 1, "M": 3, "N": 5, "P": 56, "Q": 512, "R": 1009, "T": 400}  # of open dims
 TEXT = np.dtype([("data", np.uint64), ("size", np.uint64)])  # onnxc_string
 LIBRARY_C = ctypes.CDLL(None)
 LIBRARY_C.free.argtypes = [ctypes.c_void_p]

@@ -56,14 +56,18 @@ static void lower_softmax(lowering *l, node *n, bool log) {
                 log ? x_sub(k, shifted, scale) : x_mul(k, x_un(k, X_EXP, shifted), scale));
 }
 
-// best = first position of the maximum; out = whether the position is best
+// m = max x; best = first position of m; out = whether the position is best
 static void lower_hardmax(lowering *l, node *n) {
     along a = along_new(l, n);
     kernel *k = a.k;
-    expr *index[MAX_RANK];
+    expr *index[MAX_RANK], *max = row_reduce(&a, "max", RED_MAX, term_itself, NULL);
     stage *s = rows_stage(&a.rows, AXIS_REDUCE, index);
-    expr *best = rows_arg(&a.rows, s, x_read(k, a.x, index), index[a.axis], a.x->dims[a.axis], true, false);
-    best = rows_scalar(&a.rows, s, "best", best);
+    expr *x = x_read(k, a.x, index);
+    expr *found = x_bin(k, X_OR, x_bin(k, X_EQ, x, max), x_un(k, X_ISNAN, x)); // then m is NaN
+    dtype position = a.x->dims[a.axis]->max <= INT32_MAX ? DT_I32 : DT_I64;
+    expr *at = x_cast(k, index[a.axis], position, true);
+    expr *first = stage_reduce(k, s, RED_MIN, x_select(k, found, at, reduce_neutral(k, RED_MIN, position)));
+    expr *best = x_cast(k, rows_scalar(&a.rows, s, "best", first), DT_I64, true);
     s = rows_stage(&a.rows, AXIS_PARALLEL, index);
     dtype t = dtype_compute(a.out->dtype);
     expr *hit = x_bin(k, X_EQ, index[a.axis], best);

@@ -21,7 +21,8 @@ typedef struct nest {
     // A window (schedule_window.c): `tile` positions of waxis (-1: none) at a time, `positions` in the loop
     // under construction; the inner axes from `unrolled` on are unrolled completely.
     int waxis, tile, positions, unrolled;
-    ins *base; // first position of the tile
+    ins *base;    // first position of the tile
+    bool narrows; // guards of windows bound their loops, however near the windows are
     const expr
         *guarded; // the read whose guard is the part of it that the bounds of loops do not imply; NULL: none
 } nest;

@@ -187,6 +187,14 @@ static bool is_neutral(const nest *n, const expr *x) {
     return x == reduce_neutral(n->e->k, st->op, st->dtype);
 }
 
+// The read whose guard bounds the loop of a window; NULL: none.
+static expr *window_that_bounds(const nest *n) {
+    const state *st = &n->s->states.at[0];
+    expr *x = st->step;
+    if (!n->narrows) return far_window(n->e->k, n->s, n->e->t);
+    return x->op == X_READ && x->guard && is_neutral(n, x->fill) ? x : NULL;
+}
+
 void nest_range(nest *n, int axis, ins **begin, ins **end) {
     bool checks;
     axis_range(n->e, axis, begin, end);
@@ -194,8 +202,7 @@ void nest_range(nest *n, int axis, ins **begin, ins **end) {
     range r = {.e = n->e, .axis = axis, .begin = *begin, .end = *end};
     expr *x = n->s->states.at[0].step;
     for (; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1]) add_condition(&r, x->arg[0]);
-    expr *read = checks ? NULL : far_window(n->e->k, n->s, n->e->t),
-         *guard = read ? guard_of(n->e, read) : NULL;
+    expr *read = checks ? NULL : window_that_bounds(n), *guard = read ? guard_of(n->e, read) : NULL;
     expr *rest = guard ? add_condition(&r, guard) : NULL;
     if (r.narrowed && checks) keep_one(&r);
     if (guard) n->guarded = read, entry_of(n->e, read)->guard = rest ? rest : x_int(n->e->k, DT_BOOL, 1);

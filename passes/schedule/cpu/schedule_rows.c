@@ -8,12 +8,14 @@
 #include "ir/kernel/kernel_cost.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_slide.h"
 
 struct row_vectors {
     emitter *e;
     int axis, lanes; // axis -1: rows one by one
     bool masked;
     ins **arrays; // by local: the memory of those that are arrays
+    slide *slide; // rows one by one: how windows slide along them, NULL: otherwise
 };
 
 static row_vectors one_by_one(emitter *e) { return (row_vectors){.e = e, .axis = -1}; }
@@ -147,6 +149,10 @@ static void one_of_stages(emitter *e, stage *s) {
 static void stages(const row_vectors *r, int lanes) {
     emitter *e = r->e;
     if (r->axis >= 0) place_arrays(r);
+    if (r->slide) {
+        schedule_slide(r->slide);
+        return;
+    }
     for (int j = 0; j < e->k->stages.n; j++) {
         stage *s = e->k->stages.at[j];
         if (r->axis < 0) {
@@ -220,7 +226,7 @@ static void choose_tasks(const row_vectors *r, int single) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)
         if (!nest_writes_disjoint(e->k->stages.at[j])) return;
-    if (r->axis < 0 && single < 0 && share_columns(e)) return;
+    if (r->axis < 0 && !r->slide && single < 0 && share_columns(e)) return;
     task_axes all = {.least = 2, .chunked = r->axis, .piece = r->lanes, .single = single};
     for (int a = 0; a < e->k->nouter && all.n < MAX_TASK_AXES; a++) all.axes[all.n++] = a;
     emitter_choose_tasks(e, &all);
@@ -243,6 +249,7 @@ row_vectors *rows_choose(emitter *e) {
 
 void schedule_rows(row_vectors *r) {
     if (r->axis >= 0) find_arrays(r);
+    else r->slide = slide_find(r->e);
     choose_tasks(r, -1);
     outer_loops(r, 0);
 }
