@@ -411,15 +411,16 @@ def check_biases(results, onnxc, path):
         results.check(good, f"biases of quantised products on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} of 640 bytes differ")
 
 
-def check_fixed_rows(results, onnxc, path):
-    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
+def check_fixed_rows(results, onnxc, path, cpu, times):
+    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN. All rows several times are more than would have a copy."""
     rng = np.random.default_rng(11)
     x = rng.standard_normal((9, 40)).astype(np.float32)
     x *= np.array([1, 0, 1e-30, 1e33, 1e-38, 1, 1, 1, 1], np.float32)[:, None]
     x[5] *= np.float32(10.0) ** rng.uniform(-6, 6, 40).astype(np.float32)
     x[6, 3], x[7, 4], x[8, 39] = np.inf, np.nan, -0.0
+    rows = np.tile(x, (times, 1))
     for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2), ("FLOAT", -9, 9, 0)):
-        n, w = Network((1, 1, 1, 1), x.shape), rng.integers(least, most + 1, (40, 11))
+        n, w = Network((1, 1, 1, 1), rows.shape), rng.integers(least, most + 1, (40, 11))
         n.kinds["r"], bits = "float32", getattr(TensorProto, kind)
         if kind == "FLOAT":  # some columns are small, large or 0
             w = ((w + rng.uniform(0.1, 0.9, w.shape)) * np.array([1e-20, 100, 0] + [1] * 8)).astype(np.float32)
@@ -429,21 +430,22 @@ def check_fixed_rows(results, onnxc, path):
         n.save(path, 21, 10)
         with tempfile.TemporaryDirectory() as folder:
             case = bench.Case(onnxc, path, folder, folder)
-            case.arrays["r"] = np.where(np.isfinite(x), x, 0)
-            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m3", case, folder)
-            values = ", ".join("0x%08x" % v for v in x.view(np.uint32).ravel())
-            struct = f"static const union {{ uint32_t u[360]; float f[360]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
-            compiled.main = re.sub(r"static const float i0\[360\] = \{.*?\};", struct, compiled.main, flags=re.S)
-            got = bench.measure(compiled, "cortex-m3", case.sizes, folder)[4][0].reshape(9, 11)
+            case.arrays["r"] = np.where(np.isfinite(rows), rows, 0)
+            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), cpu, case, folder)
+            values = ", ".join("0x%08x" % v for v in rows.view(np.uint32).ravel())
+            struct = f"static const union {{ uint32_t u[{rows.size}]; float f[{rows.size}]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
+            compiled.main = re.sub(rf"static const float i0\[{rows.size}\] = \{{.*?\}};", struct, compiled.main, flags=re.S)
+            all_rows = measure_on(cpu)(compiled, cpu, case.sizes, folder)[4][0].reshape(times, 9, 11)
+        got = all_rows[0]
         factor = (w - zero) * 0.5
         with np.errstate(invalid="ignore"):
             want, unit = x.astype(np.float64) @ factor, np.abs(x.astype(np.float64)) @ np.abs(factor)
         finite = [0, 1, 2, 3, 4, 5, 8]
         least = 2.0 ** -126 * np.abs(factor).sum(0)  # rows are multiples of the least normal number, or of a larger one
         apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35 * np.abs(factor).max(0) + 1e-38)).max()
-        same = np.array_equal(got[6:8], want[6:8], equal_nan=True)
+        same = np.array_equal(got[6:8], want[6:8], equal_nan=True) and all(np.array_equal(more, got, equal_nan=True) for more in all_rows)
         good = apart < 2e-7 and same
-        results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
+        results.check(good, f"{len(rows)} rows in fixed point times {kind} on a {cpu}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
 
 
 def check_float_products(results, onnxc, path):
@@ -460,6 +462,24 @@ def check_float_products(results, onnxc, path):
     for cpu, limit in ("cortex-m0plus", 8000), ("cortex-m3", 2600):
         count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         results.check(count < limit and most < 2e-5, f"weights of floats on a {cpu}", f"{count} thousand instructions for 88,388 products, off by up to {most}")
+
+
+def check_kept_images(results, onnxc, path):
+    """Products of an image that is added to them, and of an input: its words are not in memory. An image of fixed point takes the place of one of floats."""
+    n = Network((1, 1, 1, 1), (1, 3, 20, 20))
+    n.kinds["r"] = "float32"
+    normal = lambda *shape: n.constant((n.rng.standard_normal(shape) / 8).astype(np.float32))  # noqa: E731
+    v = n.node("Relu", [n.node("Conv", ["r", normal(12, 3, 3, 3), normal(12)], pads=[1, 1, 1, 1])])
+    v = n.node("Relu", [n.node("Add", [n.node("Conv", [v, normal(12, 12, 3, 3), normal(12)], pads=[1, 1, 1, 1]), v])])
+    v = n.node("Relu", [n.node("Conv", [v, normal(48, 12, 1, 1), normal(48)])])
+    v = n.node("Conv", [v, normal(48, 1, 3, 3), normal(48)], group=48, pads=[1, 1, 1, 1], strides=[2, 2])
+    n.output(n.node("ReduceMean", [v], axes=[2, 3]), TensorProto.FLOAT)
+    n.save(path, 14)
+    for cpu, limit in ("cortex-m0plus", 52000), ("cortex-m3", 15000), ("rv32imac", 22000):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 90000 and most < 2e-5
+        results.check(good, f"kept images of floats on a {cpu}", f"{count} thousand instructions for 921,600 products, {memory} bytes, off by up to {most}")
 
 
 def half_functions(path):
@@ -833,6 +853,10 @@ def check_fractions(results, onnxc, path):
         results.check(most < 1e-6, f"fractions of powers of two on a Cortex-M55 {level}", f"off by up to {most}")
 
 
+def measure_on(cpu):
+    return bench.firmware_riscv.measure if cpu in bench.firmware_riscv.CPUS else bench.measure
+
+
 def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
     """(thousand instructions of a run, elements that differ from those of `onnxc run` with the options, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
@@ -841,7 +865,7 @@ def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
             with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(array).SerializeToString())
         case = bench.Case(arguments.onnxc, path, folder, folder, host)
-        *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
+        *_, count, got = measure_on(cpu)(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
         return count, sum(int((d > 0).sum()) for d in apart), max(float(d.max()) for d in apart)
 
@@ -900,7 +924,9 @@ def main():
         check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
         check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
         check_biases(results, onnxc, os.path.join(folder, "biases.onnx"))
-        check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
+        for cpu, times in (("cortex-m3", 1), ("cortex-m3", 10), ("cortex-m0plus", 10), ("rv32imac", 10)):
+            check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"), cpu, times)
+        check_kept_images(results, onnxc, os.path.join(folder, "kept_images.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))
