@@ -396,6 +396,30 @@ def check_signed_quantisers(results, onnxc, path):
         results.check(count < limit and not differ, f"signed bytes of 4000 floats on a {cpu}", f"{count} thousand instructions, {differ} differ")
 
 
+def check_run_quantisers(results, onnxc, path):
+    """Scale and zero point that only a run knows, of floats that may be no numbers; and images quantised by them, whose padding has the zero point."""
+    x = np.random.default_rng(5).uniform(-60, 60, (1, 2000)).astype(np.float32)
+    x[0, 5:12] = np.nan, np.inf, -np.inf, -np.nan, 3e38, -3e38, 0
+    for kind in ("uint8", "int8"):
+        n = Network((1, 1, 1, 1), x.shape)
+        n.kinds = {"r": "float32", "s": "float32", "z": kind}
+        n.shapes = {"r": x.shape, "s": (), "z": ()}
+        n.output(n.node("QuantizeLinear", ["r", "s", "z"]), TYPES[kind])
+        n.save(path)
+        for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55"):
+            _, differ, _ = measured(Arguments(onnxc, "-O2"), path, cpu, [x, np.float32(0.37), np.dtype(kind).type(77)])
+            results.check(not differ, f"{kind} of 2000 floats by a scale of the run on a {cpu}", f"{differ} differ")
+    n = Network((1, 1, 1, 1), (1, 8, 12, 12))
+    n.kinds["r"] = "float32"
+    n.nodes.append(helper.make_node("DynamicQuantizeLinear", ["r"], ["q", "scale", "zero"]))
+    v = n.node("ConvInteger", ["q", n.constant(n.weights("int8", 16, 8, 3, 3)), "zero"], pads=[1, 1, 1, 1])
+    n.output(n.node("Mul", [n.node("Cast", [v], to=TensorProto.FLOAT), "scale"]), TensorProto.FLOAT)
+    n.save(path)
+    for cpu, limit in (("cortex-m3", 1150), ("cortex-m4", 388), ("cortex-m55", 80)):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and most < 1e-2, f"an image quantised in the run on a {cpu}", f"{count} thousand instructions for 165,888 products, off by up to {most}")
+
+
 def check_biases(results, onnxc, path):
     """Products that are quantised before a bias of bytes is added, as in encoders: both roundings have constants alone, and the bias is one of them."""
     n = Network((1, 1, 1, 1), (20, 32))
@@ -923,6 +947,7 @@ def main():
         check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
         check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
         check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
+        check_run_quantisers(results, onnxc, os.path.join(folder, "run_quantisers.onnx"))
         check_biases(results, onnxc, os.path.join(folder, "biases.onnx"))
         for cpu, times in (("cortex-m3", 1), ("cortex-m3", 10), ("cortex-m0plus", 10), ("rv32imac", 10)):
             check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"), cpu, times)

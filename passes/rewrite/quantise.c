@@ -491,13 +491,21 @@ static bool has_preference(const flip *f, const buffer *b) {
            dtype_is_byte(b->dtype);
 }
 
+// What surrounds an image whose signedness has changed, as an element of it: a zero point that has changed, too, is read as it is.
+static expr *flipped_fill(kernel *k, expr *fill, const buffer *image) {
+    int added;
+    expr *stored = stored_bytes(fill, &added);
+    bool same = stored && stored->op == X_READ && stored->buffer->dtype == image->dtype;
+    return same ? x_read(k, stored->buffer, stored->index) : flipped_value(k, fill, image->dtype);
+}
+
 // Reads of a buffer whose signedness has changed: recovers the old value.
 static expr *flip_read(void *user, kernel *k, const expr *read) {
     const flip *f = user;
     if (f->from ? read->buffer != f->from : !has_preference(f, read->buffer)) return NULL;
     buffer *to = f->from ? f->to : read->buffer;
     if (read->dtype == to->dtype) return NULL;
-    expr *fill = read->guard ? flipped_value(k, read->fill, to->dtype) : NULL;
+    expr *fill = read->guard ? flipped_fill(k, read->fill, to) : NULL;
     return flipped_value(k, x_read_guarded(k, to, read->index, read->guard, fill), read->dtype);
 }
 
@@ -562,9 +570,16 @@ static void centre_weights(quantise *q, kernel *k, const match *m) {
     }
 }
 
-static void choose_signs(quantise *q, kernel *k) {
-    match m;
-    if (!find_match(q, k, &m)) return;
+// Of a zero point around an image, too: an image can have a halo of elements of another buffer, but not of a function of these.
+static void prefer_sign_around(quantise *q, const expr *read) {
+    int8_t sign = q->sign[buffer_root(read->buffer)->id];
+    const expr *fill = read->guard ? read->fill : NULL;
+    if (sign && fill && fill->op == X_READ && fill->buffer->dtype == read->buffer->dtype)
+        prefer_sign(q, fill->buffer, sign);
+}
+
+static void choose_signs_of(quantise *q, kernel *k, const match *found) {
+    match m = *found;
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
     if (q->t->freestanding && !q->t->vector_bits) {
         centre_weights(q, k, &m);
@@ -585,6 +600,13 @@ static void choose_signs(quantise *q, kernel *k) {
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!prefer_sign(q, a, sign)) prefer_sign(q, b, sign);
+}
+
+static void choose_signs(quantise *q, kernel *k) {
+    match m;
+    if (!find_match(q, k, &m)) return;
+    choose_signs_of(q, k, &m);
+    for (int j = 0; j < 2; j++) prefer_sign_around(q, m.f[j].read);
 }
 
 static void flip_signs(quantise *q) {
