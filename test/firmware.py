@@ -355,32 +355,32 @@ def check_quantised_inputs(results, onnxc, path):
 
 
 def check_no_numbers(results, onnxc, path):
-    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars."""
+    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars, and without floating point."""
     n = Network((1, 1, 1, 1), (8, 40))
     n.kinds["r"] = "float32"
-    limits = [n.constant(np.float32(v)) for v in (-1, 1.5)]
+    limits = [n.constant(np.float32(v)) for v in (-1, 1.5, 0, -np.inf, np.inf)]
     for op in ("Relu", "Sign", "HardSigmoid", "LeakyRelu", "Exp", "Sigmoid", "Erf", "Softplus"):
         n.output(n.node(op, ["r"]), TensorProto.FLOAT)
-    n.output(n.node("Clip", ["r", *limits]), TensorProto.FLOAT)
+    n.output(n.node("Clip", ["r", *limits[:2]]), TensorProto.FLOAT)
     n.output(n.node("Max", ["r", limits[0]]), TensorProto.FLOAT)
     n.output(n.node("ReduceMax", ["r"], axes=[1]), TensorProto.FLOAT)
-    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node("GreaterOrEqual", [limits[1], "r"])],
-                       [n.node("Less", ["r", n.constant(np.float32(0))])]):
+    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node(op, [v, "r"]) for op in ("GreaterOrEqual", "Less") for v in limits],
+                       [n.node("LessOrEqual", ["r", v]) for v in limits]):
         for condition in conditions:
             n.output(n.node("Cast", [condition], to=TensorProto.INT32), TensorProto.INT32)
             n.output(n.node("Where", [n.node("Not", [condition]), "r", limits[0]]), TensorProto.FLOAT)
     n.save(path)
     x = np.random.default_rng(8).normal(0, 2, (8, 40)).astype(np.float32)
-    x[:, ::9], x[:, 1::17], x[:, 2::17] = np.nan, np.inf, -np.inf
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(os.path.join(folder, "test_data_set_0"))
-        with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
-            f.write(numpy_helper.from_array(x).SerializeToString())
-        case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
-        got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m55", case, folder), "cortex-m55", case.sizes, folder)[4]
-    bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
-    results.check(not bad, "what is no number on a Cortex-M55", f"outputs {bad} differ")
-
+    x[:, ::9], x[:, 1::17], x[:, 2::17], x[:, 3::19], x[:, 4::19], x[:, 5::19], x[:, 6::19] = np.nan, np.inf, -np.inf, 0, -0.0, -1, 1.5
+    for cpu in ("cortex-m55", "cortex-m3"):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "test_data_set_0"))
+            with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
+                f.write(numpy_helper.from_array(x).SerializeToString())
+            case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
+            got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), cpu, case, folder), cpu, case.sizes, folder)[4]
+        bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
+        results.check(not bad, f"what is no number on a {cpu}", f"outputs {bad} differ")
 
 
 def check_signed_quantisers(results, onnxc, path):
