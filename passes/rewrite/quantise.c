@@ -655,16 +655,39 @@ static bool makes_byte(const quantise *q, const expr *e) {
     return is_stored(q, e->dtype) && (e->op == X_READ || e->op == X_SELECT);
 }
 
-// The byte that e is a function of, by operations with invariant operands.
-static expr *byte_under(const quantise *q, expr *e) {
-    for (;;) {
-        if (makes_byte(q, e)) return e;
-        int n = expr_arity(e->op);
-        if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
-        if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
-        e = n == 2 && !varies(e->arg[0]) ? e->arg[1] : e->arg[0];
-        if (!varies(e)) return NULL;
+// The byte that e is a function of, by operations with invariant operands, and so many with two functions of it.
+static expr *byte_under(const quantise *q, expr *e, int *several) {
+    if (makes_byte(q, e)) return e;
+    int n = expr_arity(e->op);
+    if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
+    bool first = varies(e->arg[0]), second = n == 2 && varies(e->arg[1]);
+    if (first && second && (*several)-- <= 0) return NULL;
+    expr *x = first ? byte_under(q, e->arg[0], several) : NULL;
+    expr *y = second && (x || !first) ? byte_under(q, e->arg[1], several) : NULL;
+    if (first && second) return x == y ? x : NULL;
+    return first ? x : y;
+}
+
+// Whether no stage of the kernel has more positions than b has elements: none is computed again.
+static bool reads_once(const kernel *k, const buffer *b) {
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        dim *positions = axes_extent(k, s->axes.at, s->axes.n);
+        for (int a = 0; a < k->nouter; a++) positions = dim_mul(positions, k->axes.at[a].extent);
+        if (dim_less_equal(positions, buffer_count(b)) != TRI_YES) return false;
     }
+    return true;
+}
+
+// On bare machines with floating point, memory counts more than a function of a byte, which becomes a table, for each of a few
+// readers.
+static int several_functions(const quantise *q, const buffer *b) {
+    enum { MOST = 8, READERS = 3 };
+    const site_list *all = &q->uses->of[b->id].sites;
+    bool few = q->t->freestanding && q->t->f32 && all->n <= READERS && !q->uses->of[b->id].viewed;
+    for (int j = 0; j < all->n && few; j++)
+        few = all->at[j]->s->kind == STEP_KERNEL && reads_once(all->at[j]->s->kernel, b);
+    return few ? MOST : 0;
 }
 
 static read_map restore_read;
@@ -709,7 +732,8 @@ static void narrow_storage(quantise *q) {
         if (s->writes != 1 || q->uses->of[j].by_others || s->w->combine != COMBINE_SET ||
             (s->w->to->dtype != DT_F32 && s->w->to->dtype != DT_I32))
             continue;
-        s->byte = byte_under(q, s->w->value);
+        int several = several_functions(q, q->p->buffers.at[j]);
+        s->byte = byte_under(q, s->w->value, &several);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
         s->value = s->w->value;
     }
