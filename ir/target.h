@@ -106,6 +106,7 @@ typedef struct target {
     bool spread_rows;        // for tiles of some CPU level (passes/layout/spread_rows.c)
     bool no_divider;         // no instruction for integer division
     bool no_wide_product;    // no instruction for 64-bit products
+    bool adds_wide_products; // one instruction adds such a product to a number of 64 bits
     bool gathers;            // fast vector gathers of 32 and 64 bits
     bool masked;             // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     int masked_least;        // bits of the narrowest elements that have them

@@ -11,18 +11,20 @@
 #include "passes/memory/patch.h"
 #include "passes/memory/sink.h"
 #include "passes/memory/spaces.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
 
 static bool is_small(const buffer *b) { return dtype_is_int(b->dtype) && dtype_bits(b->dtype) <= 16; }
 
 // Guards at the edges of images vanish with the layout.
-static bool multiplies_small_integers(const program *p) {
+static bool multiplies_integers(const program *p, const target *t) {
     contraction c;
-    for (int j = 0; j < p->kernels.n; j++)
-        if (contraction_find(p->kernels.at[j], &c) && c.s->states.at[0].dtype == DT_I32 &&
-            is_small(c.a->buffer) && is_small(c.b->buffer))
-            return true;
+    for (int j = 0; j < p->kernels.n; j++) {
+        if (!contraction_find(p->kernels.at[j], &c)) continue;
+        bool small = c.s->states.at[0].dtype == DT_I32 && is_small(c.a->buffer) && is_small(c.b->buffer);
+        if (small || multiplies_words(t, &c)) return true;
+    }
     return false;
 }
 
@@ -30,7 +32,7 @@ static bool multiplies_small_integers(const program *p) {
 static bool wants_layouts(const pass_context *c) {
     const target *t = c->target;
     return t->vector_bits || t->dsp || t->tile_regs ||
-           (t->arch.dot == DOT_ARM && multiplies_small_integers(c->program));
+           (t->arch.dot == DOT_ARM && multiplies_integers(c->program, t));
 }
 void pass_image_shapes(pass_context *c) {
     if (wants_layouts(c)) shape_images(c->program, c->target);

@@ -355,32 +355,32 @@ def check_quantised_inputs(results, onnxc, path):
 
 
 def check_no_numbers(results, onnxc, path):
-    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars."""
+    """What is no number passes functions, limits and comparisons with Helium's vectors as in scalars, and without floating point."""
     n = Network((1, 1, 1, 1), (8, 40))
     n.kinds["r"] = "float32"
-    limits = [n.constant(np.float32(v)) for v in (-1, 1.5)]
+    limits = [n.constant(np.float32(v)) for v in (-1, 1.5, 0, -np.inf, np.inf)]
     for op in ("Relu", "Sign", "HardSigmoid", "LeakyRelu", "Exp", "Sigmoid", "Erf", "Softplus"):
         n.output(n.node(op, ["r"]), TensorProto.FLOAT)
-    n.output(n.node("Clip", ["r", *limits]), TensorProto.FLOAT)
+    n.output(n.node("Clip", ["r", *limits[:2]]), TensorProto.FLOAT)
     n.output(n.node("Max", ["r", limits[0]]), TensorProto.FLOAT)
     n.output(n.node("ReduceMax", ["r"], axes=[1]), TensorProto.FLOAT)
-    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node("GreaterOrEqual", [limits[1], "r"])],
-                       [n.node("Less", ["r", n.constant(np.float32(0))])]):
+    for conditions in ([n.node("IsNaN", ["r"])], [n.node("Less", ["r", v]) for v in limits], [n.node(op, [v, "r"]) for op in ("GreaterOrEqual", "Less") for v in limits],
+                       [n.node("LessOrEqual", ["r", v]) for v in limits]):
         for condition in conditions:
             n.output(n.node("Cast", [condition], to=TensorProto.INT32), TensorProto.INT32)
             n.output(n.node("Where", [n.node("Not", [condition]), "r", limits[0]]), TensorProto.FLOAT)
     n.save(path)
     x = np.random.default_rng(8).normal(0, 2, (8, 40)).astype(np.float32)
-    x[:, ::9], x[:, 1::17], x[:, 2::17] = np.nan, np.inf, -np.inf
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(os.path.join(folder, "test_data_set_0"))
-        with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
-            f.write(numpy_helper.from_array(x).SerializeToString())
-        case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
-        got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m55", case, folder), "cortex-m55", case.sizes, folder)[4]
-    bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
-    results.check(not bad, "what is no number on a Cortex-M55", f"outputs {bad} differ")
-
+    x[:, ::9], x[:, 1::17], x[:, 2::17], x[:, 3::19], x[:, 4::19], x[:, 5::19], x[:, 6::19] = np.nan, np.inf, -np.inf, 0, -0.0, -1, 1.5
+    for cpu in ("cortex-m55", "cortex-m3"):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "test_data_set_0"))
+            with open(os.path.join(folder, "test_data_set_0", "input_0.pb"), "wb") as f:
+                f.write(numpy_helper.from_array(x).SerializeToString())
+            case = bench.Case(onnxc, path, folder, folder, ("--interpret",))
+            got = bench.measure(bench.Onnxc(Arguments(onnxc, "-O2"), cpu, case, folder), cpu, case.sizes, folder)[4]
+        bad = [j for j, (a, b) in enumerate(zip(got, case.want)) if not np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)]
+        results.check(not bad, f"what is no number on a {cpu}", f"outputs {bad} differ")
 
 
 def check_signed_quantisers(results, onnxc, path):
@@ -394,6 +394,30 @@ def check_signed_quantisers(results, onnxc, path):
     for cpu, limit in (("cortex-m4", 150), ("cortex-m55", 25)):
         count, differ, _ = measured(Arguments(onnxc, "-O2"), path, cpu, [x])
         results.check(count < limit and not differ, f"signed bytes of 4000 floats on a {cpu}", f"{count} thousand instructions, {differ} differ")
+
+
+def check_run_quantisers(results, onnxc, path):
+    """Scale and zero point that only a run knows, of floats that may be no numbers; and images quantised by them, whose padding has the zero point."""
+    x = np.random.default_rng(5).uniform(-60, 60, (1, 2000)).astype(np.float32)
+    x[0, 5:12] = np.nan, np.inf, -np.inf, -np.nan, 3e38, -3e38, 0
+    for kind in ("uint8", "int8"):
+        n = Network((1, 1, 1, 1), x.shape)
+        n.kinds = {"r": "float32", "s": "float32", "z": kind}
+        n.shapes = {"r": x.shape, "s": (), "z": ()}
+        n.output(n.node("QuantizeLinear", ["r", "s", "z"]), TYPES[kind])
+        n.save(path)
+        for cpu in ("cortex-m0plus", "cortex-m4", "cortex-m55"):
+            _, differ, _ = measured(Arguments(onnxc, "-O2"), path, cpu, [x, np.float32(0.37), np.dtype(kind).type(77)])
+            results.check(not differ, f"{kind} of 2000 floats by a scale of the run on a {cpu}", f"{differ} differ")
+    n = Network((1, 1, 1, 1), (1, 8, 12, 12))
+    n.kinds["r"] = "float32"
+    n.nodes.append(helper.make_node("DynamicQuantizeLinear", ["r"], ["q", "scale", "zero"]))
+    v = n.node("ConvInteger", ["q", n.constant(n.weights("int8", 16, 8, 3, 3)), "zero"], pads=[1, 1, 1, 1])
+    n.output(n.node("Mul", [n.node("Cast", [v], to=TensorProto.FLOAT), "scale"]), TensorProto.FLOAT)
+    n.save(path)
+    for cpu, limit in (("cortex-m3", 1150), ("cortex-m4", 388), ("cortex-m55", 80)):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        results.check(count < limit and most < 1e-2, f"an image quantised in the run on a {cpu}", f"{count} thousand instructions for 165,888 products, off by up to {most}")
 
 
 def check_biases(results, onnxc, path):
@@ -411,15 +435,16 @@ def check_biases(results, onnxc, path):
         results.check(good, f"biases of quantised products on a {cpu}", f"{count} thousand instructions, {memory} bytes, {differ} of 640 bytes differ")
 
 
-def check_fixed_rows(results, onnxc, path):
-    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN; and padded images."""
+def check_fixed_rows(results, onnxc, path, cpu, times):
+    """Rows of floats in fixed point: of any magnitude, of numbers far apart, with an infinity or NaN. All rows several times are more than would have a copy."""
     rng = np.random.default_rng(11)
     x = rng.standard_normal((9, 40)).astype(np.float32)
     x *= np.array([1, 0, 1e-30, 1e33, 1e-38, 1, 1, 1, 1], np.float32)[:, None]
     x[5] *= np.float32(10.0) ** rng.uniform(-6, 6, 40).astype(np.float32)
     x[6, 3], x[7, 4], x[8, 39] = np.inf, np.nan, -0.0
+    rows = np.tile(x, (times, 1))
     for kind, least, most, zero in (("INT8", -128, 127, 0), ("UINT8", 0, 255, 200), ("INT4", -8, 7, 2), ("FLOAT", -9, 9, 0)):
-        n, w = Network((1, 1, 1, 1), x.shape), rng.integers(least, most + 1, (40, 11))
+        n, w = Network((1, 1, 1, 1), rows.shape), rng.integers(least, most + 1, (40, 11))
         n.kinds["r"], bits = "float32", getattr(TensorProto, kind)
         if kind == "FLOAT":  # some columns are small, large or 0
             w = ((w + rng.uniform(0.1, 0.9, w.shape)) * np.array([1e-20, 100, 0] + [1] * 8)).astype(np.float32)
@@ -429,21 +454,22 @@ def check_fixed_rows(results, onnxc, path):
         n.save(path, 21, 10)
         with tempfile.TemporaryDirectory() as folder:
             case = bench.Case(onnxc, path, folder, folder)
-            case.arrays["r"] = np.where(np.isfinite(x), x, 0)
-            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), "cortex-m3", case, folder)
-            values = ", ".join("0x%08x" % v for v in x.view(np.uint32).ravel())
-            struct = f"static const union {{ uint32_t u[360]; float f[360]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
-            compiled.main = re.sub(r"static const float i0\[360\] = \{.*?\};", struct, compiled.main, flags=re.S)
-            got = bench.measure(compiled, "cortex-m3", case.sizes, folder)[4][0].reshape(9, 11)
+            case.arrays["r"] = np.where(np.isfinite(rows), rows, 0)
+            compiled = bench.Onnxc(Arguments(onnxc, "-O2"), cpu, case, folder)
+            values = ", ".join("0x%08x" % v for v in rows.view(np.uint32).ravel())
+            struct = f"static const union {{ uint32_t u[{rows.size}]; float f[{rows.size}]; }} bits = {{{{{values}}}}};\n#define i0 bits.f"
+            compiled.main = re.sub(rf"static const float i0\[{rows.size}\] = \{{.*?\}};", struct, compiled.main, flags=re.S)
+            all_rows = measure_on(cpu)(compiled, cpu, case.sizes, folder)[4][0].reshape(times, 9, 11)
+        got = all_rows[0]
         factor = (w - zero) * 0.5
         with np.errstate(invalid="ignore"):
             want, unit = x.astype(np.float64) @ factor, np.abs(x.astype(np.float64)) @ np.abs(factor)
         finite = [0, 1, 2, 3, 4, 5, 8]
         least = 2.0 ** -126 * np.abs(factor).sum(0)  # rows are multiples of the least normal number, or of a larger one
         apart = (np.maximum(np.abs(got - want)[finite] - least, 0) / np.maximum(unit[finite], 1e-35 * np.abs(factor).max(0) + 1e-38)).max()
-        same = np.array_equal(got[6:8], want[6:8], equal_nan=True)
+        same = np.array_equal(got[6:8], want[6:8], equal_nan=True) and all(np.array_equal(more, got, equal_nan=True) for more in all_rows)
         good = apart < 2e-7 and same
-        results.check(good, f"rows in fixed point times {kind}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
+        results.check(good, f"{len(rows)} rows in fixed point times {kind} on a {cpu}", f"off by {apart} of the sum of magnitudes; rows with infinity and NaN: {got[6:8, :3]}")
 
 
 def check_float_products(results, onnxc, path):
@@ -457,9 +483,27 @@ def check_float_products(results, onnxc, path):
     v = n.node("LSTM", [n.node("Reshape", [v, n.constant(np.array([5, 1, 4]))]), normal(1, 64, 4), normal(1, 64, 16)], hidden_size=16)
     n.output(v, TensorProto.FLOAT)
     n.save(path, 14)
-    for cpu, limit in ("cortex-m0plus", 8000), ("cortex-m3", 2600):
+    for cpu, limit in ("cortex-m0plus", 6200), ("cortex-m3", 1250):
         count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         results.check(count < limit and most < 2e-5, f"weights of floats on a {cpu}", f"{count} thousand instructions for 88,388 products, off by up to {most}")
+
+
+def check_kept_images(results, onnxc, path):
+    """Products of an image that is added to them, and of an input: its words are not in memory. An image of fixed point takes the place of one of floats."""
+    n = Network((1, 1, 1, 1), (1, 3, 20, 20))
+    n.kinds["r"] = "float32"
+    normal = lambda *shape: n.constant((n.rng.standard_normal(shape) / 8).astype(np.float32))  # noqa: E731
+    v = n.node("Relu", [n.node("Conv", ["r", normal(12, 3, 3, 3), normal(12)], pads=[1, 1, 1, 1])])
+    v = n.node("Relu", [n.node("Add", [n.node("Conv", [v, normal(12, 12, 3, 3), normal(12)], pads=[1, 1, 1, 1]), v])])
+    v = n.node("Relu", [n.node("Conv", [v, normal(48, 12, 1, 1), normal(48)])])
+    v = n.node("Conv", [v, normal(48, 1, 3, 3), normal(48)], group=48, pads=[1, 1, 1, 1], strides=[2, 2])
+    n.output(n.node("ReduceMean", [v], axes=[2, 3]), TensorProto.FLOAT)
+    n.save(path, 14)
+    for cpu, limit in ("cortex-m0plus", 52000), ("cortex-m3", 15000), ("rv32imac", 22000):
+        count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
+        memory = inspected(Arguments(onnxc, "-O2"), path, cpu)["memory"]["workspace_bytes"]
+        good = count < limit and memory < 90000 and most < 2e-5
+        results.check(good, f"kept images of floats on a {cpu}", f"{count} thousand instructions for 921,600 products, {memory} bytes, off by up to {most}")
 
 
 def half_functions(path):
@@ -833,6 +877,10 @@ def check_fractions(results, onnxc, path):
         results.check(most < 1e-6, f"fractions of powers of two on a Cortex-M55 {level}", f"off by up to {most}")
 
 
+def measure_on(cpu):
+    return bench.firmware_riscv.measure if cpu in bench.firmware_riscv.CPUS else bench.measure
+
+
 def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
     """(thousand instructions of a run, elements that differ from those of `onnxc run` with the options, the largest difference); of these inputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
@@ -841,7 +889,7 @@ def measured(arguments, path, cpu, arrays=(), host=("--interpret",)):
             with open(os.path.join(folder, "test_data_set_0", f"input_{j}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(array).SerializeToString())
         case = bench.Case(arguments.onnxc, path, folder, folder, host)
-        *_, count, got = bench.measure(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
+        *_, count, got = measure_on(cpu)(bench.Onnxc(arguments, cpu, case, folder), cpu, case.sizes, folder)
         apart = [np.abs(g - w) for g, w in zip(got, case.want)]
         return count, sum(int((d > 0).sum()) for d in apart), max(float(d.max()) for d in apart)
 
@@ -899,8 +947,11 @@ def main():
         check_quantised_inputs(results, onnxc, os.path.join(folder, "quantised_inputs.onnx"))
         check_no_numbers(results, onnxc, os.path.join(folder, "no_numbers.onnx"))
         check_signed_quantisers(results, onnxc, os.path.join(folder, "signed_quantisers.onnx"))
+        check_run_quantisers(results, onnxc, os.path.join(folder, "run_quantisers.onnx"))
         check_biases(results, onnxc, os.path.join(folder, "biases.onnx"))
-        check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"))
+        for cpu, times in (("cortex-m3", 1), ("cortex-m3", 10), ("cortex-m0plus", 10), ("rv32imac", 10)):
+            check_fixed_rows(results, onnxc, os.path.join(folder, "fixed_rows.onnx"), cpu, times)
+        check_kept_images(results, onnxc, os.path.join(folder, "kept_images.onnx"))
         check_half_functions(results, onnxc, os.path.join(folder, "half_functions.onnx"))
         check_pairs(results, onnxc, os.path.join(folder, "pairs.onnx"))
         check_unsigned(results, onnxc, os.path.join(folder, "unsigned.onnx"))

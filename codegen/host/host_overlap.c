@@ -42,13 +42,26 @@ static traced_memory memory_for(const search *s, const buffer *b) {
     return m;
 }
 
-// Nothing is written before it was read for the last time, if `to` begins `distance` bytes after `from`.
-static bool keeps(const traced_memory *from, const traced_memory *to, int64_t distance) {
+// Nothing is written before it was read for the last time, if `to` begins `distance` bytes after `from`. Elements have a number of
+// bytes which are read and written together; *left counts those that are compared.
+static bool keeps(const traced_memory *from, const traced_memory *to, int64_t distance, int64_t element,
+                  int64_t *left) {
     int64_t begin = distance < 0 ? -distance : 0,
-            end = to->bytes < from->bytes - distance ? to->bytes : from->bytes - distance;
-    for (int64_t i = begin; i < end; i++)
-        if (to->first_write[i] < from->last_read[i + distance]) return false;
-    return true;
+            end = to->bytes < from->bytes - distance ? to->bytes : from->bytes - distance, i = begin;
+    while (i < end && i - begin < *left * element && to->first_write[i] >= from->last_read[i + distance])
+        i += element;
+    *left -= (i - begin) / element + 1;
+    return i >= end;
+}
+
+// The bytes of all elements of a kernel are read and written together as far as the memory shows.
+static int64_t bytes_together(const traced_memory *from, const traced_memory *to) {
+    enum { LARGEST = 4 };
+    for (int64_t i = 0; i < from->bytes; i++)
+        if (i % LARGEST && from->last_read[i] != from->last_read[i - 1]) return 1;
+    for (int64_t i = 0; i < to->bytes; i++)
+        if (i % LARGEST && to->first_write[i] != to->first_write[i - 1]) return 1;
+    return LARGEST;
 }
 
 // false: the accesses are not known.
@@ -73,11 +86,11 @@ static bool distances(const search *s, const lfunc *f, overlap *o) {
     if (!trace(s, f, memory)) return false;
     int64_t align = s->a->align, below = (memory[1].bytes + align - 1) / align,
             above = memory[0].bytes / align;
-    int64_t shorter = memory[0].bytes < memory[1].bytes ? memory[0].bytes : memory[1].bytes;
-    if ((below + above) * shorter > COMPARED_MOST) return false;
+    int64_t element = bytes_together(&memory[0], &memory[1]), left = COMPARED_MOST;
     *o = (overlap){s->code->kernel, s->from, s->to, -below * align, (int)(below + above + 1), NULL};
     o->may = ARENA_ARRAY(s->a->arena, bool, o->n);
-    for (int i = 0; i < o->n; i++) o->may[i] = keeps(&memory[0], &memory[1], o->first + i * align);
+    for (int i = 0; i < o->n; i++)
+        o->may[i] = keeps(&memory[0], &memory[1], o->first + i * align, element, &left);
     return true;
 }
 

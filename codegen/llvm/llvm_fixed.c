@@ -6,7 +6,8 @@
 // a constant.
 //
 // VCMP with 0 or a scalar has that as its second operand: LLVM makes the condition x < c of c > x, which VCMP defines as not x >= c, so
-// that it holds where x is no number. Here it becomes -x > -c, or 0 an operand of its own, which -0 is.
+// that it holds where x is no number. Here it becomes -x > -c, or 0 an operand of its own, which -0 is. So do the halves of
+// x < c or x > c, which LLVM itself makes of comparisons with infinity.
 #include "codegen/llvm/llvm_impl.h"
 #include <math.h>
 
@@ -125,10 +126,32 @@ static void mend_comparison(emit *e, LLVMValueRef v) {
         else if (!zeros) LLVMSetOperand(v, (unsigned)!j, negated(e, x[j], v));
 }
 
+// Two numbers that differ, or the opposite.
+static LLVMValueRef halves_of(emit *e, LLVMValueRef v) {
+    if (LLVMGetInstructionOpcode(v) != LLVMFCmp) return NULL;
+    LLVMRealPredicate p = LLVMGetFCmpPredicate(v);
+    LLVMValueRef x = LLVMGetOperand(v, 0), y = LLVMGetOperand(v, 1);
+    if ((p != LLVMRealONE && p != LLVMRealUEQ) || LLVMGetTypeKind(LLVMTypeOf(x)) != LLVMVectorTypeKind)
+        return NULL;
+    bool differ = p == LLVMRealONE;
+    LLVMValueRef more = LLVMBuildFCmp(e->b, differ ? LLVMRealOGT : LLVMRealUGE, x, y, "");
+    LLVMValueRef less = LLVMBuildFCmp(e->b, differ ? LLVMRealOLT : LLVMRealULE, x, y, "");
+    mend_comparison(e, more);
+    mend_comparison(e, less);
+    LLVMPositionBuilderBefore(e->b, v);
+    return differ ? LLVMBuildOr(e->b, more, less, "") : LLVMBuildAnd(e->b, more, less, "");
+}
+
 static void mend_block(emit *e, LLVMBasicBlockRef block) {
     for (LLVMValueRef v = LLVMGetFirstInstruction(block), next; v; v = next) {
         next = LLVMGetNextInstruction(v);
         LLVMPositionBuilderBefore(e->b, v);
+        LLVMValueRef halves = halves_of(e, v);
+        if (halves) {
+            LLVMReplaceAllUsesWith(v, halves);
+            LLVMInstructionEraseFromParent(v);
+            continue;
+        }
         if (LLVMGetInstructionOpcode(v) == LLVMFCmp) mend_comparison(e, v);
         LLVMValueRef fixed = from_fixed(e, v);
         if (!fixed) fixed = to_fixed(e, v);

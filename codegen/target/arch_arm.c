@@ -161,6 +161,7 @@ static void fill_arm(target *t, arena *a, diag *d) {
     bool thumb = !strncmp(t->triple, "thumb", 5);
     t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];
     t->no_wide_product = thumb && !has[THUMB2];
+    t->adds_wide_products = !t->no_wide_product;
     bool hard = t->float_abi && !strcmp(t->float_abi, "hard");
     t->folder = hard ? "arm-linux-gnueabihf" : "arm-linux-gnueabi";
     t->loader = hard ? "/lib/ld-linux-armhf.so.3" : "/lib/ld-linux.so.3";

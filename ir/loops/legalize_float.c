@@ -2,6 +2,7 @@
 // NaN results are undefined. In: one scalar instruction. Out: a call of a static function of the module on
 // the bits of the operands.
 #include "ir/loops/legalize_impl.h"
+#include <math.h>
 
 // A format of w bits with m fraction bits. Intermediate numbers have three more bits below; the lowest is
 // sticky: set if any bit below it was. So bit m + 3 is the leading one, and e its biased exponent.
@@ -494,9 +495,44 @@ static ins *usual(lmodule *m, lbuild *b, const char *what, make_helper *make, ma
     return arithmetic(m, b, what, make, k, x, y);
 }
 
+// A number's place in the order of all, as a signed word: -0 is before 0. NaN are before -inf, or after inf.
+static int32_t place_of(float f) {
+    union {
+        float f;
+        int32_t i;
+    } bits = {f};
+    return bits.i < 0 ? bits.i ^ INT32_MAX : bits.i;
+}
+
+// Whether x is above c, or below it: in places from `first` up to `end`.
+static ins *compare_constant(lbuild *b, lop op, ins *x, float c, bool above) {
+    int64_t first = place_of(-INFINITY), end = (int64_t)place_of(INFINITY) + 1;
+    int64_t before = place_of(c == 0 ? -0.0f : c), after = (int64_t)place_of(c == 0 ? 0.0f : c) + 1;
+    if (above) first = op == L_SLT ? after : before;
+    else end = op == L_SLT ? before : after;
+    soft word = soft_of(b, 32), *s = &word;
+    ins *bits = to_bits(b, x), *sign = lb_bin(b, L_ASHR, bits, num(s, 31));
+    ins *place = xor_(s, bits, shr(s, sign, num(s, 1)));
+    return lb_cmp(b, L_ULT, sub(s, place, num(s, (int32_t)first)), num(s, (int32_t)(end - first)));
+}
+
+// Comparisons in few instructions; NULL: others.
+static ins *short_compare(lbuild *b, lop op, ins *x, ins *y) {
+    bool order = op == L_SLT || op == L_SLE;
+    soft word = soft_of(b, 32), *s = &word;
+    if (x->type.kind != LK_F32) return NULL;
+    if (x == y && op == L_EQ) return lb_cmp(b, L_ULE, abs_of(s, to_bits(b, x)), infinity(s));
+    if (x == y && op == L_NE) return lb_cmp(b, L_ULT, infinity(s), abs_of(s, to_bits(b, x)));
+    if (order && y->op == L_CONST && !isnan(y->f)) return compare_constant(b, op, x, (float)y->f, false);
+    if (order && x->op == L_CONST && !isnan(x->f)) return compare_constant(b, op, y, (float)x->f, true);
+    return NULL;
+}
+
 static ins *soft_compare(lmodule *m, lbuild *b, lop op, ins *x, ins *y) {
     int w = width_of(x->type.kind);
     bool negate = op == L_NE;
+    ins *few = short_compare(b, op, x, y);
+    if (few) return few;
     if (negate) op = L_EQ;
     const char *name = arena_printf(m->arena, "onnxc_f%s%d",
                                     op == L_EQ    ? "eq"

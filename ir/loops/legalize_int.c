@@ -100,41 +100,41 @@ static ins *shift(lmodule *m, lbuild *b, const ins *x) {
 
 // ---------------------------------------------------------------- products of 64 bits from 16 x 16
 
-static ins *product32(lbuild *b, ins *x, ins *y) { // of two 32-bit numbers, all 64 bits
+// All 64 bits of the product of two numbers of 32, whose high halves `shift` gives: L_LSHR, or L_ASHR for signed ones.
+static ins *product32(lbuild *b, lop shift, ins *x, ins *y) {
     ins *mask = lb_int_like(b, x, 0xffff), *half = lb_int_like(b, x, 16);
-    ins *xl = lb_bin(b, L_AND, x, mask), *xh = lb_bin(b, L_LSHR, x, half);
-    ins *yl = lb_bin(b, L_AND, y, mask), *yh = lb_bin(b, L_LSHR, y, half);
+    ins *xl = lb_bin(b, L_AND, x, mask), *xh = lb_bin(b, shift, x, half);
+    ins *yl = lb_bin(b, L_AND, y, mask), *yh = lb_bin(b, shift, y, half);
     ins *ll = lb_bin(b, L_MUL, xl, yl), *lh = lb_bin(b, L_MUL, xl, yh), *hl = lb_bin(b, L_MUL, xh, yl);
-    ins *middle =
-        lb_bin(b, L_ADD, lb_bin(b, L_ADD, lb_bin(b, L_LSHR, ll, half), lb_bin(b, L_AND, lh, mask)), hl);
-    ins *high = lb_bin(b, L_ADD, lb_bin(b, L_MUL, xh, yh), lb_bin(b, L_LSHR, lh, half));
-    high = lb_bin(b, L_ADD, high, lb_bin(b, L_LSHR, middle, half));
-    ins *low = lb_bin(b, L_OR, lb_bin(b, L_SHL, middle, half), lb_bin(b, L_AND, ll, mask));
-    return join(b, high, low);
+    hl = lb_bin(b, L_ADD, hl, lb_bin(b, L_LSHR, ll, half)); // stays below 2^32, or 2^31
+    lh = lb_bin(b, L_ADD, lh, lb_bin(b, L_AND, hl, mask));
+    ins *high = lb_bin(b, L_ADD, lb_bin(b, L_MUL, xh, yh), lb_bin(b, shift, hl, half));
+    high = lb_bin(b, L_ADD, high, lb_bin(b, shift, lh, half));
+    return join(b, high, lb_bin(b, L_OR, lb_bin(b, L_SHL, lh, half), lb_bin(b, L_AND, ll, mask)));
 }
 
 static void make_product(lbuild *b, lfunc *f, int detail) {
     (void)detail;
     ins *x = f->params.at[0].value, *y = f->params.at[1].value;
-    ins *p = product32(b, low_half(b, x), low_half(b, y));
+    ins *p = product32(b, L_LSHR, low_half(b, x), low_half(b, y));
     ins *cross = lb_bin(b, L_ADD, lb_bin(b, L_MUL, low_half(b, x), high_half(b, y)),
                         lb_bin(b, L_MUL, high_half(b, x), low_half(b, y)));
     lb_return(b, lb_bin(b, L_ADD, p, join(b, cross, lb_int_like(b, cross, 0))));
 }
 
-static void make_product32(lbuild *b, lfunc *f, int detail) {
-    (void)detail;
-    lb_return(b, product32(b, f->params.at[0].value, f->params.at[1].value));
+static void make_product32(lbuild *b, lfunc *f, int shift) {
+    lb_return(b, product32(b, (lop)shift, f->params.at[0].value, f->params.at[1].value));
 }
 
-static bool is_word(const ins *x) { return x->op == L_ZEXT && x->args[0]->type.kind == LK_I32; }
+static bool is_word(const ins *x, lop extend) { return x->op == extend && x->args[0]->type.kind == LK_I32; }
 
 static ins *product(lmodule *m, lbuild *b, const ins *x) {
     if (!b->target->no_wide_product) return NULL;
     ins *p = x->args[0], *q = x->args[1];
-    if (is_word(p) && is_word(q))
-        return call_helper(m, b, "onnxc_mul32", x->type, 2, (ins *[]){p->args[0], q->args[0]}, make_product32,
-                           0);
+    bool words = is_word(p, L_ZEXT) && is_word(q, L_ZEXT), numbers = is_word(p, L_SEXT) && is_word(q, L_SEXT);
+    if (words || numbers)
+        return call_helper(m, b, words ? "onnxc_mul32" : "onnxc_smul32", x->type, 2,
+                           (ins *[]){p->args[0], q->args[0]}, make_product32, words ? L_LSHR : L_ASHR);
     return call_helper(m, b, "onnxc_mul64", x->type, 2, x->args, make_product, 0);
 }
 

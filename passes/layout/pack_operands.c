@@ -157,15 +157,15 @@ static void pack_operand(packing *a, region *r, step *s, const contraction *c, b
     }
     int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(a->t, c);
     dtype sum = c->s->states.at[0].dtype;
-    bool plain =
-        sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c) || multiplies_halves(a->t, c);
+    bool plain = sum == DT_F32 || sum == DT_F64 || group >= 0 || widens_bytes(a->t, c) ||
+                 multiplies_halves(a->t, c) || multiplies_words(a->t, c);
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c, group) || copies_columns(a->t, c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     bool across = across_axis(a->t, c) >= 0;
     bool columns = across || (group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(a->t, c, n_axis));
     bool rows = !columns && a->t->freestanding && !a->t->vector_bits && !a->t->arch.is_text &&
-                sum == DT_F32 && dtype_bits(b->dtype) == 32;
+                (sum == DT_F32 || sum == DT_I64) && dtype_bits(b->dtype) == 32;
     const layout *l = across    ? vector_rows_layout(a->p->arena, a->t, c, n_axis)
                       : columns ? column_layout(a->p->arena, c, n_axis)
                       : rows    ? row_layout(a->p->arena, c, n_axis)

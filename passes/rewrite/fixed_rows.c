@@ -16,6 +16,8 @@
 //
 //   for row, n: s = sum of (x[row, k] - zero) * v[n, k];  write f(s * column_power[n])
 //
+// An x that is needed as it is, or is an input, becomes words where they are multiplied, if these would take much memory.
+//
 // A sum in floats takes about 200 instructions for a product, which converts w, and two in integers about six. What a digit
 // leaves out is smaller than what rounding the largest product to f32 does.
 // The power of a row that contains an infinity or NaN is that one; infinities are 1 or -1 times it, and finite numbers 0.
@@ -39,6 +41,7 @@ typedef struct fixed {
     expr *x, *w;        // its reads
     int64_t zero;       // w's factor is w - zero
     bool floats, words; // w is of f32; x becomes words
+    bool in_place;      // x becomes words in the product
     bool whole;         // x's factor is the integer x - whole_zero
     int64_t whole_zero;
     int bits, total;       // of a digit, of both; or of a word
@@ -118,11 +121,15 @@ static bool digits_pay(const fixed *f, const contraction *c, int64_t workspace) 
 
 // Words take the place of an x that is not needed any longer. All of x must be there before: under a limit, an image may have to
 // be computed row by row instead.
-static bool words_pay(const fixed *f, int64_t workspace) {
+static bool may_become_words(const fixed *f, int64_t workspace) {
     enum { LEAST_PRODUCTS = 2, PART = 4 };
     int64_t n = elements(f);
-    return (!workspace || 4 * n <= workspace / PART) && f->x->buffer->role == BUF_TEMP &&
-           uses_are_direct(f->uses, f->x->buffer, 2) && n > 0 && products_of_element(f, n) >= LEAST_PRODUCTS;
+    return (!workspace || 4 * n <= workspace / PART) && n > 0 && products_of_element(f, n) >= LEAST_PRODUCTS;
+}
+
+static bool words_pay(const fixed *f, int64_t workspace) {
+    return may_become_words(f, workspace) && f->x->buffer->role == BUF_TEMP &&
+           uses_are_direct(f->uses, f->x->buffer, 2);
 }
 
 // The largest magnitudes of f32 that column powers are for.
@@ -186,11 +193,13 @@ static bool find_bits(fixed *f, const contraction *c, const expr *term_w, int64_
     int64_t most;
     if (f->floats) {
         if (!has_float_columns(f, term_w)) return false;
-        return find_equal_bits(f, length) && (words_pay(f, workspace) || digits_pay(f, c, workspace));
+        f->in_place = !words_pay(f, workspace) && !digits_pay(f, c, workspace);
+        return find_equal_bits(f, length) && (!f->in_place || may_become_words(f, workspace));
     }
     if (!is_small_constant(f->w->buffer) || !is_difference(term_w, f->w, &f->zero, &most)) return false;
     if (digits_pay(f, c, workspace) && find_digit_bits(f, length, most)) return true;
-    return words_pay(f, workspace) && find_word_bits(f, length, BITS_OF_SMALL);
+    f->in_place = !words_pay(f, workspace);
+    return may_become_words(f, workspace) && find_word_bits(f, length, BITS_OF_SMALL);
 }
 
 static bool find(fixed *f, int64_t workspace) {
@@ -247,9 +256,8 @@ static void index_of_digit(const fixed *f, kernel *k, expr *const *index, expr *
     for (int j = 0; j < f->x->buffer->rank; j++) digit[j] = f->place[j] ? x_i64(k, 0) : index[j];
 }
 
-static expr *magnitude_bits(kernel *k, const fixed *f, expr *const *index) {
-    expr *bits = x_bitcast(k, x_read(k, f->x->buffer, index), DT_I32);
-    return x_bin(k, X_AND, bits, word(k, INT32_MAX));
+static expr *magnitude_bits(kernel *k, expr *x) {
+    return x_bin(k, X_AND, x_bitcast(k, x, DT_I32), word(k, INT32_MAX));
 }
 
 // A power of at least 2^-126, so rows of smaller numbers are multiples of that.
@@ -258,7 +266,7 @@ static kernel *power_kernel(fixed *f) {
     expr *index[MAX_RANK], *row[MAX_RANK];
     stage *s = stage_over_x(f, k, AXIS_REDUCE, index, row);
     f->power = temp(f, "power", DT_F32, true);
-    expr *most = stage_reduce(k, s, RED_MAX, magnitude_bits(k, f, index));
+    expr *most = stage_reduce(k, s, RED_MAX, magnitude_bits(k, x_read(k, f->x->buffer, index)));
     expr *exponent =
         x_bin(k, X_AND, x_bin(k, X_MAX, most, word(k, (int64_t)f->total << 23)), word(k, FINITE));
     expr *power = x_sub(k, exponent, word(k, (int64_t)(f->total - 1) << 23));
@@ -267,24 +275,28 @@ static kernel *power_kernel(fixed *f) {
     return k;
 }
 
-// The digits of x's elements, from their bits alone: digit 1 is rounded to nearest, so that digit 0 has a sign, too.
+// An element of x as an integer, from its bits alone. Denormal numbers are less than a power is, and become 0 like zeros, so that
+// all may have the mantissa of normal ones.
+static expr *number_of(const fixed *f, kernel *k, expr *x, expr *const *row) {
+    expr *bits = x_bitcast(k, x, DT_I32), *one = word(k, 1 << (MANTISSA - 1)),
+         *fraction = word(k, MANTISSA - 1);
+    expr *exponent = x_bin(k, X_SHR, x_bin(k, X_AND, bits, word(k, INT32_MAX)), fraction);
+    expr *number = x_bin(k, X_OR, x_bin(k, X_AND, bits, word(k, (1 << (MANTISSA - 1)) - 1)), one);
+    expr *highest = x_bin(k, X_SHR, x_bitcast(k, x_read(k, f->power, row), DT_I32), fraction);
+    expr *down = x_sub(k, x_add(k, highest, word(k, f->total - 1)), exponent);
+    number = x_bin(k, X_SHL, number, word(k, f->total - MANTISSA));
+    number = x_bin(k, X_SHR, number, down);
+    expr *sign = x_bin(k, X_SHR, bits, word(k, 31));
+    return x_sub(k, x_bin(k, X_XOR, number, sign), sign);
+}
+
+// The digits of x's elements: digit 1 is rounded to nearest, so that digit 0 has a sign, too.
 static kernel *digit_kernel(fixed *f) {
     kernel *k = kernel_new(f->p, arena_printf(f->p->arena, "%s_digits", f->k->name), f->k->loc);
     expr *index[MAX_RANK], *row[MAX_RANK], *digit[MAX_RANK];
     stage *s = stage_over_x(f, k, AXIS_PARALLEL, index, row);
     index_of_digit(f, k, index, digit);
-    expr *bits = x_bitcast(k, x_read(k, f->x->buffer, index), DT_I32),
-         *magnitude = magnitude_bits(k, f, index);
-    expr *exponent = x_bin(k, X_SHR, magnitude, word(k, MANTISSA - 1)), *one = word(k, 1 << (MANTISSA - 1));
-    expr *normal = x_lt(k, word(k, 0), exponent);
-    expr *number = x_bin(k, X_AND, magnitude, word(k, (1 << (MANTISSA - 1)) - 1));
-    number = x_select(k, normal, x_bin(k, X_OR, number, one), number);
-    exponent = x_select(k, normal, exponent, word(k, 1));
-    expr *highest = x_bin(k, X_SHR, x_bitcast(k, x_read(k, f->power, row), DT_I32), word(k, MANTISSA - 1));
-    expr *down = x_sub(k, x_add(k, highest, word(k, f->total - 1)), exponent);
-    number = x_bin(k, X_SHL, number, word(k, f->total - MANTISSA));
-    number = x_bin(k, X_SHR, number, x_bin(k, X_MIN, down, word(k, 31)));
-    number = x_select(k, x_lt(k, bits, word(k, 0)), x_un(k, X_NEG, number), number);
+    expr *number = number_of(f, k, x_read(k, f->x->buffer, index), row);
     if (f->words) {
         f->digit[0] = temp(f, "fixed", DT_I32, false);
         stage_write(k, s, f->digit[0], digit, number);
@@ -367,9 +379,15 @@ static expr *sum_of_digits(fixed *f) {
     return x_cast(k, x_add(k, sum, x_cast(k, low, DT_I64, false)), DT_F32, true);
 }
 
+static void row_of_x(const fixed *f, expr **row) {
+    for (int j = 0; j < f->x->buffer->rank; j++) row[j] = f->is_row[j] ? f->x->index[j] : x_i64(f->k, 0);
+}
+
 // The integer factor of x.
 static expr *x_word(fixed *f) {
     expr *at[MAX_RANK];
+    row_of_x(f, at);
+    if (f->in_place) return number_of(f, f->k, f->x, at);
     if (f->whole) return difference(f->k, f->x, f->whole_zero);
     index_of_digit(f, f->k, f->x->index, at);
     return x_read_guarded(f->k, f->digit[0], at, f->x->guard, NULL);
@@ -389,7 +407,7 @@ static expr *sum_of_words(fixed *f) {
 static void multiply_digits(fixed *f) {
     kernel *k = f->k;
     expr *row[MAX_RANK];
-    for (int j = 0; j < f->x->buffer->rank; j++) row[j] = f->is_row[j] ? f->x->index[j] : x_i64(k, 0);
+    row_of_x(f, row);
     f->s->states.n = 0;
     expr *sum = f->words ? sum_of_words(f) : sum_of_digits(f);
     if (!f->whole) sum = x_mul(k, sum, x_read(k, f->power, row));
@@ -409,11 +427,11 @@ void pass_fixed_rows(pass_context *c) {
         if (f.at->kind != STEP_KERNEL) continue;
         f.k = f.at->kernel;
         if (!find(&f, c->max_workspace)) continue;
-        kernel *power = f.whole ? NULL : power_kernel(&f), *digits = f.whole ? NULL : digit_kernel(&f);
+        kernel *power = f.whole ? NULL : power_kernel(&f),
+               *digits = f.whole || f.in_place ? NULL : digit_kernel(&f);
         multiply_digits(&f);
-        if (f.whole) continue;
-        insert_kernel(f.p, f.r, step_index(f.r, f.at), power);
-        insert_kernel(f.p, f.r, step_index(f.r, f.at), digits);
+        if (power) insert_kernel(f.p, f.r, step_index(f.r, f.at), power);
+        if (digits) insert_kernel(f.p, f.r, step_index(f.r, f.at), digits);
     }
     arena_destroy(scratch);
 }

@@ -491,13 +491,21 @@ static bool has_preference(const flip *f, const buffer *b) {
            dtype_is_byte(b->dtype);
 }
 
+// What surrounds an image whose signedness has changed, as an element of it: a zero point that has changed, too, is read as it is.
+static expr *flipped_fill(kernel *k, expr *fill, const buffer *image) {
+    int added;
+    expr *stored = stored_bytes(fill, &added);
+    bool same = stored && stored->op == X_READ && stored->buffer->dtype == image->dtype;
+    return same ? x_read(k, stored->buffer, stored->index) : flipped_value(k, fill, image->dtype);
+}
+
 // Reads of a buffer whose signedness has changed: recovers the old value.
 static expr *flip_read(void *user, kernel *k, const expr *read) {
     const flip *f = user;
     if (f->from ? read->buffer != f->from : !has_preference(f, read->buffer)) return NULL;
     buffer *to = f->from ? f->to : read->buffer;
     if (read->dtype == to->dtype) return NULL;
-    expr *fill = read->guard ? flipped_value(k, read->fill, to->dtype) : NULL;
+    expr *fill = read->guard ? flipped_fill(k, read->fill, to) : NULL;
     return flipped_value(k, x_read_guarded(k, to, read->index, read->guard, fill), read->dtype);
 }
 
@@ -562,9 +570,16 @@ static void centre_weights(quantise *q, kernel *k, const match *m) {
     }
 }
 
-static void choose_signs(quantise *q, kernel *k) {
-    match m;
-    if (!find_match(q, k, &m)) return;
+// Of a zero point around an image, too: an image can have a halo of elements of another buffer, but not of a function of these.
+static void prefer_sign_around(quantise *q, const expr *read) {
+    int8_t sign = q->sign[buffer_root(read->buffer)->id];
+    const expr *fill = read->guard ? read->fill : NULL;
+    if (sign && fill && fill->op == X_READ && fill->buffer->dtype == read->buffer->dtype)
+        prefer_sign(q, fill->buffer, sign);
+}
+
+static void choose_signs_of(quantise *q, kernel *k, const match *found) {
+    match m = *found;
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
     if (q->t->freestanding && !q->t->vector_bits) {
         centre_weights(q, k, &m);
@@ -585,6 +600,13 @@ static void choose_signs(quantise *q, kernel *k) {
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!prefer_sign(q, a, sign)) prefer_sign(q, b, sign);
+}
+
+static void choose_signs(quantise *q, kernel *k) {
+    match m;
+    if (!find_match(q, k, &m)) return;
+    choose_signs_of(q, k, &m);
+    for (int j = 0; j < 2; j++) prefer_sign_around(q, m.f[j].read);
 }
 
 static void flip_signs(quantise *q) {
@@ -633,16 +655,39 @@ static bool makes_byte(const quantise *q, const expr *e) {
     return is_stored(q, e->dtype) && (e->op == X_READ || e->op == X_SELECT);
 }
 
-// The byte that e is a function of, by operations with invariant operands.
-static expr *byte_under(const quantise *q, expr *e) {
-    for (;;) {
-        if (makes_byte(q, e)) return e;
-        int n = expr_arity(e->op);
-        if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
-        if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
-        e = n == 2 && !varies(e->arg[0]) ? e->arg[1] : e->arg[0];
-        if (!varies(e)) return NULL;
+// The byte that e is a function of, by operations with invariant operands, and so many with two functions of it.
+static expr *byte_under(const quantise *q, expr *e, int *several) {
+    if (makes_byte(q, e)) return e;
+    int n = expr_arity(e->op);
+    if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
+    bool first = varies(e->arg[0]), second = n == 2 && varies(e->arg[1]);
+    if (first && second && (*several)-- <= 0) return NULL;
+    expr *x = first ? byte_under(q, e->arg[0], several) : NULL;
+    expr *y = second && (x || !first) ? byte_under(q, e->arg[1], several) : NULL;
+    if (first && second) return x == y ? x : NULL;
+    return first ? x : y;
+}
+
+// Whether no stage of the kernel has more positions than b has elements: none is computed again.
+static bool reads_once(const kernel *k, const buffer *b) {
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        dim *positions = axes_extent(k, s->axes.at, s->axes.n);
+        for (int a = 0; a < k->nouter; a++) positions = dim_mul(positions, k->axes.at[a].extent);
+        if (dim_less_equal(positions, buffer_count(b)) != TRI_YES) return false;
     }
+    return true;
+}
+
+// On bare machines with floating point, memory counts more than a function of a byte, which becomes a table, for each of a few
+// readers.
+static int several_functions(const quantise *q, const buffer *b) {
+    enum { MOST = 8, READERS = 3 };
+    const site_list *all = &q->uses->of[b->id].sites;
+    bool few = q->t->freestanding && q->t->f32 && all->n <= READERS && !q->uses->of[b->id].viewed;
+    for (int j = 0; j < all->n && few; j++)
+        few = all->at[j]->s->kind == STEP_KERNEL && reads_once(all->at[j]->s->kernel, b);
+    return few ? MOST : 0;
 }
 
 static read_map restore_read;
@@ -687,7 +732,8 @@ static void narrow_storage(quantise *q) {
         if (s->writes != 1 || q->uses->of[j].by_others || s->w->combine != COMBINE_SET ||
             (s->w->to->dtype != DT_F32 && s->w->to->dtype != DT_I32))
             continue;
-        s->byte = byte_under(q, s->w->value);
+        int several = several_functions(q, q->p->buffers.at[j]);
+        s->byte = byte_under(q, s->w->value, &several);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
         s->value = s->w->value;
     }

@@ -26,6 +26,7 @@
 #include "passes/schedule/gpu/schedule_gpu.h"
 #include <ctype.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---------------------------------------------------------------- choosing the vector axis
@@ -590,6 +591,23 @@ static void collapse(nest *n) {
     n->ninner = collapse_axes(n->e, n->writes, n->inner, n->ninner);
 }
 
+// How far apart elements of the result are along an axis; -1: only a run knows.
+static int64_t result_step(const nest *n, int a) {
+    const expr *step = n->writes[0]->coef[a];
+    return step && step->op == X_CONST ? llabs(step->i) : -1;
+}
+
+// On bare machines, elements are computed in the order of the result in memory, so that it may take an operand's place.
+static void order_by_result(nest *n) {
+    if (n->e->t->vector_bits || !n->e->t->freestanding || n->s->states.n || n->s->writes.n != 1) return;
+    for (int j = 0; j < n->nparallel; j++)
+        if (result_step(n, n->parallel[j]) < 0) return;
+    for (int j = 1; j < n->nparallel; j++) // insertion sort
+        for (int i = j, a = n->parallel[j]; i > 0 && result_step(n, n->parallel[i - 1]) < result_step(n, a);
+             i--)
+            n->parallel[i] = n->parallel[i - 1], n->parallel[i - 1] = a;
+}
+
 nest *nest_new(emitter *e, const stage *s, bool alone) {
     nest *n = ARENA_NEW(e->scratch, nest);
     *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1, .waxis = -1};
@@ -606,6 +624,7 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
+    if (alone) order_by_result(n);
     // What stages share may be in rows of these axes. Vectors may be of rows instead.
     if (alone || !(e->k->nouter || e->k->locals.n || e->t->vector_bits)) collapse(n);
     return n;

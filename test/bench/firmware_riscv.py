@@ -49,7 +49,7 @@ void begin(void) {
 def run(*command):
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if ran.returncode != 0:
-        raise RuntimeError(" ".join(command) + "\n" + (ran.stdout + ran.stderr).decode(errors="replace"))
+        raise RuntimeError(f"failed {ran.returncode}: " + " ".join(command) + "\n" + (ran.stdout + ran.stderr).decode(errors="replace"))
     return ran
 
 

@@ -2,7 +2,7 @@
 // Out: their values with the same bits.
 //
 //   byte(rint(v / d) + zero)           rinti(v * c + v * c'), added to zero and clamped as integers,
-//                                      where c + c' is 1 / d to twice the precision
+//                                      where c + c' is 1 / d to twice the precision; v / d if d is no constant
 //   float(byte(rint(v / d) + zero))    clamped, and rounded by adding 1.5 * 2^23 and subtracting it again
 //   byte(rint((a * s + b * t) / d) + zero), a and b bytes
 //                                      rinti(a * A + (b * B + C)), a residual sum between quantised tensors
@@ -28,12 +28,13 @@ typedef struct factor {
 } factor;
 
 typedef struct requantiser {
-    expr *value;         // v
-    float divisor;       // d; 1: none
-    float inverse, rest; // c and c'
-    int zero, least;     // added to the rounded quotient, and the least of 256 bytes
-    double bound;        // of |v|, infinite if not known
-    bool is_sum;         // of two bytes, not a quotient alone
+    expr *value;          // v
+    float divisor;        // d; 1: none
+    float inverse, rest;  // c and c'
+    int zero, least;      // added to the rounded quotient, and the least of 256 bytes
+    const expr *run_zero; // the zero point of a run as a float, a byte's; NULL: `zero`
+    double bound;         // of |v|, infinite if not known
+    bool is_sum;          // of two bytes, not a quotient alone
     factor a, b;
     float constant; // C
     uint32_t reciprocal,
@@ -84,13 +85,24 @@ static expr *other_operand(const expr *x, const expr **c) {
 // A number that is far from denormal and infinite ones.
 static bool is_ordinary(double v) { return fabs(v) >= 0x1p-60 && fabs(v) <= 0x1p60; }
 
+// rint(v) + float(byte), in any order.
+static bool take_run_zero(requantiser *r, const expr **sum) {
+    for (int j = 0; j < 2; j++) {
+        const expr *zero = (*sum)->arg[j], *rounded = (*sum)->arg[1 - j];
+        if (rounded->op != X_RINT || zero->op != X_CAST || !dtype_is_byte(zero->arg[0]->dtype)) continue;
+        r->run_zero = zero, *sum = rounded;
+        return true;
+    }
+    return false;
+}
+
 static bool take_quotient(requantiser *r, const expr *x) {
     const expr *c = NULL;
     if (x->op != X_CAST || !dtype_is_byte(x->dtype) || x->arg[0]->dtype != DT_F32) return false;
     if (x->to != x->dtype) return false; // elements of less than a byte have other bounds
     *r = (requantiser){.least = x->dtype == DT_I8 ? -BYTES / 2 : 0, .divisor = 1, .inverse = 1};
     x = x->arg[0];
-    if (x->op == X_ADD) {
+    if (x->op == X_ADD && !take_run_zero(r, &x)) {
         x = other_operand(x, &c);
         if (!x || fabs(c->f) > BYTES || c->f != rint(c->f)) return false;
         r->zero = (int)c->f;
@@ -284,7 +296,7 @@ static requantiser *requantiser_of(emitter *e, const expr *x) {
         if (take_quotient(&r, x)) {
             r.bound = bound_of(r.value);
             bool soft = soft_floats(e->t);
-            if (!soft) find_sum(e, &r);
+            if (!soft && !r.run_zero) find_sum(e, &r);
             if (soft ? find_reciprocal(&r) : r.is_sum || find_inverse(&r)) *known = r;
         }
         map_put_number(&e->requantisers->list, (uint64_t)x->id, known);
@@ -300,7 +312,7 @@ static ins *fused(lbuild *b, ins *x, ins *y, ins *z) {
 // A NaN becomes the least number, which is 0 of unsigned bytes.
 static ins *clamped(emitter *e, const requantiser *r, ins *v, double scale, double more) {
     lbuild *b = &e->b;
-    double lo = r->least - r->zero, hi = lo + BYTES - 1;
+    double lo = r->run_zero ? -2 * BYTES : r->least - r->zero, hi = r->run_zero ? 2 * BYTES : lo + BYTES - 1;
     v = lb_bin(b, L_FMAX, v, lb_f32_like(b, v, (lo - more) * scale));
     return lb_bin(b, L_FMIN, lb_f32_like(b, v, (hi + more) * scale), v);
 }
@@ -309,10 +321,28 @@ static ins *whole_quotient(emitter *e, const requantiser *r);
 
 static ins *emit_byte(emitter *e, const factor *f) {
     const requantiser *inner = requantiser_of(e, f->byte);
-    if (inner && isfinite(inner->bound)) return whole_quotient(e, inner);
+    if (inner && isfinite(inner->bound) && !inner->run_zero) return whole_quotient(e, inner);
     ins *v = emit_vector(e, f->byte);
     v = lb_conv(&e->b, f->byte->dtype == DT_I8 ? L_SEXT : L_ZEXT, LK_I32, v);
     return lb_conv(&e->b, L_SITOF, LK_F32, v);
+}
+
+// Of NaN, which becomes the byte 0.
+static ins *minus_zero(emitter *e, const requantiser *r, const ins *v) {
+    lbuild *b = &e->b;
+    if (!r->run_zero || r->least == 0) return lb_f32_like(b, v, -r->zero * (double)r->divisor);
+    ins *zero = emit_vector(e, (expr *)r->run_zero);
+    zero = lb_bin(b, L_SUB, lb_f32_like(b, zero, 0), zero);
+    return lb_splat(b, zero, v->type.lanes);
+}
+
+static ins *zero_point(emitter *e, const requantiser *r, const ins *v) {
+    lbuild *b = &e->b;
+    if (!r->run_zero) return lb_int(b, v->type, r->zero);
+    const expr *byte = r->run_zero->arg[0];
+    return lb_splat(b,
+                    lb_conv(b, byte->dtype == DT_I8 ? L_SEXT : L_ZEXT, LK_I32, emit_vector(e, (expr *)byte)),
+                    v->type.lanes);
 }
 
 // The quotient before it is rounded.
@@ -326,7 +356,7 @@ static ins *emit_quotient(emitter *e, const requantiser *r) {
     }
     ins *v = emit_vector(e, r->value);
     if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) {
-        ins *of_nan = lb_f32_like(b, v, -r->zero * (double)r->divisor), *is_nan = lb_cmp(b, L_NE, v, v);
+        ins *of_nan = minus_zero(e, r, v), *is_nan = lb_cmp(b, L_NE, v, v);
         v = clamped(e, r, v, r->divisor, 1);
         if (r->least < 0 && !isfinite(r->bound)) v = lb_select(b, is_nan, of_nan, v); // the byte 0
     }
@@ -346,7 +376,7 @@ static ins *whole_quotient(emitter *e, const requantiser *r) {
 static ins *emit_quantised(emitter *e, const expr *x, const requantiser *r) {
     lbuild *b = &e->b;
     ins *v = lb_conv(b, L_RINTI, LK_I32, emit_quotient(e, r));
-    if (r->zero) v = lb_bin(b, L_ADD, v, lb_int(b, v->type, r->zero));
+    if (r->zero || r->run_zero) v = lb_bin(b, L_ADD, v, zero_point(e, r, v));
     return lb_conv(b, x->dtype == DT_I8 ? L_SATS8 : L_SATU8, LK_I8, v);
 }
 
@@ -376,7 +406,7 @@ static ins *emit_integer_quotient(emitter *e, const expr *x, const requantiser *
                   lb_bin(b, L_AND, lb_bin(b, L_LSHR, p, distance), INT(1)));
     p = lb_bin(b, L_LSHR, lb_bin(b, L_ADD, p, half), distance);
     p = lb_bin(b, L_SUB, lb_bin(b, L_XOR, p, minus), minus);
-    p = lb_bin(b, L_SMAX, lb_bin(b, L_ADD, p, INT(r->zero)), INT(r->least));
+    p = lb_bin(b, L_SMAX, lb_bin(b, L_ADD, p, zero_point(e, r, p)), INT(r->least));
     p = lb_bin(b, L_SMIN, p, INT(r->least + BYTES - 1));
     ins *is_nan = lb_cmp(b, L_SLT, INT(255ll << MANTISSA_BITS), magnitude);
     p = lb_select(b, is_nan, INT(0), p);
@@ -388,7 +418,7 @@ static ins *emit_dequantised(emitter *e, const expr *x) {
     factor f;
     if (!take_byte(&f, x) || entry_of(e, f.byte)->value) return NULL;
     const requantiser *r = requantiser_of(e, f.byte);
-    if (!r || !isfinite(r->bound)) return NULL;
+    if (!r || !isfinite(r->bound) || r->run_zero) return NULL;
     ins *v = whole_quotient(e, r);
     int shift = r->zero + f.offset;
     return shift ? lb_bin(&e->b, L_ADD, v, lb_f32_like(&e->b, v, shift)) : v;

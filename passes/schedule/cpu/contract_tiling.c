@@ -124,6 +124,9 @@ void choose_axes(tiling *t) {
 }
 
 // ---------------------------------------------------------------- tiles
+// Sums of words, which take two registers each: of one row, whose words may be converted for all columns at once.
+enum { WORD_SUMS = 4 };
+
 // General registers for sums and factors of a tile, beside those for addresses.
 static int registers_for_halves(const target *t) {
     enum { ALL = 8, LOW = 5 }; // ARMv6-M calculates in eight registers only
@@ -141,6 +144,7 @@ void choose_lanes(tiling *t) {
     t->registers = of->vector_bits               ? of->vector_regs
                    : floats                      ? of->float_regs
                    : multiplies_halves(of, t->c) ? registers_for_halves(of)
+                   : multiplies_words(of, t->c)  ? WORD_SUMS
                                                  : of->tile_regs;
     if (!of->register_bits || !of->panel || t->group_axis >= 0) return;
     if (wide > t->panel * bits) wide = t->panel * bits;
@@ -170,9 +174,10 @@ static int rows_beside(const tiling *t, int vectors) {
 
 static int max_rows(const tiling *t, int vectors) {
     if (t->bytes) return (t->e->t->vector_regs - vectors - 3) / (2 * vectors);
-    int rows = t->by_lanes          ? (t->e->t->vector_regs - 2 - vectors) / (vectors + 1)
-               : t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, t->group, vectors)
-                                    : rows_beside(t, vectors);
+    int rows = multiplies_words(t->e->t, t->c) ? 1
+               : t->by_lanes                   ? (t->e->t->vector_regs - 2 - vectors) / (vectors + 1)
+               : t->group_axis >= 0            ? grouped_rows(t->e->t, t->c, t->group, vectors)
+                                               : rows_beside(t, vectors);
     int most = t->e->choices->rows ? t->e->choices->rows : t->e->t->compact ? COMPACT_ROWS : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
@@ -272,6 +277,7 @@ static double columns_cost(const tiling *t, int vectors) {
 
 static int most_vectors(const tiling *t) {
     bool scalars = t->lanes == 1 && t->group_axis < 0;
+    if (multiplies_words(t->e->t, t->c)) return WORD_SUMS;
     return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
 }
 static bool allows_width(const tiling *t, int vectors) {

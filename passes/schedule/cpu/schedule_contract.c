@@ -65,7 +65,8 @@ bool contraction_operands(tiling *t) {
     const contraction *c = t->c;
     const state *st = &c->s->states.at[0];
     bool zero_init = st->init->op == X_CONST && st->init->i == 0;
-    bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
+    bool type =
+        st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32 || multiplies_words(e->t, c);
     if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
     if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
     int packed = grouped_operand(c, &t->group_axis);
@@ -699,8 +700,8 @@ bool prepare_tiling(tiling *t) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(t)) return false;
     choose_lanes(t);
-    bool scalars =
-        t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32 || multiplies_halves(e->t, c));
+    bool scalars = t->registers && (t->widens || c->s->states.at[0].dtype == DT_F32 ||
+                                    multiplies_halves(e->t, c) || multiplies_words(e->t, c));
     if (t->lanes > t->panel || (t->lanes < 2 && t->group_axis < 0 && !scalars) ||
         (!t->words && t->lanes * dtype_bits(c->b->buffer->dtype) < 8))
         return false;

@@ -29,6 +29,20 @@ bool multiplies_halves(const target *t, const contraction *c) {
            is_plain_short(c->term_a, c->a) && is_plain_short(c->term_b, c->b);
 }
 
+static bool is_word(const expr *term) {
+    return term->op == X_CAST && term->dtype == DT_I64 && term->arg[0]->dtype == DT_I32;
+}
+
+// From floats.
+static bool converts(const expr *term) { return term->arg[0]->op != X_READ; }
+
+// Without an instruction that adds a product to 64 bits, tiles pay only where words are converted once for several columns.
+bool multiplies_words(const target *t, const contraction *c) {
+    return t->freestanding && !t->f32 && !t->vector_bits && !t->arch.is_text && t->size_level < 2 &&
+           c->s->states.at[0].dtype == DT_I64 && is_word(c->term_a) && is_word(c->term_b) &&
+           (t->adds_wide_products || converts(c->term_a) || converts(c->term_b));
+}
+
 bool widens_bytes(const target *t, const contraction *c) {
     return (t->arch.widens_products || t->tile_regs) && are_bytes(c);
 }

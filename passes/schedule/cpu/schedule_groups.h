@@ -26,6 +26,8 @@ int group_axis(const target *t, const contraction *c);
 bool widens_bytes(const target *t, const contraction *c);
 // Products of integers of 16 bits and of 8 or 16, on bare machines.
 bool multiplies_halves(const target *t, const contraction *c);
+// Products of words of 32 bits whose sums have 64, in fixed point (passes/rewrite/fixed_rows.c), on cores without floating point.
+bool multiplies_words(const target *t, const contraction *c);
 // Whether B is in such groups of integers that A's of 16 bits are multiplied with, and whether words have two columns.
 bool are_halves(const contraction *c);
 bool interleaves_columns(const contraction *c);
