@@ -236,9 +236,8 @@ class Options(Logged):
             "SessionOptions": {"add_provider_for_devices", "set_provider_selection_policy", "set_provider_selection_policy_delegate",
                                "set_load_cancellation_flag", "set_ep_context_data_read_func", "clear_ep_context_data_read_func"},
             "RunOptions": {"add_active_adapter", "set_sync_stream"},
-            "InferenceSession": {"run_with_ortvaluevector", "get_ep_graph_assignment_info",
-                                 "get_provider_graph_assignment_info", "get_input_epdevices", "get_input_memory_infos",
-                                 "get_output_memory_infos", "set_ep_dynamic_options",
+            "InferenceSession": {"get_ep_graph_assignment_info", "get_provider_graph_assignment_info", "get_input_epdevices",
+                                 "set_ep_dynamic_options",
                                  "get_inputs_memory_info", "get_outputs_memory_info", "release_captured_graph", "create_ortvalue_from_shape_and_type"},
             "OrtValue": {"ort_value_from_sparse_tensor", "as_sparse_tensor"},
             "IOBinding": set(), "NodeArg": set(), "ModelMetadata": set()}
@@ -461,6 +460,44 @@ class OrtValues(unittest.TestCase):
         split = ort.InferenceSession(text_model("g (string[N] a) => (seq(string[K]) s) { s = SplitToSequence (a) }"))
         value, = split.run_with_ort_values(None, {"a": ["x", "y"]})
         self.assertEqual((value.is_tensor(), value.is_tensor_sequence(), value.data_type()), (False, True, "seq"))
+
+    def test_vectors(self):
+        """As ONNX Runtime's programs for training and for several devices run."""
+        from onnxc.capi.onnxruntime_pybind11_state import OrtValueVector
+        session, feeds = ort.InferenceSession(ADD), OrtValueVector()
+        feeds.reserve(2)
+        for _ in range(2):
+            feeds.push_back(ort.OrtValue.ortvalue_from_numpy(X))
+        fetches = OrtValueVector()
+        session.run_with_ortvaluevector(ort.RunOptions(), ["x", "z"], feeds, ["t", "y"], fetches, [ort.OrtDevice.make("cpu", 0)] * 2)
+        np.testing.assert_array_equal(fetches[0].numpy(), 2 * X.T)
+        self.assertEqual((len(fetches), fetches.element_type_at(1)), (2, TensorProto.FLOAT))
+        np.testing.assert_array_equal(fetches.to_dlpacks(dlpack_array)[1], 2 * X)
+        room = fetches[1].numpy()
+        feeds[1] = ort.OrtValue.ortvalue_from_numpy(2 * X)
+        session.run_with_ortvaluevector(None, ["x", "z"], feeds, ["t", "y"], fetches)
+        np.testing.assert_array_equal(room, 3 * X)
+        for names, values, text in (["x"], fetches, "1 names of inputs, but 2 values"), (["x", "z"], fetches[:1], "2 outputs, but 1 values"):
+            with self.assertRaisesRegex(ort.InvalidArgument, text):
+                session.run_with_ortvaluevector(None, names, feeds, ["t", "y"], values)
+
+    def test_memory(self):
+        session = ort.InferenceSession(ADD)
+        infos = [*session.get_input_memory_infos(), *session.get_output_memory_infos(),
+                 ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)]
+        self.assertEqual([(i.name, i.device_id, i.mem_type) for i in infos], 5 * [("Cpu", 0, ort.OrtMemType.DEFAULT)])
+        with self.assertRaisesRegex(ort.InvalidArgument, "memory 'Cuda' is not supported"):
+            ort.OrtMemoryInfo("Cuda", ort.OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+        room = ort.OrtValue.ortvalue_from_shape_and_type([2, 4], np.float32)
+        ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(X)], [room])
+        np.testing.assert_array_equal(room.numpy(), X)
+        for count, text in (0, "1 tensors to copy from, but 0"), (1, "float64"):
+            with self.assertRaisesRegex(ort.InvalidArgument, text):
+                ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(X.astype("f8"))], [room] * count)
+
+
+def dlpack_array(capsule):
+    return dlpack.from_dlpack(capsule, "the value")
 
 
 class DLPack(unittest.TestCase):

@@ -14,17 +14,27 @@ typedef struct example {
 enum { GUESS = 1024, SHOWN = 10 };
 
 // ---------------------------------------------------------------- sizes
+typedef struct chosen {
+    const interface *io;
+    const example_inputs *inputs;
+} chosen;
+
 static bool chosen_size(void *user, const dim *atom, int64_t *value) {
-    const example *e = user;
-    for (int j = 0; j < e->io->symbols.n; j++)
-        if (e->io->symbols.at[j] == atom) return *value = e->inputs->sizes[j], true;
+    const chosen *c = user;
+    for (int j = 0; j < c->io->symbols.n; j++)
+        if (c->io->symbols.at[j] == atom) return *value = c->inputs->sizes[j], true;
     return false;
+}
+
+bool example_size(const interface *io, const example_inputs *inputs, const dim *d, int64_t *size) {
+    chosen c = {io, inputs};
+    return dim_eval(d, chosen_size, &c, size);
 }
 
 // -1: data-dependent.
 static int64_t size_of(const example *e, const dim *d) {
     int64_t v;
-    return dim_eval(d, chosen_size, (void *)(uintptr_t)e, &v) ? v : -1;
+    return example_size(e->io, e->inputs, d, &v) ? v : -1;
 }
 
 static int64_t elements(const example *e, const io_tensor *t) {

@@ -13,6 +13,8 @@ typedef struct example_inputs {
     bool fails;          // so did every run that was tried
 } example_inputs;
 
+// Whether a dim follows from the sizes of the symbols.
+bool example_size(const interface *io, const example_inputs *inputs, const dim *d, int64_t *size);
 void example_main(arena *a, const build *b, const example_inputs *inputs, const sink *to);
 void example_makefile(arena *a, const build *b, const sink *to);
 #endif

@@ -133,18 +133,14 @@ static bool can_run(const target *t, const target *on, const lblock *b) {
 }
 
 // Scalars, and float elements that are only moved: no level has better instructions for them.
-static bool is_plain(const lblock *b) {
-    for (const ins *x = b->first; x; x = x->next) {
-        lclass c = lop_class(x->op);
-        bool moves = x->op == L_LOAD || x->op == L_CONST;
-        if (x->type.lanes > 1 || (lkind_is_float((lkind)x->type.kind) && !moves)) return false;
-        if (c == LC_COMPARE && lkind_is_float((lkind)x->args[0]->type.kind)) return false;
-        if (c == LC_TO_INT || c == LC_DOT || c == LC_BLOCK || c == LC_TILE) return false;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i] && !is_plain(x->body[i])) return false;
-    }
-    return true;
+static bool computes(const ins *x) {
+    lclass c = lop_class(x->op);
+    bool moves = x->op == L_LOAD || x->op == L_CONST;
+    if (x->type.lanes > 1 || (lkind_is_float((lkind)x->type.kind) && !moves)) return true;
+    if (c == LC_COMPARE && lkind_is_float((lkind)x->args[0]->type.kind)) return true;
+    return c == LC_TO_INT || c == LC_DOT || c == LC_BLOCK || c == LC_TILE;
 }
+static bool is_plain(const lblock *b) { return !lblock_any(b, computes); }
 
 static bool same_machine(const target *t, const target *on) {
     return strcmp(on->cpu, t->cpu) == 0 && on->sve_bits == t->sve_bits &&

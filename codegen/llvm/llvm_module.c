@@ -53,21 +53,15 @@ static bool has_unwind_tables(const emit *e, const target *t) {
     return t->hosted && !t->arch.no_unwind_tables && e->kind != EMIT_LOADABLE;
 }
 
-static bool calls_functions(const lblock *b) {
-    for (const ins *x = b->first; x; x = x->next) {
-        if (x->op == L_CALL || x->op == L_CALLPTR) return true;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i] && calls_functions(x->body[i])) return true;
-    }
-    return false;
-}
+static bool calls_function(const ins *x) { return x->op == L_CALL || x->op == L_CALLPTR; }
 
 // In a kernel that calls nothing no exception begins and no thread is cancelled, nor in a task that runs it: in ELF, where tables are
 // for that and for debuggers, -g has their tables.
 static bool is_unwound(const emit *e, const lfunc *f) {
     const lfunc *kernel = f->runs ? f->runs : f;
     bool optional = f->target->format == OBJECT_ELF && !e->m->debug_info;
-    return has_unwind_tables(e, f->target) && !(optional && kernel->kernel && !calls_functions(kernel->body));
+    return has_unwind_tables(e, f->target) &&
+           !(optional && kernel->kernel && !lblock_any(kernel->body, calls_function));
 }
 
 // "min-legal-vector-width" lets LLVM split wider vectors.

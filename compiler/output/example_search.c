@@ -99,16 +99,9 @@ static void add_choices(search *s) {
 }
 
 // ---------------------------------------------------------------- a run
-static bool chosen_size(void *user, const dim *atom, int64_t *value) {
-    const search *s = user;
-    for (int j = 0; j < s->io->symbols.n; j++)
-        if (s->io->symbols.at[j] == atom) return *value = s->inputs->sizes[j], true;
-    return false;
-}
-
-static bool is_known_zero(search *s, const dim *d) {
+static bool is_known_zero(const search *s, const dim *d) {
     int64_t v;
-    return dim_eval(d, chosen_size, s, &v) && v == 0;
+    return example_size(s->io, s->inputs, d, &v) && v == 0;
 }
 
 // A size as declared and the checks at the beginning of the program, without a run.
@@ -179,7 +172,7 @@ static tensor input_tensor(search *s, arena *a, int j) {
         return t;
     }
     for (int i = 0; i < b->rank; i++) {
-        if (!dim_eval(b->dims[i], chosen_size, s, &t.dims[i])) t.dims[i] = SIZE;
+        if (!example_size(s->io, s->inputs, b->dims[i], &t.dims[i])) t.dims[i] = SIZE;
         if (__builtin_mul_overflow(t.count, t.dims[i], &t.count) || t.count > MEMORY) t.count = -1;
     }
     if (!b->fallback && t.count >= 0) t.data = zeros(a, b->dtype, t.count);

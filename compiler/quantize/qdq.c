@@ -19,13 +19,6 @@ value *new_output(node *n, const char *name) {
     return v;
 }
 
-static value *scalar(graph *g, const char *name, dtype t, double v) {
-    constant *c = constant_new(g->module->arena, t, 0, NULL);
-    if (dtype_is_float(t)) dtype_store_float(t, (void *)c->data, 0, v, true);
-    else dtype_store_int(t, (void *)c->data, 0, (int64_t)v);
-    return value_constant(g, name, c);
-}
-
 // ---------------------------------------------------------------- values
 static bool reads_back(const plan *p, const value *v, const use *u) {
     if (!u->node) return false; // an output of the model keeps its floats
@@ -52,8 +45,8 @@ static void quantise_value(const plan *p, const readers *r) {
     graph *g = p->module->main;
     arena *a = g->module->arena;
     node *before = v->def ? node_next(v->def) : g->nodes.at[0];
-    value *scale = scalar(g, arena_printf(a, "%s_scale", v->name), DT_F32, q->scale);
-    value *zero = scalar(g, arena_printf(a, "%s_zero_point", v->name), q->type, q->zero);
+    value *scale = value_number(g, arena_printf(a, "%s_scale", v->name), DT_F32, q->scale);
+    value *zero = value_number(g, arena_printf(a, "%s_zero_point", v->name), q->type, q->zero);
     node *to = new_node(g, before, "QuantizeLinear", arena_printf(a, "%s_QuantizeLinear", v->name), 3,
                         (value *[]){v, scale, zero});
     value *stored = new_output(to, arena_printf(a, "%s_quantized", v->name));

@@ -120,6 +120,13 @@ value *value_int64(graph *g, int64_t v) {
     return value_constant(g, NULL, c);
 }
 
+value *value_number(graph *g, const char *name, dtype t, double v) {
+    constant *c = constant_new(g->module->arena, t, 0, NULL);
+    if (dtype_is_float(t)) dtype_store_float(t, (void *)c->data, 0, v, true);
+    else dtype_store_int(t, (void *)c->data, 0, (int64_t)v);
+    return value_constant(g, name, c);
+}
+
 // ---- Uses.
 
 static int add_use(module *m, value *v, use u) {

@@ -234,6 +234,7 @@ void graph_set_noutputs(graph *g, int n);         // drops outputs at the end
 value *value_constant(graph *g, const char *name, constant *c);
 value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_count); // rank-1 int64 tensor
 value *value_int64(graph *g, int64_t v);                                            // rank-0
+value *value_number(graph *g, const char *name, dtype t, double v);                 // rank-0
 constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
 // Whether `as` represents all of its elements.

@@ -73,6 +73,12 @@ ins *lblock_append(lblock *to, ins *x) {
     return x;
 }
 
+bool lblock_any(const lblock *b, bool (*is)(const ins *x)) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next)
+        if (is(x) || lblock_any(x->body[0], is) || lblock_any(x->body[1], is)) return true;
+    return false;
+}
+
 ins **lblock_splice(lblock *made, ins **link) {
     if (!made->first) return link;
     made->last->next = *link;

@@ -197,6 +197,8 @@ int64_t lfunc_shared_offset(const lfunc *f, const ins *local);
 void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; violations are defects
 
 ins *lblock_append(lblock *to, ins *x); // returns x
+bool lblock_any(const lblock *b,
+                bool (*is)(const ins *x)); // whether an instruction is, also in blocks inside
 // Moves the instructions of `made` in front of *link, and returns the new place of *link.
 ins **lblock_splice(lblock *made, ins **link);
 // Takes x, which comes after `before` (NULL: it is the first one), out of the block; b->last stays.

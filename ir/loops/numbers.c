@@ -79,17 +79,10 @@ typedef struct sharing {
 } sharing;
 
 // ---------------------------------------------------------------- numbers that may differ
-static bool has_vectors(const lblock *b) {
-    for (const ins *x = b->first; x; x = x->next) {
-        if (x->type.lanes > 1 || x->op == L_CALL) return true;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i] && has_vectors(x->body[i])) return true;
-    }
-    return false;
-}
+static bool may_be_vector(const ins *x) { return x->type.lanes > 1 || x->op == L_CALL; }
 
 static int64_t least_size(const lfunc *f) {
-    return !f->target->vector_bits || has_vectors(f->body) ? LEAST_SIZE : LEAST_SIZE_OF_SCALARS;
+    return !f->target->vector_bits || lblock_any(f->body, may_be_vector) ? LEAST_SIZE : LEAST_SIZE_OF_SCALARS;
 }
 
 // Lengths, strides and offsets of whole arrays.

@@ -12,17 +12,10 @@ static bool is_size_arithmetic(const ins *x) {
     return x->nargs > 0;
 }
 
-static bool has_loop(const lblock *b) {
-    for (const ins *x = b->first; x; x = x->next) {
-        if (x->op == L_FOR || x->op == L_LOOP || x->op == L_CALL) return true;
-        for (int i = 0; i < 2; i++)
-            if (x->body[i] && has_loop(x->body[i])) return true;
-    }
-    return false;
-}
+static bool may_loop(const ins *x) { return x->op == L_FOR || x->op == L_LOOP || x->op == L_CALL; }
 
 bool is_innermost_loop(const ins *x, const lblock *body) {
-    return (x->op == L_FOR || x->op == L_LOOP) && !has_loop(body);
+    return (x->op == L_FOR || x->op == L_LOOP) && !lblock_any(body, may_loop);
 }
 
 static void find_trees(size_trees *t, const lblock *b, int64_t least, bool inner) {

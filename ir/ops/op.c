@@ -151,12 +151,7 @@ constant *attr_numbers(arena *a, const attr *t) {
     return t->kind == ATTR_INTS ? numbers(a, DT_I64, 1, t->n, t->ints) : NULL;
 }
 
-value *insert_scalar(node *n, dtype t, double v) {
-    constant *c = constant_new(n->graph->module->arena, t, 0, NULL);
-    if (dtype_is_float(t)) dtype_store_float(t, (void *)c->data, 0, v, true);
-    else dtype_store_int(t, (void *)c->data, 0, (int64_t)v);
-    return value_constant(n->graph, NULL, c);
-}
+value *insert_scalar(node *n, dtype t, double v) { return value_number(n->graph, NULL, t, v); }
 
 // Makes v output `out` of n, in place of the value there. Users of v, and lookups of its name, need no
 // update.

@@ -27,7 +27,7 @@ int64_t program_count(const program *p, const onnxc_tensor_info *t) {
 // Aligned for kernels.
 void *program_alloc(int64_t bytes) {
     void *block = onnxc_rt_alloc(bytes + 64);
-    if (!block) fprintf(stderr, "no memory for %" PRId64 " bytes\n", bytes);
+    if (!block) fprintf(stderr, "error: no memory for %" PRId64 " bytes\n", bytes);
     return block;
 }
 
@@ -57,7 +57,7 @@ void program_put_name(const program *p, uint32_t i, FILE *to) {
 
 int program_complain(const char *path, const char *what) {
     put(path, stderr);
-    fputs(": ", stderr);
+    fputs(": error: ", stderr);
     put(what, stderr);
     fputc('\n', stderr);
     return 0;
@@ -300,7 +300,7 @@ static int run(program *p, const arguments *a) {
     onnxc_rt_free(workspace);
     if (!timed) return program_complain(a->times, "the runs could not be timed");
     if (status == ONNXC_OK) return take_states(p);
-    program_complain("the run failed", message ? message : onnxc_status_text(status));
+    program_complain(p->name, message ? message : onnxc_status_text(status));
     return 0;
 }
 
@@ -329,7 +329,7 @@ static int give_outputs(const program *p, const arguments *a) {
     char path[PATH];
     int quiet = a->output_dir || a->ncompare || a->times, same = 1;
     if (a->output_dir && system_make_folder(a->output_dir) && !exists(a->output_dir))
-        return !program_complain(a->output_dir, "cannot be made");
+        return !program_complain(a->output_dir, "the folder cannot be made");
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
         uint32_t i = p->d->ninputs + j;
         snprintf(path, sizeof path, "%s/output_%u.pb", a->output_dir ? a->output_dir : "", (unsigned)j);
@@ -352,8 +352,9 @@ static int run_model(program *p, const arguments *a) {
     char why[512] = "";
     onnxc_options options = {.size = sizeof options, .message = why, .message_size = sizeof why};
     int failed = m->open ? m->open(&options, &context) : ONNXC_OK;
-    if (failed) return !program_complain("the model", *why ? why : onnxc_status_text(failed));
-    if (context && context->device < 0) fprintf(stderr, "the CPU runs the model: %s\n", why);
+    if (failed) return !program_complain(p->name, *why ? why : onnxc_status_text(failed));
+    if (context && context->device < 0)
+        fprintf(stderr, "%s: warning: the CPU runs the model: %s\n", p->name, why);
     p->data[n] = context;
     int ran = run(p, a);
     if (context) m->close(context);
@@ -363,7 +364,7 @@ static int run_model(program *p, const arguments *a) {
 int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     const onnxc_descriptor *d = m->descriptor;
     uint32_t n = d->ninputs + d->noutputs;
-    program p = {.m = m, .d = d};
+    program p = {.m = m, .d = d, .name = argv[0]};
     arguments a = {.rtol = 1e-3, .atol = 1e-5, .runs = USUAL_RUNS};
     p.file = calloc(n + 1, sizeof *p.file);
     p.data = calloc(n + 3, sizeof *p.data);

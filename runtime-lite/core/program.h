@@ -26,6 +26,7 @@ typedef struct element {
 typedef struct program {
     const onnxc_model *m;
     const onnxc_descriptor *d;
+    const char *name; /* argv[0] */
     /* By tensor, inputs first: the file or "random" it comes from; the file it is written to; NULL: none. */
     const char **file;
     void **data;

@@ -31,7 +31,7 @@ static int load_file(contents *c) {
     fclose(f);
     if (!c->at) return wrong(c, "no memory for its contents");
     c->at[c->size] = 0;
-    return failed ? wrong(c, "cannot be read") : 1;
+    return failed ? wrong(c, "the file cannot be read") : 1;
 }
 
 /* ---- Dims. */
@@ -60,18 +60,18 @@ static int fit_dims(program *p, const onnxc_tensor_info *t, const contents *c, i
     for (uint32_t j = 0; j < t->rank; j++) {
         int64_t *dim = &p->dims[t->first_dim + j];
         if (*dim < 0 && open)
-            return wrong(c, "does not determine the sizes: use a .npy file, or --dim NAME=N");
+            return wrong(c, "the file does not determine the sizes: use a .npy file, or --dim NAME=N");
         if (*dim < 0) open = dim;
-        else if (__builtin_mul_overflow(known, *dim, &known)) return wrong(c, "has other sizes");
+        else if (__builtin_mul_overflow(known, *dim, &known)) return wrong(c, "the file has other sizes");
     }
     if (open && known && count % known == 0) {
         *open = count / known;
         return 1;
     }
     if (!open && count == known) return 1;
-    return wrong(c, !open && count < known ? "is too short"
-                    : !open                ? "is too long"
-                                           : "does not determine the sizes");
+    return wrong(c, !open && count < known ? "the file is too short"
+                    : !open                ? "the file is too long"
+                                           : "the file does not determine the sizes");
 }
 
 static int give_memory(program *p, uint32_t i) {
@@ -85,8 +85,8 @@ static int give_memory(program *p, uint32_t i) {
 static int take_bytes(program *p, uint32_t i, const contents *c, const unsigned char *from, size_t bytes) {
     const onnxc_tensor_info *t = program_tensor(p, i);
     int64_t n = program_count(p, t);
-    if (n < 0 || (uint64_t)n > bytes / program_element_size(t)) return wrong(c, "is too short");
-    if ((size_t)n * program_element_size(t) < bytes) return wrong(c, "is too long");
+    if (n < 0 || (uint64_t)n > bytes / program_element_size(t)) return wrong(c, "the file is too short");
+    if ((size_t)n * program_element_size(t) < bytes) return wrong(c, "the file is too long");
     if (!give_memory(p, i)) return 0;
     if (bytes) memcpy(p->data[i], from, bytes);
     return 1;
@@ -97,10 +97,10 @@ static int read_npy(program *p, uint32_t i, const contents *c) {
     const onnxc_tensor_info *t = program_tensor(p, i);
     const unsigned char *s = c->at;
     if (c->size < 12 || memcmp(s, "\x93NUMPY", 6) != 0 || s[6] < 1 || s[6] > 3)
-        return wrong(c, "not a .npy file");
+        return wrong(c, "the file is not a .npy file");
     size_t start = s[6] == 1 ? 10 : 12, n = s[8] | (size_t)s[9] << 8;
     if (s[6] > 1) n |= (size_t)s[10] << 16 | (size_t)s[11] << 24;
-    if (n > HEADER_MOST || start + n > c->size) return wrong(c, "its header cannot be read");
+    if (n > HEADER_MOST || start + n > c->size) return wrong(c, "the header cannot be read");
     char *text = malloc(n + 1);
     if (!text) return wrong(c, "no memory for its header");
     memcpy(text, s + start, n);
@@ -110,18 +110,18 @@ static int read_npy(program *p, uint32_t i, const contents *c) {
     const element *e = program_element(t);
     const char *why = NULL;
     uint32_t rank = 0;
-    if (!descr || !order || !shape) why = "its header cannot be read";
+    if (!descr || !order || !shape) why = "the header cannot be read";
     else if (strncmp(descr + 11, e->npy, strlen(e->npy)) != 0 || descr[10] == '>')
-        why = "its elements have another type";
-    else if (order[17] == 'T' && t->rank > 1) why = "is in Fortran order";
+        why = "the elements have another type than the model's tensor";
+    else if (order[17] == 'T' && t->rank > 1) why = "the file is in Fortran order";
     for (const char *at = shape ? shape + 10 : ")"; !why && *at && *at != ')'; rank++) {
         char *end;
         long long size = strtoll(at, &end, 10);
-        if (end == at || rank == t->rank) why = "has another rank";
+        if (end == at || rank == t->rank) why = "the file has another rank than the model's tensor";
         else p->dims[t->first_dim + rank] = size;
         at = end + strspn(end, ", L");
     }
-    if (!why && rank != t->rank) why = "has another rank";
+    if (!why && rank != t->rank) why = "the file has another rank than the model's tensor";
     free(text);
     return why ? wrong(c, why) : take_bytes(p, i, c, s + start + n, c->size - start - n);
 }
@@ -143,11 +143,11 @@ static int has_record(const contents *c, size_t at, size_t size, uint32_t signat
 static int read_member(program *p, uint32_t i, const contents *c, const unsigned char *entry) {
     size_t local = little(entry + 42, 4), size = little(entry + 24, 4);
     if (little(entry + 10, 2) != 0)
-        return wrong(c, "is compressed; programs read .npz files without compression (numpy.savez)");
-    if (!has_record(c, local, ZIP_LOCAL, 0x04034b50)) return wrong(c, "is damaged");
+        return wrong(c, "the file is compressed; programs read .npz files without compression (numpy.savez)");
+    if (!has_record(c, local, ZIP_LOCAL, 0x04034b50)) return wrong(c, "the file is damaged");
     size_t start = local + ZIP_LOCAL + little(c->at + local + 26, 2) + little(c->at + local + 28, 2);
     if (start > c->size || size > c->size - start)
-        return wrong(c, "is damaged, or a member has 4 GiB or more");
+        return wrong(c, "the file is damaged, or a member has 4 GiB or more");
     return read_npy(p, i, &(contents){c->path, c->at + start, size});
 }
 
@@ -156,20 +156,20 @@ static int read_npz(program *p, uint32_t i, const contents *c) {
     const char *name = program_name(p, i);
     size_t end = c->size < ZIP_END ? 0 : c->size - ZIP_END, tried = 0, length = strlen(name);
     while (end && tried < ZIP_COMMENT_MOST && !has_record(c, end, ZIP_END, 0x06054b50)) end--, tried++;
-    if (!has_record(c, end, ZIP_END, 0x06054b50)) return wrong(c, "not a .npz file");
+    if (!has_record(c, end, ZIP_END, 0x06054b50)) return wrong(c, "the file is not a .npz file");
     uint32_t members = little(c->at + end + 10, 2);
     size_t at = little(c->at + end + 16, 4);
     for (uint32_t j = 0; j < members; j++) {
-        if (!has_record(c, at, ZIP_ENTRY, 0x02014b50)) return wrong(c, "is damaged");
+        if (!has_record(c, at, ZIP_ENTRY, 0x02014b50)) return wrong(c, "the file is damaged");
         const unsigned char *entry = c->at + at, *own = entry + ZIP_ENTRY;
         size_t n = little(entry + 28, 2), rest = (size_t)little(entry + 30, 2) + little(entry + 32, 2);
         at += ZIP_ENTRY + n + rest;
-        if (at > c->size) return wrong(c, "is damaged");
+        if (at > c->size) return wrong(c, "the file is damaged");
         int same = n >= length && memcmp(own, name, length) == 0 &&
                    (n == length || (n == length + 4 && memcmp(own + length, ".npy", 4) == 0));
         if (same || members == 1) return read_member(p, i, c, entry);
     }
-    return wrong(c, "has no member of the tensor's name");
+    return wrong(c, "the file has no member of the tensor's name");
 }
 
 /* ---- .pb: TensorProto by the field numbers of onnx.proto */
@@ -226,17 +226,17 @@ static int read_sizes(program *p, const onnxc_tensor_info *t, const contents *c,
         if (f.number == 2) *dtype = f.value;
         if (f.number == 9) *raw = f.bytes;
         if (f.number == 13 || (f.number == 14 && f.value))
-            return wrong(c, "has its elements in another file");
+            return wrong(c, "the file has its elements in another file");
         if (f.number != 1) continue;
         int packed = f.kind == 2;
         do {
-            if (rank == t->rank) return wrong(c, "has another rank");
+            if (rank == t->rank) return wrong(c, "the file has another rank than the model's tensor");
             p->dims[t->first_dim + rank++] = (int64_t)(packed ? next_varint(&f.bytes) : f.value);
         } while (packed && !f.bytes.bad && f.bytes.at < f.bytes.end);
         all.bad |= f.bytes.bad;
     }
-    if (all.bad) return wrong(c, "not a tensor of protobuf");
-    return rank == t->rank ? 1 : wrong(c, "has another rank");
+    if (all.bad) return wrong(c, "the file is not a tensor of protobuf");
+    return rank == t->rank ? 1 : wrong(c, "the file has another rank than the model's tensor");
 }
 
 /* float_data, int32_data, int64_data, double_data, uint64_data; complex numbers have two. */
@@ -247,7 +247,7 @@ static int take_fields(program *p, uint32_t i, const contents *c) {
     wire all = {c->at, c->at + c->size, 0};
     element part = *e;
     part.bits /= (int)parts;
-    if (n > (int64_t)c->size) return wrong(c, "is too short"); /* an element has a byte or more */
+    if (n > (int64_t)c->size) return wrong(c, "the file is too short"); /* an element has a byte or more */
     if (!give_memory(p, i)) return 0;
     for (field f; next_field(&all, &f);) {
         uint64_t kind = f.number == 4 ? 5 : f.number == 10 ? 1 : 0;
@@ -255,12 +255,12 @@ static int take_fields(program *p, uint32_t i, const contents *c) {
         int packed = f.kind == 2;
         for (int more = !packed || f.bytes.at < f.bytes.end; more;
              more = packed && f.bytes.at < f.bytes.end) {
-            if (at == n) return wrong(c, "is too long");
+            if (at == n) return wrong(c, "the file is too long");
             program_store_int(&part, p->data[i], at++, packed ? next_number(&f.bytes, kind) : f.value);
-            if (f.bytes.bad) return wrong(c, "not a tensor of protobuf");
+            if (f.bytes.bad) return wrong(c, "the file is not a tensor of protobuf");
         }
     }
-    return at == n ? 1 : wrong(c, "is too short");
+    return at == n ? 1 : wrong(c, "the file is too short");
 }
 
 static int read_pb(program *p, uint32_t i, const contents *c) {
@@ -268,10 +268,11 @@ static int read_pb(program *p, uint32_t i, const contents *c) {
     uint64_t dtype = 0;
     wire raw = {0};
     if (!read_sizes(p, t, c, &dtype, &raw)) return 0;
-    if (dtype != (uint64_t)t->dtype) return wrong(c, "its elements have another type");
-    if (program_count(p, t) < 0) return wrong(c, "has a negative size");
+    if (dtype != (uint64_t)t->dtype)
+        return wrong(c, "the elements have another type than the model's tensor");
+    if (program_count(p, t) < 0) return wrong(c, "the file has a negative size");
     if (t->dtype == DT_F6E2M3 || t->dtype == DT_F6E3M2)
-        return wrong(c, "has float6, which only .npy and raw bytes can give");
+        return wrong(c, "the file has float6, which only .npy and raw bytes can give");
     return raw.at ? take_bytes(p, i, c, raw.at, (size_t)(raw.end - raw.at)) : take_fields(p, i, c);
 }
 
@@ -300,12 +301,13 @@ static int read_csv(program *p, uint32_t i, const contents *c) {
     int64_t count = 0, at = 0;
     if (e->class == DC_COMPLEX || (e->class == DC_FLOAT && e->bits < 32 && !e->format.special))
         return wrong(c, "its elements cannot be read from text");
-    if (memchr(c->at, 0, c->size)) return wrong(c, "is not text");
+    if (memchr(c->at, 0, c->size)) return wrong(c, "the file is not text");
     for (const char *s = number_next_word(all); s; s = number_next_word(s + number_word_size(s))) count++;
     if (!fit_dims(p, program_tensor(p, i), c, count) || !give_memory(p, i)) return 0;
     for (const char *s = number_next_word(all); s; s = number_next_word(s + number_word_size(s)))
         if (!store_word(e, s, p->data[i], at++)) {
-            fprintf(stderr, "%s: '%.*s' is not a valid %s\n", c->path, (int)number_word_size(s), s, e->name);
+            fprintf(stderr, "%s: error: '%.*s' is not a valid %s\n", c->path, (int)number_word_size(s), s,
+                    e->name);
             return 0;
         }
     return 1;
@@ -314,7 +316,7 @@ static int read_csv(program *p, uint32_t i, const contents *c) {
 /* ---- Any file. */
 static int read_raw(program *p, uint32_t i, const contents *c) {
     const onnxc_tensor_info *t = program_tensor(p, i);
-    if (c->size % program_element_size(t)) return wrong(c, "does not end with a whole element");
+    if (c->size % program_element_size(t)) return wrong(c, "the file does not end with a whole element");
     return fit_dims(p, t, c, (int64_t)(c->size / program_element_size(t))) &&
            take_bytes(p, i, c, c->at, c->size);
 }
@@ -349,7 +351,7 @@ int program_random(program *p, uint32_t i, const char *range) {
         if (p->dims[t->first_dim + j] >= 0) continue;
         const char *text = onnxc_text(p->d, dim_at(p, t, j)->text);
         program_put_name(p, i, stderr);
-        fprintf(stderr, "axis %u has the open size %s (--dim %s=8)\n", (unsigned)j, text, text);
+        fprintf(stderr, "error: axis %u has the open size %s (--dim %s=8)\n", (unsigned)j, text, text);
         return 0;
     }
     if (!give_memory(p, i)) return 0;

@@ -75,7 +75,7 @@ int program_check_path(const char *path) {
     if (program_ends_with(path, ".npz")) return program_complain(path, "programs write .npy files, not .npz");
     if (!number_unknown_extension(path)) return 1;
     return program_complain(
-        path, "values have no such format; the extension is .npy, .pb, .csv, or .bin for raw bytes");
+        path, "values have no such format: the extension is .npy, .pb, .csv, or .bin for raw bytes");
 }
 
 int program_write(const program *p, uint32_t i, const char *path) {
@@ -91,7 +91,7 @@ int program_write(const program *p, uint32_t i, const char *path) {
     else fwrite(p->data[i], program_element_size(t), (size_t)program_count(p, t), f);
     int failed = ferror(f);
     failed |= fclose(f);
-    return failed ? program_complain(path, "cannot be written") : 1;
+    return failed ? program_complain(path, "the file cannot be written") : 1;
 }
 
 /* ---- Text. */

@@ -749,7 +749,8 @@ class Objects(OnGpu):
         np.testing.assert_allclose(np.load(self.path("y.npy")), expected_rows(x), rtol=1e-4, atol=1e-5)
         ran = program(LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr),
-                         (1, "the model: NVIDIA's driver failed to initialise: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
+                         (1, f"{self.path('rows')}: error: NVIDIA's driver failed to initialise: no CUDA-capable device is detected"
+                          " (CUDA_ERROR_NO_DEVICE)\n"))
 
     def test_no_driver(self):
         ran = self.onnxc("run", "rows.so", "--dim", "N=2", "--input", "x=random")

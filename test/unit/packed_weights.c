@@ -8,6 +8,7 @@
 #include "runtime-lite/core/runtime.h"
 #include "test/build_graph.h"
 #include "test/unit/loops_machine.h"
+#include "test/unit/sample.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,7 +217,7 @@ enum { FORMS = sizeof forms / sizeof *forms };
 static void many_rows_are_as_exact_as_f32(void **state) {
     (void)state;
     for (int level = 0; level < LEVELS; level++)
-        for (int j = 0; j < FORMS * TYPES && level != OF_PAIRS; j++) {
+        for (int j = level % EVERY_CASE; j < FORMS * TYPES && level != OF_PAIRS; j += EVERY_CASE) {
             model m = forms[j / TYPES];
             m.type = types[j % TYPES];
             if ((j + level) % 2 && level != OF_AVX512) continue; // they take long
@@ -235,7 +236,7 @@ static void long_sums_are_as_exact_as_f32(void **state) {
 
 static void tiles_round_to_bf16(void **state) {
     (void)state;
-    for (int j = 0; j < FORMS * TYPES; j++) {
+    for (int j = 0; j < FORMS * TYPES; j += EVERY_CASE) {
         model m = forms[j / TYPES];
         m.type = types[j % TYPES];
         test_at(&m, OF_TILES, PRECISION_BF16, PRECISION_BF16, 1);
@@ -244,7 +245,7 @@ static void tiles_round_to_bf16(void **state) {
 
 static void pairs_round_to_bf16(void **state) {
     (void)state;
-    for (int j = 0; j < FORMS * TYPES; j++) {
+    for (int j = 0; j < FORMS * TYPES; j += EVERY_CASE) {
         model m = forms[j / TYPES];
         m.type = types[j % TYPES], m.open = j % 2;
         test_at(&m, OF_PAIRS, PRECISION_BF16, PRECISION_BF16, 0);
@@ -275,7 +276,7 @@ static void rows_are_rounded_to_bytes(void **state) {
     static const int64_t rows[] = {1, 2, 3, 7, 37};
     static const int at[] = {3, OF_VNNI, OF_TILES, LEVELS - 1};
     for (int level = 0; level < 4; level++)
-        for (int j = 0; j < FORMS * SMALL; j++) {
+        for (int j = level % EVERY_CASE; j < FORMS * SMALL; j += EVERY_CASE) {
             model m = forms[j / SMALL];
             m.type = types[j % SMALL];
             m.rows = rows[(j + level) % 5], m.open = j % 2;

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidArgument
+from .memory import OrtValueVector
 from .ortvalue import OrtValue, check_cpu, dtype_of, value_of
 from .values import ElementType
 
@@ -92,7 +93,8 @@ class IOBinding:
         """The outputs of the last run."""
         return list(self._results)
 
-    get_outputs_as_ortvaluevector = get_outputs
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> List[Any]:
         """The outputs of the last run as copies."""

@@ -20,6 +20,7 @@ from .binding import IOBinding
 from .call import Call
 from .errors import CANCELLED, InvalidArgument, InvalidOption, RunError, run_error
 from .initializers import with_initializers
+from .memory import OrtMemoryInfo, fill
 from .metadata import ModelMetadata, metadata
 from .options import CPU_PROVIDER, CUDA_PROVIDER, LOG_LEVELS, Provider, RunOptions, SessionOptions, note_providers
 from .ortvalue import OrtValue, value_of
@@ -198,6 +199,14 @@ class InferenceSession:
         """Where the model runs, by the names of ONNX Runtime's providers."""
         return [CUDA_PROVIDER, CPU_PROVIDER] if self.device != "cpu" else [CPU_PROVIDER]
 
+    def get_input_memory_infos(self) -> List[OrtMemoryInfo]:
+        """Where inputs of run lie: at the CPU."""
+        return [OrtMemoryInfo() for _ in self.get_inputs()]
+
+    def get_output_memory_infos(self) -> List[OrtMemoryInfo]:
+        """Where outputs of run lie: at the CPU."""
+        return [OrtMemoryInfo() for _ in self._outputs]
+
     def get_provider_options(self) -> Dict[str, Dict[str, str]]:
         return {name: {} for name in self.get_providers()}
 
@@ -281,6 +290,13 @@ class InferenceSession:
         found = self.run(names, input_dict_ort_values, run_options)
         ports = [self._outputs[i] for i in self._wanted(names)]
         return [OrtValue(value, None if port.is_value or port.labels else port.element) for port, value in zip(ports, found)]
+
+    def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str], feeds: Sequence[OrtValue],
+                                fetch_names: Sequence[str], fetches: List[OrtValue], fetch_devices: Any = None) -> None:
+        """run, whose outputs are written into the OrtValues of fetches; an empty one gets new values."""
+        if len(feed_names) != len(feeds):
+            raise InvalidArgument(f"there are {len(feed_names)} names of inputs, but {len(feeds)} values")
+        fill(fetches, self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options))
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs in memory of the caller, for run_with_iobinding."""

@@ -1,6 +1,7 @@
 // Operators that fit a tensor to another size: CenterCropPad, Col2Im, MaxUnpool. The sizes may be known only
 // at run time.
 #include "ir/ops/branches.h"
+#include "ir/ops/contract.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/pointwise.h"
 #include <string.h>
@@ -65,16 +66,6 @@ typedef struct blocks {
     dim *channels, *positions; // channels of the output; positions in a block
 } blocks;
 
-static void positive_list(const node *n, const char *name, int count, int64_t *out) {
-    int given;
-    const int64_t *v = node_ints(n, name, &given);
-    if (v && given != count) infer_error(n, "attribute %s has %d values for %d axes", name, given, count);
-    for (int j = 0; j < count; j++) {
-        out[j] = v ? v[j] : 1;
-        if (out[j] < 1) infer_error(n, "attribute %s holds %lld", name, (long long)out[j]);
-    }
-}
-
 static blocks blocks_of(const node *n, dim *const *image, int axes, dim *const *block, int sizes) {
     blocks b = {.n = axes};
     int npads;
@@ -82,8 +73,8 @@ static blocks blocks_of(const node *n, dim *const *image, int axes, dim *const *
     if (axes < 1 || axes + 2 > MAX_RANK || sizes != axes)
         infer_error(n, "image_shape has %d values, block_shape %d", axes, sizes);
     if (pads && npads != 2 * axes) infer_error(n, "attribute pads has %d values for %d axes", npads, axes);
-    positive_list(n, "strides", axes, b.stride);
-    positive_list(n, "dilations", axes, b.dilation);
+    window_ints(n, "strides", axes, b.stride);
+    window_ints(n, "dilations", axes, b.dilation);
     b.positions = dim_product(infer_dims(n), block, axes);
     for (int j = 0; j < axes; j++) {
         b.image[j] = image[j], b.block[j] = block[j];
@@ -241,7 +232,7 @@ static void pooled_sizes(const node *n, dim **out) {
     if (axes < 1 || count != axes)
         infer_error(n, "attribute kernel_shape has %d values for %d spatial axes", count, axes);
     if (pads && npads != 2 * axes) infer_error(n, "attribute pads has %d values for %d axes", npads, axes);
-    positive_list(n, "strides", axes, stride);
+    window_ints(n, "strides", axes, stride);
     out[0] = x->dims[0], out[1] = x->dims[1];
     for (int j = 0; j < axes; j++) {
         int64_t more = shape[j] - (pads ? pads[j] + pads[axes + j] : 0);
