@@ -79,6 +79,7 @@ typedef struct emitter {
     int task_axis;              // axis whose positions are the tasks, -1: none
     int task_outer;             // ... at each position of this axis, -1: none
     dim *task_pieces;           // tasks at each of those positions
+    ins *task_at;               // in a grid: the piece of task_outer in whose loop this is
     const bool *task_columns;   // by axis: whether those tasks are pieces of it, too; NULL: of none
     int64_t task_piece; // positions in them, or in pieces of task_axis; 0: the loops know their number
     ins *scratch_param; // GPU

@@ -28,6 +28,18 @@ void emitter_task_pieces(emitter *e, int outer, int inner, int64_t piece) {
     e->task_piece = piece;
 }
 
+void emitter_task_grid(emitter *e, int outer, int inner, dim *outer_pieces, dim *pieces) {
+    emitter_tasks(e, inner, dim_mul(outer_pieces, pieces));
+    e->task_outer = outer, e->task_pieces = pieces;
+}
+
+void grid_range(emitter *e, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    ins *pieces = emit_dim(e, e->task_pieces);
+    *begin = lb_bin(b, L_SDIV, e->task_begin, pieces);
+    *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
+}
+
 bool may_be_single(const dim *n) { return !dim_is_const(n) && n->min < 2; }
 
 static bool has_fewer(const emitter *e, int axis, int64_t least) {
@@ -59,14 +71,13 @@ void emitter_choose_tasks(emitter *e, const task_axes *a) {
 // The pieces of the inner axis of pairs at the current position of the outer one, or the positions of the outer one.
 static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
     lbuild *b = &e->b;
-    ins *pieces = emit_dim(e, e->task_pieces);
-    if (axis != e->task_outer &&
-        !e->counter[e->task_outer]) { // not within its loop: those at all of its positions
+    ins *pieces = emit_dim(e, e->task_pieces), *at = e->task_at ? e->task_at : e->counter[e->task_outer];
+    if (axis != e->task_outer && !at) { // not within its loop: those at all of its positions
         *begin = lb_idx(b, 0), *end = pieces;
         return;
     }
     if (axis != e->task_outer) {
-        ins *before = lb_mul(b, e->counter[e->task_outer], pieces);
+        ins *before = lb_mul(b, at, pieces);
         *begin = lb_bin(b, L_SMAX, lb_sub(b, e->task_begin, before), lb_idx(b, 0));
         *end = lb_bin(b, L_SMIN, lb_sub(b, e->task_end, before), pieces);
         return;

@@ -25,6 +25,10 @@ void emitter_task_pairs(emitter *e, int outer, int inner, dim *pieces);
 // Tasks of `piece` positions of the inner axis or of more, if the last ones are too few for a task: none has fewer unless the axis
 // does. outer: the axis around its loop, or -1.
 void emitter_task_pieces(emitter *e, int outer, int inner, int64_t piece);
+// Tasks of which each is a piece of the inner axis and one of the outer axis. The schedule makes the loop over pieces of the outer
+// axis, whose range in this call grid_range tells, and sets task_at to its counter.
+void emitter_task_grid(emitter *e, int outer, int inner, dim *outer_pieces, dim *pieces);
+void grid_range(emitter *e, ins **begin, ins **end);
 // Pairs of pieces of `piece` positions of all axes of the kernel's stages that are marked, which divides their extents.
 void emitter_task_columns(emitter *e, int outer, int inner, const bool *columns, int64_t piece);
 // A number of positions that may be small and is known only at run time.

@@ -684,6 +684,30 @@ static bool outer_tasks(tiling *t, const axis_list *outer, int *single) {
     return *single < 0;
 }
 
+// Whether pieces of rows and columns together are tasks: if either of them are too few to keep many threads busy.
+static bool choose_grid(tiling *t, const dim *columns, int axis, const dim *rows) {
+    enum { ENOUGH = 32, FEW_ROWS = 16, FEW_THREADS = 2 };
+    emitter *e = t->e;
+    bool plain = t->pairs_tasks && !t->widens && !t->unpacks && !t->words && !t->block.nested;
+    if (!plain || axis < 0 || e->t->size_level || e->t->threads <= FEW_THREADS || e->choices->tasks ||
+        !dim_is_const(columns) || positions(e->k, &t->c->m) == INT64_MAX ||
+        positions(e->k, &t->c->m) < FEW_ROWS)
+        return false;
+    int64_t wide = dim_value(columns), high = dim_value(rows), most = wide > high ? wide : high;
+    if (most >= ENOUGH || wide < 2) return false;
+    int64_t piece = t->row_piece;
+    if (axis == t->tile_m) {
+        int64_t height = tile_rows(t, t->vectors), m = dim_value(e->extent[axis]),
+                tiles = (m + height - 1) / height, goal = (ENOUGH + wide - 1) / wide;
+        piece = (tiles + goal - 1) / goal * height, high = (m + piece - 1) / piece;
+    }
+    if (high < 2) return false;
+    t->row_piece = (int)piece;
+    t->grid = true;
+    emitter_task_grid(e, t->c->n, axis, dim_const(columns->table, wide), dim_const(columns->table, high));
+    return true;
+}
+
 void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
     int single = -1;
@@ -695,6 +719,7 @@ void choose_tasks(tiling *t, const axis_list *outer) {
     int axis = row_tasks(t, &rows);
     bool by_columns = prefers_columns(t, columns, rows);
     if (!by_columns && axis < 0) return;
+    if (single < 0 && choose_grid(t, columns, axis, rows)) return;
     if (single >= 0) emitter_task_pairs(e, single, by_columns ? t->c->n : axis, by_columns ? columns : rows);
     else if (by_columns) emitter_tasks(e, t->c->n, columns);
     else tasks_of_rows(t, axis, rows);

@@ -70,6 +70,7 @@ typedef struct tiling {
     int row_piece;            // its positions in a task
     int64_t column_piece;     // columns in a task, 0: those of a tile
     bool pairs_tasks;         // tasks may be pairs of positions of two axes
+    bool grid;                // tasks are pieces of the columns and of the rows
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     int registers;            // for vectors of `lanes` lanes
     bool widens;              // products of bytes are those of 16 bits

@@ -643,12 +643,11 @@ static void whole_tiles(tiling *t, ins *begin, ins *full) {
     columns(t, r);
 }
 
-static void n_loops(tiling *t) {
+static void columns_from(tiling *t, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     int64_t width = (int64_t)t->vectors * t->lanes;
     const dim *n = t->e->extent[t->c->n];
-    ins *begin, *end, *full;
-    piece_range(t->e, t->c->n, columns_of_task(t), &begin, &end);
+    ins *full;
     if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
     else full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width));
     if (!(full->op == L_CONST && full->i == 0)) whole_tiles(t, begin, full);
@@ -656,6 +655,25 @@ static void n_loops(tiling *t) {
     scope some = scope_if(t->e, end->op == L_CONST ? NULL : lb_cmp(b, L_SLT, full, end));
     last_columns(t, full, end);
     scope_close(t->e, some);
+}
+
+static void n_loops(tiling *t) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *begin, *end;
+    if (!t->grid) {
+        piece_range(e, t->c->n, columns_of_task(t), &begin, &end);
+        columns_from(t, begin, end);
+        return;
+    }
+    int64_t piece = columns_of_task(t), n = dim_value(e->extent[t->c->n]);
+    grid_range(e, &begin, &end);
+    scope loop = open_loop(e, "columns", begin, end, 1);
+    e->task_at = loop.head;
+    ins *first = idx_mulk(b, loop.head, piece), *last = idx_addk(b, first, piece);
+    columns_from(t, first, n % piece ? lb_bin(b, L_SMIN, last, lb_idx(b, n)) : last);
+    e->task_at = NULL;
+    scope_close(e, loop);
 }
 
 // All rows and columns at the current position of the outer loops.
