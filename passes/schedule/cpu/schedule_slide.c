@@ -173,7 +173,7 @@ static bool holds_between(const slide *s, const expr *guard) {
     return axes <= 1;
 }
 
-// The window of a column, if it is small and read once.
+// The window of a column, if it is small and read once. Whether it leaves the image depends on the row alone.
 static bool is_small_window(const slide *s) {
     int64_t taps = 1;
     for (int j = 0; j < s->reduce->ninner; j++) {
@@ -182,7 +182,9 @@ static bool is_small_window(const slide *s) {
         taps *= dim_value(extent);
     }
     const expr *step = s->columns->states.n ? s->columns->states.at[0].step : NULL;
-    return step && step->op == X_READ && taps <= MOST_TAPS && (!step->guard || holds_between(s, step->guard));
+    if (!step || step->op != X_READ || taps > MOST_TAPS) return false;
+    bool of_row = !step->guard || s->c < 0 || !expr_uses_axis(step->guard, s->c);
+    return of_row && (!step->guard || holds_between(s, step->guard));
 }
 
 slide *slide_find(emitter *e) {
