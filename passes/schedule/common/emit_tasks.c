@@ -33,13 +33,6 @@ void emitter_task_grid(emitter *e, int outer, int inner, dim *outer_pieces, dim 
     e->task_outer = outer, e->task_pieces = pieces;
 }
 
-void grid_range(emitter *e, ins **begin, ins **end) {
-    lbuild *b = &e->b;
-    ins *pieces = emit_dim(e, e->task_pieces);
-    *begin = lb_bin(b, L_SDIV, e->task_begin, pieces);
-    *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
-}
-
 bool may_be_single(const dim *n) { return !dim_is_const(n) && n->min < 2; }
 
 static bool has_fewer(const emitter *e, int axis, int64_t least) {
@@ -86,6 +79,8 @@ static void range_of_pairs(emitter *e, int axis, ins **begin, ins **end) {
     *begin = lb_bin(b, L_SDIV, e->task_begin, pieces);
     *end = lb_bin(b, L_SDIV, lb_add(b, e->task_end, idx_subk(b, pieces, 1)), pieces);
 }
+
+void grid_range(emitter *e, ins **begin, ins **end) { range_of_pairs(e, e->task_outer, begin, end); }
 
 // Whether the tasks are pieces of an axis whose length the emitter knows.
 static bool has_pieces(const emitter *e, int axis) {
