@@ -299,6 +299,28 @@ static bool gathers_result(const assign *a, const kernel *k, conv_form *f) {
     return false;
 }
 
+// Whether products of matrices of each channel read one of their operands from a channels-last image, so that neither its rows nor
+// its columns are next to each other: vectors of channels are not possible, since the other operands have theirs elsewhere.
+static bool reads_matrices_apart(const assign *a, const contraction *c, const expr *x) {
+    enum { LEAST = 8 }; // rows or columns for which an element is read
+    int channel = channel_of(a, x->buffer), other = x == c->a ? c->n : c->m.at[0];
+    if (channel < 0 || x->guard || x->index[channel]->op != X_AXIS) return false;
+    const dim *n = c->k->axes.at[other].extent;
+    return axis_in(&c->batch, x->index[channel]->axis) && (!dim_is_const(n) || dim_value(n) >= LEAST) &&
+           !dim_is(x->buffer->dims[channel], 1);
+}
+
+static void read_matrices(assign *a, region *r, const step *s, const contraction *c) {
+    const expr *operands[] = {c->a, c->b};
+    bool apart[2];
+    for (int j = 0; j < 2; j++) apart[j] = reads_matrices_apart(a, c, operands[j]);
+    if (apart[0] == apart[1] || a->t->freestanding) return;
+    buffer *from = operands[apart[1]]->buffer, *to = clone_buffer(a->p, r, s, from, "rows", NULL);
+    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), s->loc, from, to);
+    insert_kernel(a->p, r, step_index(r, s), copy);
+    kernel_swap_reads(s->kernel, from, to);
+}
+
 static void copy_boundaries(assign *a, region *r, const step *s) {
     conv_form f;
     contraction c;
@@ -315,7 +337,10 @@ static void copy_boundaries(assign *a, region *r, const step *s) {
         copy_out(a, r, s, &f);
         return;
     }
-    if (!find_conv(s->kernel, a->t, &f)) return;
+    if (!find_conv(s->kernel, a->t, &f)) {
+        if (is_product(s->kernel, &c)) read_matrices(a, r, s, &c);
+        return;
+    }
     if (stays_row_major(a, s->kernel, &f)) return;
     if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
     if (find_conv(s->kernel, a->t, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
