@@ -160,8 +160,9 @@ static bool touches_view(const kernel *k, const buffer *b) {
 }
 
 // The step of the last kernel that writes b, starting at `first`; NULL if the writers are not adjacent, apart
-// from other kernels between them. A transposed convolution is one kernel per phase.
+// from other kernels between them, or if this pass has made b. A transposed convolution is one kernel per phase.
 static const step *last_writer(const assign *a, const region *r, const step *first, const buffer *b) {
+    if (buffer_root(b)->id >= a->nbuffers) return NULL;
     const buffer_uses *of = &a->uses->of[buffer_root(b)->id];
     int left = 0;
     for (int j = 0; j < of->sites.n; j++)
@@ -215,7 +216,7 @@ static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *out = f->out;
     const kernel *k = s->kernel;
     const step *last = last_writer(a, r, s, out);
-    if (!a->pinned[out->id] || out->rank < 3 || !last || keeps_elements(a, k, out)) return;
+    if (!last || !a->pinned[out->id] || out->rank < 3 || keeps_elements(a, k, out)) return;
     buffer *made =
         clone_buffer(a->p, r, s, out, "nhwc", layout_channels_last(a->p->arena, out->rank, f->out_channel));
     int end = step_index(r, last) + 1;
