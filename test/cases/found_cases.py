@@ -700,6 +700,12 @@ CASES = {
     "condition_in_the_shape_of_the_data": (17, """
         g (float[A, B] x, bool[A, B] c) => (float[K] y) { y = Compress (x, c) }""",
         [("float32", (2, 3), X), ("bool", (2, 3), (1, 0, 1, 0, 0, 1))], [("float32", (3,), (X[0], X[2], X[5]))]),
+    # Three sizes of an image as a matrix were written to an array of two.
+    "transposed_convolution_of_few_channels": (18, """
+        g (float[2, 8, 4, 5] x) => (float[2, 2, 9, 11] y) <float zero = {0}, float n = {144}, float step = {1}>
+        { s = Constant <value = int64[4] {8, 2, 3, 3}> () r = Range (zero, n, step) v = Sin (r) w = Reshape (v, s)
+          y = ConvTranspose <strides = [2, 2]> (x, w) }""",
+        [("float32", (2, 8, 4, 5), X)]),
     # Exporters that trace a model declare the sizes of one run.
     "declared_sizes_of_another_run": (17, """
         g (float[N] x, int64 top) => (float[2] y, int64[1, 2] z) <float[2] p, int64[1, 7] q, float zero = {0}, bool yes = {1}>

@@ -330,9 +330,9 @@ static bool is_single_place(const node *n, const conv_transpose *t) {
     return dim_is_const(size) && dim_value(size) > 0;
 }
 
-// The dims of a matrix from axis `from` on: all in one.
+// The dims of a matrix from axis `from` on, which are known: all in one.
 static value *as_columns(node *n, value *v, int from) {
-    int64_t sizes[2] = {0}, count = 1;
+    int64_t sizes[MAX_RANK] = {0}, count = 1;
     const type *t = &v->type;
     if (t->rank == from + 1) return v;
     for (int j = from; j < t->rank; j++) count *= dim_value(t->dims[j]);
