@@ -245,7 +245,8 @@ static double peak_of(const join *j) {
         const buffer *b = j->p->buffers.at[i];
         live_range r = j->live[i];
         if (!r.def || b->role != BUF_TEMP || b->view_of) continue;
-        change[r.def] += bytes_of(b), change[r.last_use + 1] -= bytes_of(b);
+        int last = r.last_use < end ? r.last_use : end;
+        change[r.def] += bytes_of(b), change[last + 1] -= bytes_of(b);
     }
     for (int i = 0; i < j->p->kernels.n; i++) {
         const kernel *k = j->p->kernels.at[i];

@@ -140,6 +140,7 @@ static void examine(reduction *r) {
 
 static void narrow_operands(reduction *r) {
     contraction c;
+    int n = r->p->buffers.n;
     examine(r);
     for (int j = 0; j < r->p->kernels.n; j++) {
         kernel *k = r->p->kernels.at[j];
@@ -147,9 +148,11 @@ static void narrow_operands(reduction *r) {
         state *st = &c.s->states.at[0];
         st->step = expr_swap_reads(k, st->step, c.b->buffer, rounded_copy(r, c.b->buffer, DT_BF16));
     }
-    change_types(r->p, r->narrow, DT_BF16);
-    for (int j = 0; j < r->p->buffers.n; j++)
-        r->p->buffers.at[j]->rounded = r->narrow[buffer_root(r->p->buffers.at[j])->id];
+    change_types(r->p, r->narrow, n, DT_BF16);
+    for (int j = 0; j < r->p->buffers.n; j++) {
+        int root = buffer_root(r->p->buffers.at[j])->id;
+        r->p->buffers.at[j]->rounded = root < n && r->narrow[root];
+    }
 }
 
 void pass_precision(pass_context *context) {

@@ -98,7 +98,7 @@ static buffer *rounded_copy(roundings *r, const buffer *b) {
 }
 
 static void round_temporaries(roundings *r) {
-    if (r->as != DT_F32) change_types(r->p, r->rounds, r->as);
+    if (r->as != DT_F32) change_types(r->p, r->rounds, r->p->buffers.n, r->as);
     else
         for (int j = 0; j < r->p->buffers.n; j++)
             r->p->buffers.at[j]->tf32 |= r->rounds[buffer_root(r->p->buffers.at[j])->id];

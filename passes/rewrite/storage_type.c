@@ -25,9 +25,10 @@ bool *fixed_types(arena *scratch, const program *p) {
     return fixed;
 }
 
-void change_types(program *p, const bool *wanted, dtype t) {
+void change_types(program *p, const bool *wanted, int n, dtype t) {
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
-        if (wanted[buffer_root(b)->id]) b->dtype = t;
+        int root = buffer_root(b)->id;
+        if (root < n && wanted[root]) b->dtype = t;
     }
 }

@@ -85,7 +85,7 @@ static void round_writes(const widening *w, kernel *k) {
 
 static void widen_temporaries(widening *w) {
     for (int j = 0; j < w->p->kernels.n; j++) round_writes(w, w->p->kernels.at[j]);
-    change_types(w->p, w->wanted, DT_F32);
+    change_types(w->p, w->wanted, w->p->buffers.n, DT_F32);
 }
 
 // ---------------------------------------------------------------- inputs
