@@ -5,6 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __has_feature
+#define HAS_ASAN __has_feature(address_sanitizer)
+#elif defined __SANITIZE_ADDRESS__
+#define HAS_ASAN 1
+#else
+#define HAS_ASAN 0
+#endif
+// The address sanitizer reports accesses behind a block, which has bytes without a block behind it.
+#if HAS_ASAN
+#include <sanitizer/asan_interface.h>
+enum { RED_ZONE = 16 };
+#else
+enum { RED_ZONE = 0 };
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
+
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
 
 typedef struct chunk {
@@ -103,11 +119,13 @@ static chunk *add_chunk(arena *a, size_t size) {
 
 void *arena_alloc(arena *a, size_t size) {
     if (size > SIZE_MAX / 2) out_of_memory(a);
-    size = size ? round_up(size) : ALIGN;
+    size_t wanted = size ? size : 1;
+    size = round_up(wanted) + RED_ZONE;
     chunk *c = a->chunks;
     if (!c || c->size - c->used < size) c = add_chunk(a, size);
     void *block = (char *)c + HEADER + c->used;
     c->used += size;
+    ASAN_POISON_MEMORY_REGION((char *)block + wanted, size - wanted);
     return block;
 }
 

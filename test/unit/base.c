@@ -4,6 +4,9 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 // cmocka.h must follow the headers it needs.
 #include <cmocka.h>
 
@@ -25,6 +28,22 @@ static void arena_blocks_are_zeroed_and_aligned(void **state) {
     arena_destroy(a);
     assert_int_equal(cleaned, 2);
 }
+
+#ifdef __SANITIZE_ADDRESS__
+static void bytes_behind_a_block_are_poisoned(void **state) {
+    (void)state;
+    arena *a = arena_new();
+    for (size_t size = 1; size < 70000; size = size * 3 + 1) {
+        char *block = arena_alloc(a, size);
+        assert_null(__asan_region_is_poisoned(block, size));
+        assert_ptr_equal(__asan_region_is_poisoned(block, size + 16), block + size);
+        block = arena_grow(a, block, size, 2 * size);
+        assert_null(__asan_region_is_poisoned(block, 2 * size));
+        assert_ptr_equal(__asan_region_is_poisoned(block, 2 * size + 16), block + 2 * size);
+    }
+    arena_destroy(a);
+}
+#endif
 
 static void arena_grow_keeps_contents(void **state) {
     (void)state;
@@ -228,6 +247,9 @@ static void missing_things_are_listed_in_full(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_blocks_are_zeroed_and_aligned),
+#ifdef __SANITIZE_ADDRESS__
+        cmocka_unit_test(bytes_behind_a_block_are_poisoned),
+#endif
         cmocka_unit_test(arena_grow_keeps_contents),
         cmocka_unit_test(arena_limit_calls_the_handler),
         cmocka_unit_test(arenas_within_go_with_their_owner),
