@@ -1,11 +1,11 @@
-// The thread pool of the process, created on first use. A job has slots: each worker that wakes up in time
-// takes one. The caller works, too, then withdraws the free slots and waits for the workers that have one, so
+// The thread pool of the process, created on first use. A job has a slot for each of its workers, which takes it if it wakes up in
+// time. The caller works, too, then withdraws the free slots and waits for the workers that have theirs, so
 // a worker that wakes up late does not delay the job.
 #include "runtime-lite/core/runtime.h"
 #include "runtime-lite/system/system.h"
 #include <stdatomic.h>
 
-enum { WORKERS_MOST = 255, SPINS = 2000 };
+enum { WORKERS_MOST = 255, SPINS = 2000, WORD = 32 };
 
 // The tasks of a thread that nobody has taken yet.
 typedef struct range {
@@ -24,8 +24,10 @@ typedef struct pool {
     system_lock owner; // held by the call that owns the job
     system_lock sleep; // for the conditions only
     system_condition wake, done;
-    atomic_int slots;    // free slots; the number of a slot is the thread's number
-    atomic_int finished; // slots whose worker has finished
+    atomic_int numbered; // workers that have a number
+    // Bits of the free slots, by the worker's number, from 1 on.
+    _Alignas(64) atomic_uint slots[(WORKERS_MOST + WORD) / WORD];
+    _Alignas(64) atomic_int finished; // slots whose worker has finished
     atomic_int sleepers, waiting;
     job job;
     int workers;
@@ -79,33 +81,31 @@ static void share_out(job *j, int64_t tasks) {
     }
 }
 
-// Takes a free slot and returns its number; 0: none.
-static int take_slot(pool *p) {
-    int n = atomic_load(&p->slots);
-    while (n > 0 && !atomic_compare_exchange_weak(&p->slots, &n, n - 1)) {
-    }
-    return n > 0 ? n : 0;
+// The worker takes its slot; false: it has none.
+static int take_slot(pool *p, int number) {
+    atomic_uint *word = &p->slots[number / WORD];
+    unsigned bit = 1U << number % WORD;
+    return (atomic_load(word) & bit) && (atomic_fetch_and(word, ~bit) & bit);
 }
 
-static int wait_for_slot(pool *p) {
+static void wait_for_slot(pool *p, int number) {
     for (int i = 0; i < SPINS; i++) {
-        int slot = take_slot(p);
-        if (slot) return slot;
+        if (take_slot(p, number)) return;
         relax();
     }
-    int slot;
     system_lock_take(&p->sleep);
     atomic_fetch_add(&p->sleepers, 1);
-    while (!(slot = take_slot(p))) system_wait(&p->wake, &p->sleep);
+    while (!take_slot(p, number)) system_wait(&p->wake, &p->sleep);
     atomic_fetch_sub(&p->sleepers, 1);
     system_lock_release(&p->sleep);
-    return slot;
 }
 
 static void worker(void *arg) {
     pool *p = arg;
+    int number = 1 + atomic_fetch_add(&p->numbered, 1);
     for (;;) {
-        work(&p->job, wait_for_slot(p));
+        wait_for_slot(p, number);
+        work(&p->job, number);
         atomic_fetch_add(&p->finished, 1);
         if (!atomic_load(&p->waiting)) continue;
         system_lock_take(&p->sleep);
@@ -127,11 +127,22 @@ static void start_workers(pool *p, int wanted) {
 
 static void offer_slots(pool *p, int slots) {
     atomic_store(&p->finished, 0);
-    atomic_store(&p->slots, slots);
+    for (int word = 0; word * WORD <= slots; word++) {
+        unsigned some = slots - word * WORD >= WORD - 1 ? ~0U : (1U << (slots % WORD + 1)) - 1;
+        atomic_store(&p->slots[word], word ? some : some - 1);
+    }
     if (!atomic_load(&p->sleepers)) return;
     system_lock_take(&p->sleep);
     system_wake_all(&p->wake);
     system_lock_release(&p->sleep);
+}
+
+// Returns how many nobody had taken.
+static int withdraw_slots(pool *p, int slots) {
+    int left = 0;
+    for (int word = 0; word * WORD <= slots; word++)
+        for (unsigned bits = atomic_exchange(&p->slots[word], 0); bits; bits &= bits - 1) left++;
+    return left;
 }
 
 static void wait_until_done(pool *p, int taken) {
@@ -161,7 +172,7 @@ static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks
     share_out(&p->job, tasks);
     offer_slots(p, slots);
     work(&p->job, 0);
-    wait_until_done(p, slots - atomic_exchange(&p->slots, 0));
+    wait_until_done(p, slots - withdraw_slots(p, slots));
     system_lock_release(&p->owner);
 }
 

@@ -13,17 +13,17 @@
 // cmocka.h must follow the headers it needs.
 #include <cmocka.h>
 
-enum { THREADS = 4, TASKS = 1000 };
+enum { THREADS = 4, MANY = 100, NUMBERS = 256, TASKS = 1000 };
 
 typedef struct record {
     atomic_int done[TASKS];
-    atomic_int inside[64]; // calls that run under a thread's number
+    atomic_int inside[NUMBERS]; // calls that run under a thread's number
     atomic_int clashes;
 } record;
 
 static void note(void *const *context, int64_t begin, int64_t end, int thread) {
     record *r = context[0];
-    if (thread < 0 || thread >= 64 || atomic_fetch_add(&r->inside[thread], 1))
+    if (thread < 0 || thread >= NUMBERS || atomic_fetch_add(&r->inside[thread], 1))
         atomic_fetch_add(&r->clashes, 1);
     for (int64_t i = begin; i < end; i++) atomic_fetch_add(&r->done[i], 1);
     atomic_fetch_sub(&r->inside[thread], 1);
@@ -50,6 +50,40 @@ static void every_task_runs_once(void **state) {
     assert_true(run_once(0, THREADS) && run_once(-1, THREADS) && run_once(1, THREADS) && run_once(TASKS, 1));
     assert_ptr_equal(onnxc_use_threads(NULL), &four);
     assert_true(run_once(TASKS, 64));
+}
+
+static void many_threads_run_every_task_once(void **state) {
+    (void)state;
+    onnxc_threads many = {.count = MANY};
+    onnxc_use_threads(&many);
+    for (int i = 0; i < 20; i++) assert_true(run_once(TASKS - i, MANY));
+    onnxc_use_threads(NULL);
+}
+
+typedef struct owners {
+    pthread_t of[THREADS];
+    atomic_int known[THREADS], changes;
+} owners;
+
+static void note_owner(void *const *context, int64_t begin, int64_t end, int thread) {
+    owners *o = context[0];
+    (void)begin, (void)end;
+    if (!atomic_exchange(&o->known[thread], 1)) o->of[thread] = pthread_self();
+    else if (!pthread_equal(o->of[thread], pthread_self())) atomic_fetch_add(&o->changes, 1);
+    usleep(100);
+}
+
+// What a thread has written is in its cache when it gets the same tasks of the next kernel.
+static void threads_keep_their_numbers(void **state) {
+    (void)state;
+    onnxc_threads four = {.count = THREADS};
+    onnxc_use_threads(&four);
+    owners o = {0};
+    void *context[] = {&o};
+    for (int i = 0; i < 100; i++) onnxc_rt_parallel(note_owner, context, TASKS, THREADS);
+    onnxc_use_threads(NULL);
+    assert_true(atomic_load(&o.known[1]));
+    assert_int_equal(atomic_load(&o.changes), 0);
 }
 
 static void *run_many(void *failed) {
@@ -233,6 +267,7 @@ static void libraries_that_are_none_say_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(threads_keep_their_numbers),
         cmocka_unit_test(several_callers_share_the_pool),
         cmocka_unit_test(sleeping_threads_wake_up),
         cmocka_unit_test(a_child_has_a_pool_of_its_own),
@@ -244,6 +279,7 @@ int main(void) {
         cmocka_unit_test(the_machine_is_known),
         cmocka_unit_test(codes_have_texts),
         cmocka_unit_test(libraries_that_are_none_say_so),
+        cmocka_unit_test(many_threads_run_every_task_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
