@@ -421,66 +421,13 @@ void nest_step(nest *n) {
     scope_close(e, mark);
 }
 
-// Blocked summation: long sums are split into blocks with separate partial sums, because a single running
-// sum rounds each term to the precision of the whole sum (N. Higham, The accuracy of floating point
-// summation, 1993).
-enum { SUM_BLOCK = 128 };
-
-static bool sums_in_blocks(const nest *n) {
-    const emitter *e = n->e;
-    int64_t terms = 1;
-    if (!n->ninner || e->t->fp == FP_STRICT) return false;
-    for (int j = 0; j < n->ninner; j++) {
-        const dim *extent = e->extent[n->inner[j]];
-        if (e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
-        if (!dim_is_const(extent) || dim_value(extent) > 2 * SUM_BLOCK) terms = 2 * SUM_BLOCK;
-        else if (terms < 2 * SUM_BLOCK) terms *= dim_value(extent);
-    }
-    for (int j = 0; j < n->s->states.n; j++)
-        if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
-    return n->s->states.n && terms >= 2 * SUM_BLOCK && stage_keeps_terms(n->s);
-}
-
-static void sum_of_block(nest *n, ins *begin, ins *end) {
-    emitter *e = n->e;
-    ins **total = n->vars;
-    n->vars = ARENA_ARRAY(e->scratch, ins *, n->s->states.n);
-    for (int j = 0; j < n->s->states.n; j++) {
-        expr *zero = reduce_neutral(e->k, RED_SUM, n->s->states.at[j].dtype);
-        n->vars[j] = lb_var(&e->b, "piece", emit_vector(e, zero));
-    }
-    scope loop = nest_open_loop(n, n->inner[n->ninner - 1], begin, end, 1, LOOP_SERIAL);
-    nest_step(n);
-    scope_close(e, loop);
-    for (int j = 0; j < n->s->states.n; j++)
-        lb_set(&e->b, total[j],
-               emit_reduce(e, RED_SUM, n->s->states.at[j].dtype, lb_get(&e->b, total[j]),
-                           lb_get(&e->b, n->vars[j])));
-    n->vars = total;
-}
-
-static void blocked_sum(nest *n) {
-    emitter *e = n->e;
-    lbuild *b = &e->b;
-    ins *begin, *end;
-    nest_range(n, n->inner[n->ninner - 1], &begin, &end);
-    if (end->op == L_CONST && end->i <= 2 * SUM_BLOCK) {
-        sum_of_block(n, begin, end);
-        return;
-    }
-    scope loop = scope_for(e, "piece", begin, end, SUM_BLOCK, LOOP_SERIAL);
-    ins *next = idx_addk(b, loop.head, SUM_BLOCK);
-    sum_of_block(n, loop.head, lb_bin(b, L_SMIN, next, end));
-    scope_close(e, loop);
-}
-
 static void inner_loops(nest *n, int depth) {
     if (depth == n->ninner) {
         nest_step(n);
         return;
     }
-    if (depth == n->ninner - 1 && n->piecewise) {
-        blocked_sum(n);
+    if (depth == n->ninner - 1 && (n->piecewise || n->apart > 1)) {
+        nest_sum(n);
         return;
     }
     if (nest_iterates(n)) {
@@ -504,7 +451,7 @@ void nest_init(nest *n) {
 
 void nest_reduce(nest *n) {
     nest_init(n);
-    n->piecewise = sums_in_blocks(n);
+    nest_choose_sums(n);
     if (n->s->states.n || n->ninner) inner_loops(n, 0);
     nest_leave_ranges(n);
     nest_use_states(n);

@@ -50,8 +50,9 @@ void emitter_choose_tasks(emitter *e, const task_axes *a) {
         bool cut = a->axes[next] == a->chunked && dim_is_const(e->extent[a->axes[next]]);
         if (a->axes[next] != a->single && !cut && !has_fewer(e, a->axes[next], 2)) break;
     }
-    if (pairs && next == a->n && a->part && !has_fewer(e, a->chunked, 2 * a->part)) {
-        emitter_task_pieces(e, outer, a->chunked, a->part);
+    int64_t part = a->part ? a->part : a->piece;
+    if (pairs && next == a->n && a->chunked >= 0 && !has_fewer(e, a->chunked, 2 * part)) {
+        emitter_task_pieces(e, outer, a->chunked, part);
         return;
     }
     int axis = pairs && next < a->n ? a->axes[next] : outer;

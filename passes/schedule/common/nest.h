@@ -17,7 +17,8 @@ typedef struct nest {
     bool by_row;    // the vector axis is an outer axis of the kernel, whose loop is open
     bool scatters;  // ... and its vectors may be scattered
     bool piecewise; // blocked summation
-    ins **vars;     // of states
+    int apart;  // states side by side in each lane, between which the steps of the last inner axis alternate
+    ins **vars; // of states
     // A window (schedule_window.c): `tile` positions of waxis (-1: none) at a time, `positions` in the loop
     // under construction; the inner axes from `unrolled` on are unrolled completely.
     int waxis, tile, positions, unrolled;
@@ -62,6 +63,9 @@ void nest_reduce(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
+// How the loop over the last inner axis reduces (schedule_sums.c), and that loop.
+void nest_choose_sums(nest *n);
+void nest_sum(nest *n);
 // The initial value of a state, and its next one after a step.
 ins *nest_initial(nest *n, const state *st, int lanes);
 ins *nest_next_state(nest *n, const state *st, ins *old);
