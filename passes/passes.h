@@ -97,6 +97,7 @@ void pass_unswitch(pass_context *c);    // conditions on sizes become branches o
 void pass_split_axes(pass_context *c);  // of which indices take quotients
 void pass_row_values(pass_context *c);  // functions that several stages of a row need are computed once
 void pass_row_windows(pass_context *c); // windows of a row are reduced to columns, then along the row
+void pass_few_rows(pass_context *c);    // stages and parts of reductions become kernels where rows are few
 void pass_round(pass_context *c);       // operands of products rounded as --precision allows, on GPUs
 void pass_gpu_layout(pass_context *c);
 void pass_sink(pass_context *c);    // rows that iterations of a loop read one by one are computed there

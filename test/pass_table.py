@@ -95,12 +95,15 @@ MODELS = {
     # Two large values that need not exist at the same time.
     "branches": """g (float[8, 64] x) => (float[8, 4] y) <float[64, 512] u = ?, float[64, 512] v = ?, float[512, 4] w = ?> {
   a = MatMul (x, u)   b = MatMul (x, v)   c = MatMul (a, w)   d = MatMul (b, w)   y = Add (c, d) }""",
+    # Few channels for several threads.
+    "channels": """g (float[1, 4, 180, 96] x) => (float[1, 4, 180, 96] y) <float[4] s = ?, float[4] b = ?> {
+  y = InstanceNormalization (x, s, b) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)
   y = If (yes) <then_branch = t () => (float[4, 6] p) { p = Neg (d) }, else_branch = e () => (float[4, 6] q) { q = Abs (d) }> }""",
 }
-OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
+OPTIONS = {"product": ["--blas=cblas"], "channels": ["--threads=4"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
 UNSEEN = {"sizes", "state-rows", "phases", "split-attention", "key-ranges", "heads", "states", "round", "precision", "narrow", "spread-rows", "fixed-point", "float-tables", "fixed-rows", "patches", "sink", "exact-halves"}  # they want inputs of open sizes, long keys, large weights, --state, --precision, --max-workspace, tiles, deep quantised networks, and targets without floats
 WITH_GPU = {"images", "place"}  # and those that need NVRTC

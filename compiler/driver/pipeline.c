@@ -86,6 +86,7 @@ const pass passes[] = {
     {"split-axes", "layout", pass_split_axes, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"row-values", "layout", pass_row_values, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"row-windows", "layout", pass_row_windows, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"few-rows", "layout", pass_few_rows, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"split-stages", "layout", pass_split_stages, NULL, GOAL_PROGRAM, 1, ON_GPU},
     {"round", "layout", pass_round, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
     {"gpu-layout", "layout", pass_gpu_layout, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
