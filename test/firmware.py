@@ -415,7 +415,7 @@ def check_run_quantisers(results, onnxc, path):
     v = n.node("ConvInteger", ["q", n.constant(n.weights("int8", 16, 8, 3, 3)), "zero"], pads=[1, 1, 1, 1])
     n.output(n.node("Mul", [n.node("Cast", [v], to=TensorProto.FLOAT), "scale"]), TensorProto.FLOAT)
     n.save(path)
-    for cpu, limit in (("cortex-m3", 960), ("cortex-m4", 374), ("cortex-m55", 53)):
+    for cpu, limit in (("cortex-m3", 960), ("cortex-m4", 360), ("cortex-m55", 53)):
         count, _, most = measured(Arguments(onnxc, "-O2"), path, cpu)
         results.check(count < limit and most < 1e-2, f"an image quantised in the run on a {cpu}", f"{count} thousand instructions for 165,888 products, off by up to {most}")
 

@@ -741,9 +741,17 @@ void prepare_factors(tiling *t) {
     emitter_stage(e, c->s, c->n, t->lanes, true);
 }
 
+// What is the same for all results, such as a scale of the run: compilers read it again after each result that is stored. Vectors of
+// it would take registers.
+static void hoist_epilogue(tiling *t) {
+    if (t->e->t->vector_bits) return;
+    for (int j = 0; j < t->c->s->writes.n; j++) emit_hoist(t->e, t->c->s->writes.at[j].value);
+}
+
 void tiling_loops(tiling *t, ins *scratch) {
     const contraction *c = t->c;
     prepare_factors(t);
+    hoist_epilogue(t);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     t->pairs_tasks = !t->bytes && !t->rounded_rows;
