@@ -177,6 +177,14 @@ static bool goes_in_steps(const tiling *t, int a, int steps) {
     return dim_is_const(n) && dim_value(n) % steps == 0 && t->block.k_step % steps == 0;
 }
 
+// Of scalars, beside which the counters of a loop take many instructions.
+static bool has_few_products(const tiling *t, const tile *x) {
+    enum { FEW = 4 };
+    const target *of = t->e->t;
+    return is_microcontroller(of) && !of->size_level && of->f32 && !of->vector_bits &&
+           t->c->s->states.at[0].dtype == DT_F32 && x->rows * x->vectors <= FEW;
+}
+
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
@@ -209,6 +217,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (depth == t->k.n - 1 && unrolls_k(t) && (!t->narrow_row || has_room_for_steps(t, x))) {
         int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS
                     : t->sets > 2                   ? t->sets
+                    : has_few_products(t, x)        ? 4
                                                     : 2,
             n = steps * step_width(t, depth);
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
