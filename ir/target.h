@@ -142,6 +142,9 @@ static inline bool rounds_to_int(const target *t, int lanes) {
            (lanes * 32 <= t->vector_bits || lanes * 32 % t->vector_bits == 0);
 }
 
+// Whether the instruction that rounds a number saturates, to 0 for NaN: ARM's.
+static inline bool rounding_saturates(const target *t) { return t->round_to_int && !t->vector_bits; }
+
 // Whether sums of products of 16-bit integers pay: on bare machines, without floating point, with Helium, and on Cortex-M4 and
 // later, which load, multiply and add integers in fewer cycles than floats.
 static inline bool sums_halves(const target *t) {

@@ -179,5 +179,58 @@ def relative_scores(n, table=400, pad=True):
     n.x = n.add("Add", n.x, n.add("Transpose", n.add("MatMul", weights, v), perm=[0, 2, 1]))
 
 
+def picked_scores(n, table=60):
+    """Products with the distances from -length + 1 on, of which indices pick those of each query."""
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+    q, k, v = (n.add("MatMul", x, n.weight(n.channels, n.channels)) for _ in range(3))
+    length, one = length_of(n, n.x), n.constant(np.int64(1))
+    by_distance = n.add("MatMul", q, n.add("Slice", n.weight(n.channels, 2 * table - 1), n.add("Sub", n.ints(table), length),
+                                           n.add("Add", n.ints(table - 1), length), n.ints(1)))
+    places = n.add("Range", n.constant(np.int64(0)), n.add("Squeeze", length), one)
+    distance = n.add("Sub", n.add("Unsqueeze", places, n.ints(1)), n.add("Unsqueeze", places, n.ints(0)))
+    column = n.add("Sub", n.add("Sub", length, one), distance)
+    shifted = n.add("GatherElements", by_distance, n.add("Unsqueeze", column, n.ints(0)), axis=2)
+    near = n.add("And", n.add("GreaterOrEqual", distance, n.ints(0)), n.add("Less", distance, n.ints(6)))
+    scores = n.add("Add", n.add("MatMul", q, n.add("Transpose", k, perm=[0, 2, 1])), shifted)
+    weights = n.add("Softmax", n.add("Where", near, scores, n.constant(np.float32(-1e9))), axis=-1)
+    n.x = n.add("Add", n.x, n.add("Transpose", n.add("MatMul", weights, v), perm=[0, 2, 1]))
+
+
 def relative_scores_joined(n):
     relative_scores(n, table=60, pad=False)
+
+
+def baked_scores(n, length, heads=2, traced=False):
+    """As Conformers exported for one length have them, in several heads; the mask is a constant, too. `traced`: sizes are computed from those of tensors."""
+    table, width = n.constant(n.random.standard_normal((1, 2 * length - 1, n.channels)).astype(np.float32)), n.channels // heads
+    x = n.add("Transpose", n.x, perm=[0, 2, 1])
+
+    def shape(of, *sizes):
+        """None: the rows of a tensor."""
+        rows = length_of(n, of, axis=1 if of == x else 2) if traced else n.ints(length)
+        return n.add("Concat", *[rows if size is None else n.ints(size) for size in sizes], axis=0)
+
+    def split(x, rows, perm):
+        x = n.add("Reshape", n.add("MatMul", x, n.weight(n.channels, n.channels)), shape(x, 1, rows, heads, width))
+        return n.add("Transpose", x, perm=perm)
+    q, k, v = split(x, None, [0, 2, 1, 3]), split(x, None, [0, 2, 3, 1]), split(x, None, [0, 2, 1, 3])
+    scores = n.add("MatMul", n.add("Add", q, n.weight(heads, 1, width)), split(table, 2 * length - 1, [0, 2, 3, 1]))
+    if traced:
+        shifted = n.add("Pad", scores, n.ints(0, 0, 0, 1, 0, 0, 0, 0))
+    else:
+        shifted = n.add("Concat", n.constant(np.zeros((1, heads, length, 1), np.float32)), scores, axis=3)
+    shifted = n.add("Reshape", shifted, shape(scores, 1, heads, -1, None))
+    shifted = n.add("Slice", shifted, n.ints(1), n.ints(LONG), n.ints(2))
+    shifted = n.add("Reshape", shifted, n.add("Shape", scores) if traced else n.ints(1, heads, length, 2 * length - 1))
+    shifted = n.add("Slice", shifted, n.ints(0), shape(scores, None), n.ints(3))
+    scores = n.add("Mul", n.add("Add", n.add("MatMul", q, k), shifted), n.constant(np.float32(width ** -0.5)))
+    distance = np.subtract.outer(np.arange(length), np.arange(length))
+    scores = n.add("Add", scores, n.constant(np.where((distance >= 0) & (distance < 6), 0, -1e9).astype(np.float32)))
+    y = n.add("Transpose", n.add("MatMul", n.add("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
+    y = n.add("MatMul", n.add("Reshape", y, shape(x, 1, None, n.channels)), n.weight(n.channels, n.channels))
+    n.x = n.add("Add", n.x, n.add("Transpose", y, perm=[0, 2, 1]))
+
+
+def baked_scores_traced(n, length):
+    baked_scores(n, length)
+    baked_scores(n, length, traced=True)

@@ -21,7 +21,7 @@ import onnxc  # noqa: E402
 import stream_edges  # noqa: E402
 from stream_edges import EDGES, average, repeat, shrink_linearly, shrink_to_middle, shrink_to_nearest, upsample, upsample_by_many  # noqa: E402
 from stream_frames import FRAMES, differences, emphasis, far_differences, frames_apart, frames_behind, from_first, late_first, repeated_first  # noqa: E402
-from stream_overlap import BAKED, OVERLAPS, baked_between_ahead, relative_scores, relative_scores_joined  # noqa: E402
+from stream_overlap import BAKED, OVERLAPS, baked_between_ahead, baked_scores, baked_scores_traced, picked_scores, relative_scores, relative_scores_joined  # noqa: E402
 from stream_loops import LOOPS, REFUSED, gathered, gathered_ahead, last_of_loop, listed, sliced_in_body  # noqa: E402
 
 F32, LONG = TensorProto.FLOAT, np.iinfo(np.int64).max
@@ -379,6 +379,7 @@ def attentions(checks):
                                 ("blocks", [lambda n: attention(n, blocks_of_four)], 0),
                                 ("chunks twice", [lambda n: attention(n, chunks_of_four), lambda n: attention(n, chunks_of_four)], 6),
                                 ("by distance", [relative_scores, relative_scores_joined], 0),
+                                ("by distance, half the rate", [lambda n: convolve_causally(n, stride=2), relative_scores, picked_scores], 0),
                                 ("by distance, samples ahead", [look_ahead, relative_scores], 2),
                                 ("after samples ahead", [look_ahead, lambda n: attention(n, last_samples)], 2),
                                 ("many samples", [lambda n: attention(n, lambda *a: last_samples(*a, count=30))], 0),
@@ -484,6 +485,12 @@ def exports(checks):
         n = Network(4, np.random.default_rng(6))
         layer(n, LENGTH)
         agree(checks, layer.__name__, n.model(length=LENGTH), [2, 4, 12], samples=LENGTH)
+    for name, layers, length, delay in (("", [baked_scores, baked_scores_traced], LENGTH, 0), (", samples ahead", [lambda n, _: look_ahead(n), baked_scores], LENGTH, 2),
+                                        (", half the rate", [lambda n, _: convolve_causally(n, stride=2), baked_scores_traced], LENGTH // 2, 0)):
+        n = Network(4, np.random.default_rng(6))
+        for layer in layers:
+            layer(n, length)
+        agree(checks, f"scores by distance{name}", n.model(length=LENGTH), [n.rate, 4, 12], samples=LENGTH, delay=delay, exact=False)
     n = Network(4, np.random.default_rng(6))
     baked_between_ahead(n, LENGTH)
     agree(checks, "samples between others", n.model(length=LENGTH), [2, 4, 12], samples=LENGTH, delay=1)

@@ -306,7 +306,7 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_RESIZE:
     case LC_TO_FLOAT:
     case LC_TO_INT:
-        if (x->op == L_RINTI) return emit_rounded(e, arg(e, x, 0), x->type.lanes);
+        if (x->op == L_RINTI || x->op == L_RINTSAT) return emit_rounded(e, arg(e, x, 0), x->type.lanes);
         if (x->op == L_SATU8 || x->op == L_SATS8)
             return emit_saturated(e, arg(e, x, 0), x->type.lanes, x->op == L_SATS8);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);

@@ -56,6 +56,12 @@ LLVMValueRef emit_saturated(emit *e, LLVMValueRef x, int lanes, bool is_signed) 
     if (e->t->avx512 && lanes == 64) return pack_four(e, x, is_signed);
     if (e->t->avx512 && lanes == 32) return pack_two(e, x, is_signed);
     if (e->t->dot_across && lanes == 4) return narrow_words(e, x, is_signed);
+    if (rounding_saturates(
+            e->t)) { // LLVM would move an addition behind a minimum and a maximum, which are two instructions each then
+        LLVMValueRef args[2] = {x, const_int(e, lt(LK_I32, 1), 8)};
+        x = call_target_intrinsic(e, is_signed ? "llvm.arm.ssat" : "llvm.arm.usat", args, 2);
+        return LLVMBuildTrunc(e->b, x, type_of(e, lt(LK_I8, 1)), "");
+    }
     ltype type = lt(LK_I32, lanes);
     LLVMTypeRef overload = type_of(e, type);
     LLVMValueRef low[2] = {x, const_int(e, type, is_signed ? INT8_MIN : 0)};

@@ -195,6 +195,11 @@ static ins *clamped(lbuild *b, ins *x, double lo, double hi, bool nan_is_low) {
 
 // Limits are whole numbers, so that clamping before rounding and adding equals clamping afterwards.
 static ins *round_to_small(lbuild *b, const rounding *r, double lo, double hi, bool nan_is_low) {
+    if (rounding_saturates(b->target) && r->zero == 0) {
+        ins *n = lb_conv(b, L_RINTSAT, LK_I32, r->v);
+        n = lb_bin(b, L_SMAX, n, lb_int(b, n->type, (int64_t)lo));
+        return lb_bin(b, L_SMIN, n, lb_int(b, n->type, (int64_t)hi));
+    }
     ins *v = clamped(b, r->v, lo - r->zero, hi - r->zero, nan_is_low);
     ins *i = lb_conv(b, L_RINTI, LK_I32, v);
     return lb_bin(b, L_ADD, i, lb_int(b, i->type, (int64_t)r->zero));

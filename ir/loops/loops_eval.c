@@ -134,7 +134,8 @@ static uint64_t float_to_int(lop op, lkind to, double d) {
     int w = lkind_bits(to);
     bool is_signed = op != L_FTOUI;
     double most = ldexp(1, is_signed ? w - 1 : w), least = is_signed ? -most : 0;
-    d = op == L_RINTI ? half_to_even(d) : trunc(d);
+    d = op == L_RINTI || op == L_RINTSAT ? half_to_even(d) : trunc(d);
+    if (op == L_RINTSAT) d = d < least ? least : d < most ? d : d >= most ? most - 1 : 0;
     if (!(d >= least && d < most)) return pattern(to);
     return leval_fit(to, is_signed ? (uint64_t)(int64_t)d : (uint64_t)d);
 }

@@ -121,7 +121,8 @@ static void check_conversion(const verify *v, const ins *x) {
     else
         need(v, x, bits(from) == bits(to) || from.kind == LK_PTR || to.kind == LK_PTR,
              "operand and result differ in bits");
-    if (x->op == L_RINTI) check_whole_rounding(v, x);
+    if (x->op == L_RINTI || x->op == L_RINTSAT) check_whole_rounding(v, x);
+    if (x->op == L_RINTSAT) need(v, x, rounding_saturates(v->f->target), "rounding does not saturate");
 }
 
 static void check_reduction(const verify *v, const ins *x) {

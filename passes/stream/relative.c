@@ -35,8 +35,10 @@ static constant *value_at(streaming *s, value *v, int64_t length, map *known, in
     return c == &depends_on_data ? NULL : c;
 }
 
-static bool moves_elements(const node *n) {
-    static const char *const names[] = {"Concat", "Pad", "Reshape", "Slice", "Squeeze", "Unsqueeze"};
+bool moves_elements(const node *n) {
+    if (*n->op->domain) return false;
+    static const char *const names[] = {"Concat",  "Gather", "GatherElements", "Pad",
+                                        "Reshape", "Slice",  "Squeeze",        "Unsqueeze"};
     for (size_t j = 0; j < sizeof names / sizeof *names; j++)
         if (node_is(n, names[j])) return true;
     return false;
@@ -53,7 +55,7 @@ static node *product_before(streaming *s, const value *v) {
     for (int depth = 0; depth < DEPTH && v->def && v->def->graph == s->graph; depth++) {
         node *n = v->def;
         if (node_is(n, "MatMul")) return n;
-        if (*n->op->domain || !moves_elements(n)) return NULL;
+        if (!moves_elements(n)) return NULL;
         const value *data = NULL;
         for (int i = 0; i < n->nin; i++) {
             bool product =
@@ -67,8 +69,7 @@ static node *product_before(streaming *s, const value *v) {
     return NULL;
 }
 
-// x of the product for a signal of that length: each element is its own number.
-static constant *numbered(streaming *s, const value *x, int64_t length) {
+constant *numbered(streaming *s, const value *x, int64_t length) {
     int64_t dims[MAX_RANK], count = 1, most = 1 << 24;
     for (int j = 0; j < x->type.rank; j++) {
         if (!dim_at(s, x->type.dims[j], length, &dims[j]) || dims[j] < 1 || dims[j] > most / count)
@@ -81,14 +82,7 @@ static constant *numbered(streaming *s, const value *x, int64_t length) {
     return c;
 }
 
-// The column c of distance 0, if y[q, k] = x[q, c - (q - k)] for all keys up to the query; -1: it is something else. *ahead: so it
-// is for later keys.
-static int64_t zero_column(streaming *s, value *y, const value *x, int64_t length, bool *ahead) {
-    map known = {.arena = s->arena};
-    constant *from = x->type.elem == DT_F32 ? numbered(s, x, length) : NULL;
-    if (!from) return -1;
-    map_put_number(&known, (uint64_t)x->id, from);
-    const constant *to = value_at(s, y, length, &known, 0);
+int64_t column_of_zero(const constant *from, const constant *to, int64_t length, bool *ahead) {
     int64_t columns = from->dims[from->rank - 1], zero;
     if (!to || to->rank < 2 || to->dims[to->rank - 1] != length || to->dims[to->rank - 2] != length)
         return -1;
@@ -104,10 +98,33 @@ static int64_t zero_column(streaming *s, value *y, const value *x, int64_t lengt
     return zero;
 }
 
+// The length of a signal that has so many queries; -1: there is none.
+static int64_t signal_with(const streaming *s, const value *y, int64_t queries) {
+    enum { MOST_RATE = 64 };
+    for (int64_t length = 1, n; length <= queries * MOST_RATE; length++)
+        if (dim_at(s, y->type.dims[y->type.rank - 1], length, &n) && n == queries) return length;
+    return -1;
+}
+
+static int64_t zero_column(streaming *s, value *y, const value *x, int64_t queries, bool *ahead) {
+    map known = {.arena = s->arena};
+    int64_t length = signal_with(s, y, queries);
+    constant *from = length > 0 && x->type.elem == DT_F32 ? numbered(s, x, length) : NULL;
+    if (!from) return -1;
+    map_put_number(&known, (uint64_t)x->id, from);
+    return column_of_zero(from, value_at(s, y, length, &known, 0), queries, ahead);
+}
+
+// The table of a signal with so many queries.
+static constant *table_for(streaming *s, const value *y, value *table, int64_t queries) {
+    int64_t length = signal_with(s, y, queries);
+    return length > 0 ? value_at(s, table, length, &(map){.arena = s->arena}, 0) : NULL;
+}
+
 // Whether the table for a shorter signal has the same columns by distance; a table for all signals ends somewhere.
-static bool same_by_distance(streaming *s, const node *product, const relative *r) {
+static bool same_by_distance(streaming *s, const value *y, const node *product, const relative *r) {
     int64_t length = r->length / 2, zero = r->zero - r->growth * (r->length - length);
-    const constant *c = value_at(s, product->in[1], length, &(map){.arena = s->arena}, 0);
+    const constant *c = table_for(s, y, product->in[1], length);
     if (!c || c->rank < 2 || c->rank != r->table->rank) return false;
     int64_t columns = c->dims[c->rank - 1], wide = r->table->dims[c->rank - 1];
     if (r->zero >= wide || r->zero < r->length - 1) return false;
@@ -119,7 +136,7 @@ static bool same_by_distance(streaming *s, const node *product, const relative *
     return true;
 }
 
-// The table for the longest signal for which it can be computed, and its column of distance 0.
+// The table for the most queries for which it can be computed, and its column of distance 0.
 static bool find_table(streaming *s, value *y, const node *product, relative *to) {
     enum { LONGEST = 1024, SHORTEST = 16, SHORT = 5 };
     to->ahead = true;
@@ -129,8 +146,8 @@ static bool find_table(streaming *s, value *y, const node *product, relative *to
     to->growth = (second - first) / SHORT;
     for (to->length = LONGEST; to->length >= SHORTEST; to->length /= 2) {
         to->zero = first + to->growth * (to->length - SHORT);
-        to->table = value_at(s, product->in[1], to->length, &(map){.arena = s->arena}, 0);
-        if (to->table && same_by_distance(s, product, to)) return true;
+        to->table = table_for(s, y, product->in[1], to->length);
+        if (to->table && same_by_distance(s, y, product, to)) return true;
     }
     return false;
 }
@@ -154,8 +171,8 @@ static value *placeholder(streaming *s, const constant *table, value *length) {
 bool find_relative(streaming *s, node *n) {
     value *y = n->nout == 1 ? n->out[0] : NULL;
     int query, keys;
-    if (!y || !value_uses(y) || *n->op->domain || !moves_elements(n) ||
-        !is_pair(s, &y->type, &query, &keys) || keys != y->type.rank - 1)
+    if (!y || !value_uses(y) || !moves_elements(n) || !is_pair(s, &y->type, &query, &keys) ||
+        keys != y->type.rank - 1)
         return false;
     node *product = product_before(s, y);
     if (!product || over_time(s, product->in[0], 0) || !over_time(s, product->in[0], 1) ||

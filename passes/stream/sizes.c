@@ -52,8 +52,7 @@ static value *picked(streaming *s, value *list, int64_t first, int64_t end) {
     return make(s, "Slice", 3, in, NULL);
 }
 
-// The size of v along an axis, of rank 1.
-static value *size_of(streaming *s, value *v, int axis) {
+value *size_along(streaming *s, value *v, int axis) {
     return picked(s, make(s, "Shape", 1, &v, NULL), axis, axis + 1);
 }
 
@@ -80,8 +79,7 @@ static value *scaled(streaming *s, value *size, int64_t times, int64_t by) {
     return by == 1 ? size : make(s, "Div", 2, (value *[]){size, ints(s, &by, 1)}, NULL);
 }
 
-// The elements of a value that depends on constants alone; NULL: it depends on more.
-static const constant *known(streaming *s, value *v, int depth) {
+static const constant *known_at_depth(streaming *s, value *v, int depth) {
     enum { DEPTH = 64 };
     if (v->constant) return v->constant;
     const constant *c = map_get_number(&s->probes, (uint64_t)v->id);
@@ -89,7 +87,7 @@ static const constant *known(streaming *s, value *v, int depth) {
     map as = {.arena = s->arena};
     for (int i = 0; i < v->def->nin; i++) {
         value *in = v->def->in[i];
-        const constant *k = in ? known(s, in, depth + 1) : NULL;
+        const constant *k = in ? known_at_depth(s, in, depth + 1) : NULL;
         if (in && !k) return NULL;
         if (in && !in->constant)
             map_put_number(&as, (uint64_t)in->id, value_constant(s->graph, NULL, (constant *)k));
@@ -99,6 +97,8 @@ static const constant *known(streaming *s, value *v, int depth) {
     map_put_number(&s->probes, (uint64_t)v->id, all[v->def_index]);
     return all[v->def_index];
 }
+
+const constant *known_elements(streaming *s, value *v) { return known_at_depth(s, v, 0); }
 
 // ---------------------------------------------------------------- Reshape
 typedef struct shape_list {
@@ -174,7 +174,7 @@ static void adjust_reshape(streaming *s, node *n) {
     }
     if (best < 0 || (open && exported_size(s, x->dims[axis]) < 0)) return;
     int64_t rest = -1;
-    value *size = open ? scaled(s, size_of(s, n->in[0], axis), best_times, best_by) : ints(s, &rest, 1);
+    value *size = open ? scaled(s, size_along(s, n->in[0], axis), best_times, best_by) : ints(s, &rest, 1);
     node_set_in(n, 1, with_element(s, n->in[1], t.n, best, size));
 }
 
@@ -194,8 +194,8 @@ static void adjust_pair_reshape(streaming *s, node *n) {
             if (product(s, &t, 0, i) != outer || product(s, &t, i + 1, j) != between ||
                 product(s, &t, j + 1, t.n) != inner)
                 continue;
-            value *shape = with_element(s, n->in[1], t.n, i, size_of(s, n->in[0], query));
-            node_set_in(n, 1, with_element(s, shape, t.n, j, size_of(s, n->in[0], keys)));
+            value *shape = with_element(s, n->in[1], t.n, i, size_along(s, n->in[0], query));
+            node_set_in(n, 1, with_element(s, shape, t.n, j, size_along(s, n->in[0], keys)));
             return;
         }
 }
@@ -256,7 +256,7 @@ static void adjust_resize(streaming *s, node *n) {
 static void adjust_positions(streaming *s, node *n) {
     enum { SCALES = 2 };
     const type *x = &n->in[0]->type;
-    const constant *scales = node_in(n, SCALES) ? known(s, n->in[SCALES], 0) : NULL;
+    const constant *scales = node_in(n, SCALES) ? known_elements(s, n->in[SCALES]) : NULL;
     if (strcmp(node_string(n, "coordinate_transformation_mode", ""), "pytorch_half_pixel") != 0) return;
     if (!scales || scales->count != x->rank) return;
     for (int i = 0; i < x->rank; i++)
@@ -420,7 +420,7 @@ static value *rows_around_middle(streaming *s, const node *n, const constant *c,
 // The first positions of a table, one for each sample, or the distances of samples.
 static void adjust_table_slice(streaming *s, node *n) {
     int count;
-    const constant *c = known(s, n->in[0], 0);
+    const constant *c = known_elements(s, n->in[0]);
     dim *start = NULL;
     int axis = (int)only_axis(n, &start);
     dim **ends = infer_contents(n, 2, &count);
@@ -452,7 +452,7 @@ static void set_position(streaming *s, node *n, int which, int count, int i, int
 static void adjust_slice(streaming *s, node *n) {
     const type *x = &n->in[0]->type;
     int count, starts_count, axes_count;
-    if (known(s, n->in[0], 0)) {
+    if (known_elements(s, n->in[0])) {
         adjust_table_slice(s, n);
         return;
     }
@@ -488,7 +488,7 @@ static value *time_of_other_input(streaming *s, const node *n, int i, int from_e
     for (int other = 0; other < n->nin; other++) {
         value *v = n->in[other];
         int axis = v && other != i ? v->type.rank - 1 - from_end : -1;
-        if (axis >= 0 && over_time(s, v->type.dims[axis])) return size_of(s, v, axis);
+        if (axis >= 0 && over_time(s, v->type.dims[axis])) return size_along(s, v, axis);
     }
     return NULL;
 }
@@ -512,7 +512,7 @@ static void adjust_table(streaming *s, node *n, int i, int joined) {
         if (!beside) continue;
         if (!count++) length = beside, axis = j;
     }
-    const constant *c = count ? known(s, n->in[i], 0) : NULL;
+    const constant *c = count ? known_elements(s, n->in[i]) : NULL;
     if (!c) return;
     value *v = count == 1                         ? rows_of(s, c, axis, length)
                : count == 2 && is_square(c, axis) ? extended(s, c, axis, length)
@@ -541,9 +541,9 @@ static void adjust_states(streaming *s, node *n) {
     for (int i = 5; i < 7 && i < n->nin; i++) {
         const type *t = n->in[i] ? &n->in[i]->type : NULL;
         bool fixed = t && t->kind == TYPE_TENSOR && t->rank == 3 && dim_is_const(t->dims[batch]);
-        const constant *c = fixed ? known(s, n->in[i], 0) : NULL;
+        const constant *c = fixed ? known_elements(s, n->in[i]) : NULL;
         if (!c) continue;
-        value *samples = size_of(s, n->in[0], batch), *v = rows_of(s, c, batch, samples);
+        value *samples = size_along(s, n->in[0], batch), *v = rows_of(s, c, batch, samples);
         node_set_in(n, i, dim_is(v->type.dims[batch], 1) ? repeated(s, v, batch, samples) : v);
     }
 }
@@ -579,7 +579,7 @@ static void adjust_gather(streaming *s, node *n) {
     int64_t axis = node_int(n, "axis", 0), dims[MAX_RANK];
     if (axis < 0) axis += x->rank;
     const constant *c =
-        axis >= 0 && axis < x->rank && over_time(s, x->dims[axis]) ? known(s, n->in[1], 0) : NULL;
+        axis >= 0 && axis < x->rank && over_time(s, x->dims[axis]) ? known_elements(s, n->in[1]) : NULL;
     int64_t was = c ? exported_size(s, x->dims[axis]) : -1;
     window w;
     int along = was > 0 ? axis_of_frames(c, was, &w) : -1;
@@ -589,7 +589,7 @@ static void adjust_gather(streaming *s, node *n) {
     }
     for (int j = 0; j < c->rank; j++) dims[j] = j == along ? -1 : 1;
     int64_t rest = w.up - w.hi - 1;
-    value *size = make(s, "Add", 2, (value *[]){size_of(s, n->in[0], (int)axis), ints(s, &rest, 1)}, NULL);
+    value *size = make(s, "Add", 2, (value *[]){size_along(s, n->in[0], (int)axis), ints(s, &rest, 1)}, NULL);
     value *at = scaled(s, places(s, scaled(s, size, 1, w.up)), w.up, 1);
     at = make(s, "Reshape", 2, (value *[]){at, ints(s, dims, c->rank)}, NULL);
     value *first = value_constant(s->graph, NULL, first_indices(s, c, along));
@@ -616,7 +616,8 @@ static void adjust_node(streaming *s, node *n) {
 // Frames that are added where they overlap. False: n does not add any.
 static bool adjust_overlap(streaming *s, const node *n) {
     if (*n->op->domain) return false;
-    if (node_is(n, "ScatterND")) return add_scattered(s, n, known(s, n->in[0], 0), known(s, n->in[1], 0));
+    if (node_is(n, "ScatterND"))
+        return add_scattered(s, n, known_elements(s, n->in[0]), known_elements(s, n->in[1]));
     return add_blocks(s, n);
 }
 
@@ -635,6 +636,8 @@ void pass_stream_sizes(pass_context *c) {
             continue;
         }
         adjust_node(&s, n);
+        node *shifted = node_is(n, "MatMul") && !*n->op->domain ? adjust_relative(&s, n) : NULL;
+        if (shifted) n = shifted, next = node_next(n);
         infer_until(m->main, node_place(n), next);
         bool loop = node_is(n, "Loop") && !*n->op->domain, is_scan = loop && !loop_to_scan(&s, n);
         node *layers = loop && !is_scan ? loop_to_layers(&s, n) : NULL;

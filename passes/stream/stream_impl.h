@@ -7,6 +7,7 @@
 //   ends.c     values at the end of the signal
 //   frames.c   frames that indices take of a signal
 //   relative.c scores by distance
+//   exported_relative.c those of an export for one length
 //   overlap.c  frames that are added where they overlap
 //   leading.c  values of the first samples
 //   reflect.c  padding that reflects the signal, or fills up its end
@@ -78,8 +79,8 @@ typedef enum pair_role { ROLE_NONE, ROLE_QUERY, ROLE_KEY } pair_role;
 // Products of queries and a table by distance: distance d is in column zero - d.
 typedef struct relative {
     const constant *table;
-    int64_t length;       // of the signal that has these distances
-    int64_t zero, growth; // growth: of `zero`, by sample
+    int64_t length;       // in queries, of the signal that has these distances
+    int64_t zero, growth; // growth: of `zero`, by query
     bool ahead;           // distances of later keys are there, too
 } relative;
 
@@ -140,6 +141,9 @@ static inline signal *signal_of(const streaming *s, const value *v) {
 
 // sizes.c
 int64_t exported_size(const streaming *s, const dim *d); // the size that d had at the export; -1: not known
+// The elements of a value that depends on constants alone; NULL: it depends on more.
+const constant *known_elements(streaming *s, value *v);
+value *size_along(streaming *s, value *v, int axis); // of rank 1
 bool dim_at(const streaming *s, const dim *d, int64_t length,
             int64_t *v); // for a signal of that length; false: not known
 bool dim_at_steps(const streaming *s, const dim *d, int64_t v[2]); // for many steps, and for one step more
@@ -185,6 +189,16 @@ bool find_relative(
     streaming *s,
     node *n); // replaces the output of n, which only dead nodes then use; false: it is no such node
 void take_relative(streaming *s, const plan *p);
+bool moves_elements(const node *n);
+// v for a signal of that length: each element is its own number. NULL: too many.
+constant *numbered(streaming *s, const value *v, int64_t length);
+// The column c of distance 0, if y[q, k] = x[q, c - (q - k)] for all keys up to the query; -1: it is something else. *ahead: so it
+// is for later keys. From the numbers of x's elements, and where nodes moved them to.
+int64_t column_of_zero(const constant *from, const constant *to, int64_t length, bool *ahead);
+
+// exported_relative.c
+// Replaces what nodes make of a product n of queries by a table; n and these are deleted. The last new node; NULL: n is no such product.
+node *adjust_relative(streaming *s, node *n);
 
 // overlap.c: replace n by sums of frames; false: it is no such node. `data`, `places`: of a scatter, for a signal of some
 // length; NULL: they depend on more.

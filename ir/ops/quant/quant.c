@@ -186,6 +186,20 @@ static expr *within_byte(kernel *k, expr *v) {
     return x_bin(k, X_MAX, x_bin(k, X_MIN, v, x_float(k, DT_F32, 255)), x_float(k, DT_F32, 0));
 }
 
+// The least of numbers and 0: bits without sign are greatest for the least number below 0. Integers are compared in fewer instructions
+// than floats that may be NaN, and CPUs without floating point have them; a NaN is greater than all numbers, in one of both ways.
+static expr *least(kernel *k, stage *s, expr *v, expr *zero) {
+    expr *most = stage_reduce(k, s, RED_MAX, x_bitcast(k, v, DT_U32));
+    return x_select(k, x_lt(k, x_bitcast(k, most, DT_I32), x_int(k, DT_I32, 0)), x_bitcast(k, most, DT_F32),
+                    zero);
+}
+
+// The greatest of numbers and 0, which has the greatest bits.
+static expr *greatest(kernel *k, stage *s, expr *v) {
+    expr *most = stage_reduce(k, s, RED_MAX, x_bitcast(k, v, DT_I32));
+    return x_bitcast(k, x_bin(k, X_MAX, most, x_int(k, DT_I32, 0)), DT_F32);
+}
+
 // scale = (max - min) / 255 (1 / 255 if x is all zero), zero point = round(saturate(0 - min / scale)).
 static void lower_range(lowering *l, const node *n, const char *what, buffer *x, const quant_counted *counted,
                         const quant_bytes *to) {
@@ -197,8 +211,7 @@ static void lower_range(lowering *l, const node *n, const char *what, buffer *x,
 
     expr *guard = counted ? counted->holds(k, at, counted->of) : NULL, *none = x_float(k, DT_F32, 0);
     expr *v = guard ? x_read_guarded(k, x, at, guard, none) : x_read(k, x, at);
-    expr *lo = x_bin(k, X_MIN, stage_reduce(k, s, RED_MIN, v), none);
-    expr *hi = x_bin(k, X_MAX, stage_reduce(k, s, RED_MAX, v), none);
+    expr *lo = least(k, s, v, none), *hi = greatest(k, s, v);
     expr *range = x_select(k, x_bin(k, X_EQ, lo, hi), x_float(k, DT_F32, 1), x_sub(k, hi, lo));
     expr *by = x_div(k, range, x_float(k, DT_F32, 255));
     expr *middle = x_un(k, X_RINT, within_byte(k, x_sub(k, none, x_div(k, lo, by))));

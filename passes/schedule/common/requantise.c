@@ -140,6 +140,12 @@ static bool take_product(factor *f, const expr *x) {
 }
 
 // ---------------------------------------------------------------- one operand
+// Whether quotients are in the range of i32.
+static bool is_bounded(const requantiser *r) {
+    enum { WHOLE_MOST = 1 << 30 };
+    return r->bound <= WHOLE_MOST * fmin(r->divisor, 1);
+}
+
 static float quotient(const requantiser *r, float v) { return fmaf(v, r->inverse, v * r->rest); }
 
 // The least v whose exact quotient rounds to at least n.
@@ -161,11 +167,20 @@ static bool has_same_steps(const requantiser *r, double (*rounded)(const requant
     return true;
 }
 
-static bool find_inverse(requantiser *r) {
+// Where rounding saturates, c' is no negative number: infinite v have infinite quotients.
+static bool find_inverse(requantiser *r, bool saturates) {
     if (r->divisor == 1) return true;
     r->inverse = 1 / r->divisor;
     r->rest = 0;
     if (has_same_steps(r, rounded_quotient)) return true;
+    r->rest = (float)(1 / (double)r->divisor - (double)r->inverse);
+    if (saturates && r->rest < 0) {
+        float inverse = r->inverse;
+        r->inverse = nextafterf(inverse, 0);
+        r->rest = (float)(1 / (double)r->divisor - (double)r->inverse);
+        if (has_same_steps(r, rounded_quotient)) return true;
+        r->inverse = inverse;
+    }
     r->rest = (float)(1 / (double)r->divisor - (double)r->inverse);
     return has_same_steps(r, rounded_quotient);
 }
@@ -297,7 +312,8 @@ static requantiser *requantiser_of(emitter *e, const expr *x) {
             r.bound = bound_of(r.value);
             bool soft = soft_floats(e->t);
             if (!soft && !r.run_zero) find_sum(e, &r);
-            if (soft ? find_reciprocal(&r) : r.is_sum || find_inverse(&r)) *known = r;
+            if (soft ? find_reciprocal(&r) : r.is_sum || find_inverse(&r, rounding_saturates(e->t)))
+                *known = r;
         }
         map_put_number(&e->requantisers->list, (uint64_t)x->id, known);
     }
@@ -345,9 +361,14 @@ static ins *zero_point(emitter *e, const requantiser *r, const ins *v) {
                     v->type.lanes);
 }
 
+static ins *multiplied(lbuild *b, const requantiser *r, ins *v) {
+    if (r->rest != 0)
+        return fused(b, v, lb_f32_like(b, v, r->inverse), lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->rest)));
+    return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->inverse));
+}
+
 // The quotient before it is rounded.
 static ins *emit_quotient(emitter *e, const requantiser *r) {
-    enum { WHOLE_MOST = 1 << 30 };
     lbuild *b = &e->b;
     if (r->is_sum) {
         ins *y = emit_byte(e, &r->b), *x = emit_byte(e, &r->a);
@@ -355,14 +376,12 @@ static ins *emit_quotient(emitter *e, const requantiser *r) {
         return fused(b, x, lb_f32_like(b, x, r->a.product), y);
     }
     ins *v = emit_vector(e, r->value);
-    if (!(r->bound <= WHOLE_MOST * fmin(r->divisor, 1))) {
+    if (!is_bounded(r)) {
         ins *of_nan = minus_zero(e, r, v), *is_nan = lb_cmp(b, L_NE, v, v);
         v = clamped(e, r, v, r->divisor, 1);
         if (r->least < 0 && !isfinite(r->bound)) v = lb_select(b, is_nan, of_nan, v); // the byte 0
     }
-    if (r->rest != 0)
-        return fused(b, v, lb_f32_like(b, v, r->inverse), lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->rest)));
-    return r->inverse == 1 ? v : lb_bin(b, L_MUL, v, lb_f32_like(b, v, r->inverse));
+    return multiplied(b, r, v);
 }
 
 // Rounded and clamped, as a float; never -0.
@@ -373,9 +392,21 @@ static ins *whole_quotient(emitter *e, const requantiser *r) {
     return lb_bin(b, L_SUB, lb_bin(b, L_ADD, v, ones), ones);
 }
 
+// The quotient is rounded to an integer of 16 bits, to which zero can be added.
+static ins *emit_saturated(emitter *e, const requantiser *r) {
+    lbuild *b = &e->b;
+    ins *v = emit_vector(e, r->value), *n = lb_conv(b, L_RINTSAT, LK_I32, multiplied(b, r, v));
+    if (!r->zero && !r->run_zero) return n;
+    n = lb_bin(b, L_SMIN, lb_bin(b, L_SMAX, n, lb_int(b, n->type, INT16_MIN)), lb_int(b, n->type, INT16_MAX));
+    if (isfinite(r->bound)) return n;
+    ins *minus_zero = lb_bin(b, L_SUB, lb_int(b, n->type, 0), zero_point(e, r, n));
+    return lb_select(b, lb_cmp(b, L_NE, v, v), minus_zero, n);
+}
+
 static ins *emit_quantised(emitter *e, const expr *x, const requantiser *r) {
     lbuild *b = &e->b;
-    ins *v = lb_conv(b, L_RINTI, LK_I32, emit_quotient(e, r));
+    bool saturates = rounding_saturates(e->t) && !r->is_sum && !is_bounded(r) && r->rest >= 0;
+    ins *v = saturates ? emit_saturated(e, r) : lb_conv(b, L_RINTI, LK_I32, emit_quotient(e, r));
     if (r->zero || r->run_zero) v = lb_bin(b, L_ADD, v, zero_point(e, r, v));
     return lb_conv(b, x->dtype == DT_I8 ? L_SATS8 : L_SATU8, LK_I8, v);
 }

@@ -177,6 +177,14 @@ static bool goes_in_steps(const tiling *t, int a, int steps) {
     return dim_is_const(n) && dim_value(n) % steps == 0 && t->block.k_step % steps == 0;
 }
 
+// Of scalars, beside which the counters of a loop take many instructions.
+static bool has_few_products(const tiling *t, const tile *x) {
+    enum { FEW = 4 };
+    const target *of = t->e->t;
+    return is_microcontroller(of) && !of->size_level && of->f32 && !of->vector_bits &&
+           t->c->s->states.at[0].dtype == DT_F32 && x->rows * x->vectors <= FEW;
+}
+
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
     if (t->group_axis >= 0 && depth == t->k.n - 1) {
@@ -209,6 +217,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (depth == t->k.n - 1 && unrolls_k(t) && (!t->narrow_row || has_room_for_steps(t, x))) {
         int steps = t->by_lanes && !t->rounded_rows ? ROW_WORDS
                     : t->sets > 2                   ? t->sets
+                    : has_few_products(t, x)        ? 4
                                                     : 2,
             n = steps * step_width(t, depth);
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), n));
@@ -741,9 +750,17 @@ void prepare_factors(tiling *t) {
     emitter_stage(e, c->s, c->n, t->lanes, true);
 }
 
+// What is the same for all results, such as a scale of the run: compilers read it again after each result that is stored. Vectors of
+// it would take registers.
+static void hoist_epilogue(tiling *t) {
+    if (t->e->t->vector_bits) return;
+    for (int j = 0; j < t->c->s->writes.n; j++) emit_hoist(t->e, t->c->s->writes.at[j].value);
+}
+
 void tiling_loops(tiling *t, ins *scratch) {
     const contraction *c = t->c;
     prepare_factors(t);
+    hoist_epilogue(t);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
     t->pairs_tasks = !t->bytes && !t->rounded_rows;
