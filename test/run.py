@@ -257,6 +257,11 @@ def page(results):
     own_program(results, "page.py", ONNXC)
 
 
+def growth(results):
+    """The time and memory of passes for models of n and 2n nodes."""
+    own_program(results, "growth.py", ONNXC)
+
+
 def proofs(results):
     """Time to the first answer, memory and size of compiled models."""
     own_program(results, "proofs.py", ONNXC)
@@ -705,6 +710,7 @@ STAGES = {
     "real-time": real_time,
     "page": page,
     "proofs": proofs,
+    "growth": growth,
     "install": install,
     "cpp": cpp,
     "rust": rust,

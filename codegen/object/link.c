@@ -419,10 +419,10 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
              .whole = gains_by_huge_pages(m),
              .large = data_is_large(m),
              .code = object};
-    if (shared && o->runtime && strstr(m->target->triple, "-linux-gnu")) {
-        archive runtime = archive_read(a, d, file_bytes(a, d, o->runtime), o->runtime);
+    archive runtime = {0}; // read here, as linkers say more about a file that is not one
+    if (o->runtime) runtime = archive_read(a, d, file_bytes(a, d, o->runtime), o->runtime);
+    if (shared && o->runtime && strstr(m->target->triple, "-linux-gnu"))
         j.wraps = glibc_wraps_of(a, d, object, &runtime);
-    }
     const char *elsewhere = place_output(a, d, &j);
     if (elsewhere) j.out = elsewhere;
     add_linker_arguments(a, d, &j, &args);

@@ -1,5 +1,6 @@
 // onnxc debug: runs a model node by node. Probes before and after every node give the events; at a stop, the event's
 // function reads commands.
+#include "compiler/base/fs.h"
 #include "compiler/cli/debug.h"
 #include "compiler/run/probe_call.h"
 #include <errno.h>
@@ -183,6 +184,7 @@ static void run_model(debugger *d) {
 
 static FILE *open_commands(session *s, const char *path) {
     FILE *f = path ? fopen(path, "r") : NULL;
+    if (f && is_folder(path)) diag_fatal(&s->diag, NULL, "cannot read '%s': it is a folder", path);
     if (path && !f) diag_fatal(&s->diag, NULL, "cannot read '%s': %s", path, strerror(errno));
     return f;
 }

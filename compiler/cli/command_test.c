@@ -1,8 +1,10 @@
 // onnxc test: finds backend-test folders, runs them in worker processes, reports.
+#include "compiler/base/fs.h"
 #include "compiler/cli/command.h"
 #include "compiler/cli/test_case.h"
 #include "compiler/cli/test_pool.h"
 #include "compiler/driver/gpu_native.h"
+#include "compiler/run/runnable.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -193,6 +195,9 @@ static int test(session *s, void *own) {
     if (o->timeout < 1 || o->timeout > TIMEOUT_MOST)
         diag_fatal(&s->diag, NULL, "--timeout %lld: must be from 1 to %d seconds", (long long)o->timeout,
                    TIMEOUT_MOST);
+    if (o->interpret) runnable_check_interpret(&s->diag, o->interpret);
+    if (o->cuda_shim && !path_exists(arena_printf(s->arena, "%s/cuda_shim.h", o->cuda_shim)))
+        diag_fatal(&s->diag, NULL, "--cuda-shim: there is no '%s/cuda_shim.h'", o->cuda_shim);
     bool whole = !o->form || strcmp(o->form, "static") == 0 || strcmp(o->form, "kept") == 0;
     if (s->options.stream.n && !whole)
         diag_fatal(&s->diag, NULL, "--form %s: models with --stream are tested as they are", o->form);

@@ -36,7 +36,7 @@ static int find_port(session *s, const char *option, const char *v, const port *
     if (j >= 0) return j;
     text t = {.arena = s->arena};
     for (j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
-    diag_hint(&s->diag, "the model has %s", text_str(&t));
+    if (n) diag_hint(&s->diag, "the model has %s", text_str(&t));
     diag_fatal(&s->diag, NULL, strchr(v, '=') ? "%s %s: no such name" : "%s %s: not of the form NAME=FILE",
                option, v);
 }

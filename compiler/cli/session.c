@@ -178,7 +178,7 @@ static int run_verb(session *s, const verb *v, int argc, const char *const *argv
 static int finish_output(session *s, int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     diag_error(&s->diag, NULL, "cannot write to standard output: %s", strerror(errno));
-    return code ? code : DIAG_USER;
+    return code == DIAG_OK || code == DIAG_DIFFERS ? DIAG_USER : code;
 }
 
 static void out_of_memory(void *user) {

@@ -229,7 +229,8 @@ static const char *find_ports(diag *d, const module *m, const char *option, cons
             if (text_equals(s, n, m->main->output_names.at[j])) *out = j;
         if (*in >= 0 || *out >= 0) return equals + 1;
     }
-    diag_error(d, NULL, "%s %s: no input or output has this name", option, s);
+    if (strchr(s, '=')) diag_error(d, NULL, "%s %s: no input or output has this name", option, s);
+    else diag_error(d, NULL, "%s %s: not of the form NAME=VALUE", option, s);
     return NULL;
 }
 
@@ -295,10 +296,11 @@ static bool parse_element(dtype t, const char *s, void *to) {
     return dtype_store_int(t, to, 0, n), true;
 }
 
-static void bind_value(arena *a, diag *d, module *m, const char *s) {
+// The name of the input; NULL: an error was reported.
+static const char *bind_value(arena *a, diag *d, module *m, const char *s) {
     int in, out;
     const char *rest = find_ports(d, m, "--constant", s, &in, &out);
-    if (!rest) return;
+    if (!rest) return NULL;
     const value *v = in < 0 ? NULL : m->main->inputs.at[in];
     if (!v) diag_fatal(d, NULL, "--constant %s: '%s' is an output", s, m->main->output_names.at[out]);
     check_no_default(d, "--constant", v);
@@ -312,10 +314,25 @@ static void bind_value(arena *a, diag *d, module *m, const char *s) {
     if (!parse_element(v->type.elem, rest, &element))
         diag_fatal(d, NULL, "--constant %s: '%s' is not an element of %s", s, rest, type_text(a, &v->type));
     bind_constant(m, in, constant_splat(m->arena, v->type.elem, v->type.rank, sizes, &element));
+    return v->name;
+}
+
+// An input that has become a constant is no longer one of the model's.
+static void check_bound_once(diag *d, const string_list *bound, const char *s) {
+    for (int i = 0; i < bound->n; i++) {
+        size_t n = strlen(bound->at[i]);
+        if (strncmp(s, bound->at[i], n) == 0 && s[n] == '=')
+            diag_fatal(d, NULL, "--constant %s: '%s' has a value already", s, bound->at[i]);
+    }
 }
 
 void bind_constants(arena *a, diag *d, module *m, const options *o) {
-    for (int j = 0; j < o->fixed.n; j++) bind_value(a, d, m, o->fixed.at[j]);
+    string_list bound = {0};
+    for (int j = 0; j < o->fixed.n; j++) {
+        check_bound_once(d, &bound, o->fixed.at[j]);
+        const char *name = bind_value(a, d, m, o->fixed.at[j]);
+        if (name) VEC_PUSH(a, &bound, name);
+    }
     diag_check(d); // names that the model lacks
 }
 

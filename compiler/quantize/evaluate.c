@@ -100,6 +100,14 @@ static double cosine_of(const products *s) {
     return s->dot / sqrt(s->got * s->want);
 }
 
+// After a comparison of all samples, whose answers are counted.
+static void check_labels(const plan *p, const label_list *labels, int64_t answers) {
+    bool all = p->held_bytes < p->held_most && !p->own->samples; // of the data
+    if (!p->own->labels || (all ? labels->t.count == answers : labels->t.count >= answers)) return;
+    diag_fatal(p->diag, NULL, "--labels: '%s' has %lld labels, but the samples have %lld answers",
+               p->own->labels, (long long)labels->t.count, (long long)answers);
+}
+
 loss measure_loss(plan *p, runnable *r, int most, const tensor *extra) {
     loss l = {.cosine = 1};
     int nout = p->module->main->outputs.n;
@@ -124,6 +132,7 @@ loss measure_loss(plan *p, runnable *r, int most, const tensor *extra) {
         }
         arena_destroy(a);
     }
+    if (most >= p->held.n) check_labels(p, &labels, l.rows);
     for (int j = 0; j < nout; j++) l.cosine = fmin(l.cosine, cosine_of(&sums[j]));
     return l;
 }

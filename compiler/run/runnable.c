@@ -187,13 +187,18 @@ static void mark_streams(runnable *r, const program *g) {
     }
 }
 
+void runnable_check_interpret(diag *d, const char *interpret) {
+    if (*interpret && strcmp(interpret, "program") != 0 && strcmp(interpret, "gpu") != 0)
+        diag_fatal(d, NULL, "--interpret=%s: expected program or gpu", interpret);
+}
+
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
-    runnable *r = NULL;
+    runnable *r;
+    if (interpret) runnable_check_interpret(p->diag, interpret);
     if (!interpret) r = compiled(p, s);
     else if (!*interpret) r = interpreted(p, s, GOAL_KERNELS);
     else if (strcmp(interpret, "program") == 0) r = interpreted(p, s, GOAL_PROGRAM);
-    else if (strcmp(interpret, "gpu") == 0) r = scheduled_for_gpu(p, s, NULL);
-    else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
+    else r = scheduled_for_gpu(p, s, NULL);
     if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
     r->probes = p->probes;
     mark_streams(r, p->program);

@@ -19,6 +19,7 @@ struct runnable {
 
 // Runs a new pipeline completely. interpret: NULL: code in this process; "": the interpreter; "program": the
 // interpreter after the program's passes; "gpu": likewise with kernels scheduled for GPUs.
+void runnable_check_interpret(diag *d, const char *interpret);
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret);
 // Likewise with CUDA text run by the shim in that folder (test/shim), on this machine's CPU.
 runnable *runnable_on_shim(pipeline *p, const source *s, const char *folder);

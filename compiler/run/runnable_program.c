@@ -1,5 +1,6 @@
 // Programs run by a command: an emulator, on another machine, or directly. In: a pipeline and the command.
 // Out: a runnable whose inputs and outputs are passed in files.
+#include "compiler/base/fs.h"
 #include "compiler/base/process.h"
 #include "compiler/output/output.h"
 #include "compiler/run/runnable_impl.h"
@@ -41,7 +42,12 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
     if (!run_command(o, a, &args, message)) return false;
     for (int j = 0; j < r->nout; j++) {
         port p = table_port(&r->out[j]);
-        import_value *v = value_read(a, o->diag, &p, arena_printf(a, "%s/out%d.npy", o->folder, j));
+        const char *path = arena_printf(a, "%s/out%d.npy", o->folder, j);
+        if (!path_exists(path)) {
+            *message = arena_printf(a, "'%s' ended without writing output '%s'", args.at[0], r->out[j].name);
+            return false;
+        }
+        import_value *v = value_read(a, o->diag, &p, path);
         out[j] = tensor_of(a, v->tensor);
     }
     return true;

@@ -2,6 +2,7 @@
 #include "ir/kernel/eval.h"
 #include "ir/kernel/program.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -469,13 +470,74 @@ static int mark_under(mark *marks, expr *root, int number) {
     }
     return found;
 }
+
+// Nodes in the order in which they are found, and a table of their ids of which at most half is taken.
+typedef struct node_set {
+    arena *arena;
+    VEC(expr *) found;
+    const expr **table;
+    int size; // a power of two
+} node_set;
+static const expr **place_in(const node_set *s, int id) {
+    unsigned mask = (unsigned)s->size - 1, i = (unsigned)id * 2654435769u >> 7 & mask;
+    while (s->table[i] && s->table[i]->id != id) i = (i + 1) & mask;
+    return &s->table[i];
+}
+static void add_once(node_set *s, expr *e) {
+    const expr **place = place_in(s, e->id);
+    if (*place) return;
+    *place = e;
+    VEC_PUSH(s->arena, &s->found, e);
+    if (2 * s->found.n <= s->size) return;
+    s->size *= 2;
+    s->table = ARENA_ARRAY(s->arena, const expr *, s->size);
+    for (int j = 0; j < s->found.n; j++) *place_in(s, s->found.at[j]->id) = s->found.at[j];
+}
+static int by_id(const void *a, const void *b) {
+    const expr *const *x = a, *const *y = b;
+    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+static void sort_by_id(arena *a, expr **at, int n) {
+    enum { SPREAD = 16 };
+    int low = at[0]->id, high = at[0]->id;
+    for (int j = 1; j < n; j++) {
+        low = at[j]->id < low ? at[j]->id : low;
+        high = at[j]->id > high ? at[j]->id : high;
+    }
+    if ((high - low) / SPREAD > n) {
+        qsort(at, (size_t)n, sizeof *at, by_id);
+        return;
+    }
+    expr **of = ARENA_ARRAY(a, expr *, high - low + 1);
+    for (int j = 0; j < n; j++) of[at[j]->id - low] = at[j];
+    for (int id = 0, j = 0; id <= high - low; id++)
+        if (of[id]) at[j++] = of[id];
+}
+// The same in the time of the nodes that are found: of one stage among many, or under many roots.
+static expr_list few_nodes_under(arena *a, expr_list roots) {
+    enum { SIZE = 64 };
+    const expr *table[SIZE] = {0};
+    expr *operand[MAX_RANK + 3];
+    node_set s = {.arena = a, .table = table, .size = SIZE};
+    for (int j = 0; j < roots.n; j++) {
+        int begin = s.found.n;
+        add_once(&s, roots.at[j]);
+        for (int i = begin; i < s.found.n; i++) {
+            int n = expr_operands(s.found.at[i], operand);
+            for (int k = 0; k < n; k++) add_once(&s, operand[k]);
+        }
+        if (s.found.n - begin > 1) sort_by_id(a, s.found.at + begin, s.found.n - begin);
+    }
+    return (expr_list){s.found.n, s.found.at};
+}
+
 static expr_list nodes_under(arena *a, expr_list roots) {
-    enum { FEW = 2048 };
-    mark few[FEW], *marks = few; // by id
+    enum { FEW = 256 };
+    mark marks[FEW]; // by id
     int n = 0, found = 0;
     for (int j = 0; j < roots.n; j++) n = roots.at[j]->id >= n ? roots.at[j]->id + 1 : n;
-    if (n > FEW) marks = ARENA_ARRAY(a, mark, n);
-    else memset(few, 0, (size_t)n * sizeof *few);
+    if (n > FEW || (int64_t)n * roots.n > 4 * FEW) return few_nodes_under(a, roots);
+    memset(marks, 0, (size_t)n * sizeof *marks);
     for (int j = 0; j < roots.n; j++) found += mark_under(marks, roots.at[j], j + 1);
     expr_list list = {0, ARENA_ARRAY(a, expr *, found)};
     for (int j = 0; j < roots.n; j++)

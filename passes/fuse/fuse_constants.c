@@ -36,14 +36,14 @@ static bool is_read_outside_sums(const fuse *f, const site *at) {
 
 // How large the results may be: larger ones are computed in each run. Constants do not grow; -1: other buffers are read.
 static int64_t bytes_allowed(const fuse *f, const site *at) {
-    int64_t read = 0, least = f->late && is_read_outside_sums(f, at) ? SHORT_BYTES : 0;
+    int64_t read = 0;
     for (int j = 0; j < at->reads.n; j++) {
         const buffer *b = at->reads.at[j];
         if (b->role != BUF_CONST) return -1;
         read += dtype_size(b->dtype, b->data->count);
     }
     if (!at->reads.n) return MOST_BYTES;
-    if (read < least) read = least;
+    if (read < SHORT_BYTES && f->late && is_read_outside_sums(f, at)) read = SHORT_BYTES;
     return read < MOST_BYTES_OF_CONSTANTS ? read : MOST_BYTES_OF_CONSTANTS;
 }
 

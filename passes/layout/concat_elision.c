@@ -5,19 +5,46 @@
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
 
+// How kernels read a buffer.
+typedef struct reading {
+    bool known;
+    bool windows; // with guards that a halo can replace
+    bool plain;   // in sums of products, without guards
+} reading;
+
 typedef struct join {
     program *p;
     uses *uses;
     live_range *live; // by id of the root; def 0: it is part of another one now
     const site **def; // its first use before the pass
     int *writers;     // sites that wrote it before the pass
+    reading *read;    // by all kernels
+    double *bytes;    // of the buffer
+    double *locals;   // bytes, by id of the kernel
     double limit;     // largest allowed peak in bytes
 } join;
+
+static double bytes_of(const buffer *b) {
+    enum { USUAL = 64 };
+    int64_t n;
+    return dim_usual(buffer_bytes(b), USUAL, &n) ? (double)n : 0;
+}
+
+static void find_sizes(join *j, arena *scratch) {
+    j->bytes = ARENA_ARRAY(scratch, double, j->p->buffers.n + 1);
+    j->locals = ARENA_ARRAY(scratch, double, j->p->kernels.n + 1);
+    for (int i = 0; i < j->p->buffers.n; i++) j->bytes[i] = bytes_of(j->p->buffers.at[i]);
+    for (int i = 0; i < j->p->kernels.n; i++) {
+        const kernel *k = j->p->kernels.at[i];
+        for (int l = 0; l < k->locals.n; l++) j->locals[k->id] += bytes_of(k->locals.at[l]);
+    }
+}
 
 static void find_live_ranges(join *j, arena *scratch) {
     j->live = ARENA_ARRAY(scratch, live_range, j->p->buffers.n + 1);
     j->def = ARENA_ARRAY(scratch, const site *, j->p->buffers.n + 1);
     j->writers = ARENA_ARRAY(scratch, int, j->p->buffers.n + 1);
+    j->read = ARENA_ARRAY(scratch, reading, j->p->buffers.n + 1);
     for (int i = 0; i < j->p->buffers.n; i++) {
         const site_list *l = &j->uses->of[i].sites;
         j->live[i] = uses_live_range(j->uses, j->p->buffers.at[i]);
@@ -107,9 +134,16 @@ static bool add_piece(part *p, const part *more) {
     return true;
 }
 
-static bool copies(const kernel *k, const stage *s, const part *p) {
-    part x;
-    return is_copy(k, s, &x) && x.from == p->from && x.to == p->to;
+// What the stages of a kernel copy; `stages` 0: the stage does something else.
+static part *find_copies(arena *a, const kernel *k) {
+    part *of = ARENA_ARRAY(a, part, k->stages.n + 1);
+    for (int j = 0; j < k->stages.n; j++)
+        if (!is_copy(k, k->stages.at[j], &of[j])) of[j] = (part){0};
+    return of;
+}
+
+static bool copies(const part *stage, const part *p) {
+    return stage->stages && stage->from == p->from && stage->to == p->to;
 }
 
 // Whether an access to the whole buffer is disjoint from the part, judging by each dim separately.
@@ -132,63 +166,57 @@ static bool writes_apart(const kernel *k, const stage *s, const part *p) {
 }
 
 // Whether no other stage accesses these elements of the whole, so that their order does not matter.
-static bool is_only_access(const kernel *k, const part *p) {
+static bool is_only_access(const kernel *k, const part *of, const part *p) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
-        if (copies(k, s, p)) continue;
-        if (stage_reads(s, p->from) || stage_reads(s, p->to) || !writes_apart(k, s, p)) return false;
+        if (copies(&of[j], p)) continue;
+        bool reads = of[j].stages ? of[j].from == p->from || of[j].from == p->to
+                                  : stage_reads(s, p->from) || stage_reads(s, p->to);
+        if (reads || !writes_apart(k, s, p)) return false;
     }
     return true;
 }
 
 // Finds a whole buffer that stages of the kernel copy, `first` being the first of them.
-static bool find_part(const kernel *k, int first, part *p) {
-    part more;
-    if (!is_copy(k, k->stages.at[first], p)) return false;
+static bool find_part(const kernel *k, const part *of, int first, part *p) {
+    *p = of[first];
+    if (!p->stages) return false;
     for (int j = 0; j < first; j++)
-        if (copies(k, k->stages.at[j], p)) return false;
+        if (copies(&of[j], p)) return false;
     for (int j = first + 1; j < k->stages.n; j++)
-        if (copies(k, k->stages.at[j], p) && (!is_copy(k, k->stages.at[j], &more) || !add_piece(p, &more)))
-            return false;
+        if (copies(&of[j], p) && !add_piece(p, &of[j])) return false;
     for (int d = 0; d < p->from->rank; d++)
         if (!dim_is(p->box.low[d], 0) || !is_same(p->box.extent[d], p->from->dims[d])) return false;
-    return is_only_access(k, p);
+    return is_only_access(k, of, p);
 }
 
 // ---------------------------------------------------------------- readers
-typedef struct reading {
-    kernel *k;
-    const buffer *b;
-    bool windows;  // with guards that a halo can replace
-    bool plain;    // in sums of products, without guards
-    bool products; // in sums of products
-} reading;
-
-static void see_read(reading *r, const expr *e) {
-    int64_t lo[MAX_RANK], hi[MAX_RANK];
-    if (e->op != X_READ || e->buffer != r->b) return;
-    r->windows |= e->guard && halo_of_read(r->k, e, lo, hi);
-    r->plain |= r->products && !e->guard;
-}
-
-static void see_kernel(reading *r, kernel *k) {
+static void see_kernel(reading *r, kernel *k, const buffer *b) {
     arena *scratch = arena_new();
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
     contraction c;
-    r->k = k;
     for (int j = 0; j < k->stages.n; j++) {
-        r->products = contraction_in_stage(k, k->stages.at[j], &c) || contraction_find(k, &c);
-        expr_list nodes = stage_nodes(scratch, k->stages.at[j], PART_ALL);
-        for (int i = 0; i < nodes.n; i++) see_read(r, nodes.at[i]);
+        if (!stage_reads(k->stages.at[j], b)) continue;
+        expr_list reads = reads_only(stage_nodes(scratch, k->stages.at[j], PART_ALL));
+        bool products = contraction_in_stage(k, k->stages.at[j], &c) || contraction_find(k, &c);
+        for (int i = 0; i < reads.n; i++) {
+            const expr *e = reads.at[i];
+            if (e->buffer != b) continue;
+            r->windows |= e->guard && halo_of_read(k, e, lo, hi);
+            r->plain |= products && !e->guard;
+        }
     }
     arena_destroy(scratch);
 }
 
-static reading readers_of_all(const join *j, const buffer *b) {
-    reading r = {.b = b};
+static reading readers_of(const join *j, const buffer *b) {
+    reading *r = &j->read[b->id];
     const site_list *l = &j->uses->of[b->id].sites;
-    for (int i = 0; i < l->n; i++)
-        if (l->at[i]->s->kind == STEP_KERNEL) see_kernel(&r, l->at[i]->s->kernel);
-    return r;
+    for (int i = 0; i < l->n && !r->known; i++)
+        if (l->at[i]->s->kind == STEP_KERNEL && site_reads(l->at[i], b))
+            see_kernel(r, l->at[i]->s->kernel, b);
+    r->known = true;
+    return *r;
 }
 
 // Products flatten all positions of an image into tiles of rows; with a halo they tile each row separately,
@@ -203,8 +231,7 @@ static bool has_short_rows(const buffer *b) {
 // A halo needed by the part or the whole is shared by the other.
 static bool shares_halo(const join *j, const part *p) {
     if (!has_short_rows(p->to)) return true;
-    reading part = readers_of_all(j, p->from);
-    reading whole = readers_of_all(j, p->to);
+    reading part = readers_of(j, p->from), whole = readers_of(j, p->to);
     return !(part.windows && whole.plain && !whole.windows) &&
            !(whole.windows && part.plain && !part.windows);
 }
@@ -222,19 +249,13 @@ static bool stays_aligned(const part *p) {
     return true;
 }
 
-static bool reads_as_well(const part *p, kernel *k) {
-    reading r = {.b = p->from};
-    see_kernel(&r, k);
-    return (!r.plain && !r.windows) || stays_aligned(p);
+static bool reads_as_well(const join *j, const part *p) {
+    if (stays_aligned(p)) return true;
+    reading r = readers_of(j, p->from);
+    return !r.plain && !r.windows;
 }
 
 // ---------------------------------------------------------------- memory
-static double bytes_of(const buffer *b) {
-    enum { USUAL = 64 };
-    int64_t n;
-    return dim_usual(buffer_bytes(b), USUAL, &n) ? (double)n : 0;
-}
-
 // Without the scratch memory of schedules.
 static double peak_of(const join *j) {
     arena *scratch = arena_new();
@@ -246,15 +267,12 @@ static double peak_of(const join *j) {
         live_range r = j->live[i];
         if (!r.def || b->role != BUF_TEMP || b->view_of) continue;
         int last = r.last_use < end ? r.last_use : end;
-        change[r.def] += bytes_of(b), change[last + 1] -= bytes_of(b);
+        change[r.def] += j->bytes[i], change[last + 1] -= j->bytes[i];
     }
     for (int i = 0; i < j->p->kernels.n; i++) {
         const kernel *k = j->p->kernels.at[i];
         int time = u->of_kernel[k->id] ? u->of_kernel[k->id]->time : 0;
-        for (int l = 0; l < k->locals.n; l++) {
-            double bytes = bytes_of(k->locals.at[l]);
-            change[time] += bytes, change[time + 1] -= bytes;
-        }
+        change[time] += j->locals[k->id], change[time + 1] -= j->locals[k->id];
     }
     for (int i = 0; i <= end; i++) {
         live += change[i];
@@ -303,10 +321,10 @@ static void move_part(kernel *k, const part *p) {
     }
 }
 
-static void drop_copies(kernel *k, const part *p) {
+static void drop_copies(kernel *k, part *of, const part *p) {
     int n = 0;
     for (int j = 0; j < k->stages.n; j++)
-        if (!copies(k, k->stages.at[j], p)) k->stages.at[n++] = k->stages.at[j];
+        if (!copies(&of[j], p)) of[n] = of[j], k->stages.at[n++] = k->stages.at[j];
     k->stages.n = n;
 }
 
@@ -356,15 +374,16 @@ static bool can_join(const join *j, const site *at, const part *p, bool alone) {
     if (!all_in(from, at->region) || from->viewed || from->by_others || !j->live[p->from->id].def)
         return false;
     for (int i = 0; i < from->sites.n; i++) {
-        kernel *x = from->sites.at[i]->s->kernel;
-        bool writes = kernel_writes(x, p->from), reads = kernel_reads(x, p->from);
-        if (from->sites.at[i] == at || (!writes && !reads)) continue;
+        const site *user = from->sites.at[i];
+        bool writes = site_writes(user, p->from), reads = site_reads(user, p->from);
+        if (user == at || (!writes && !reads)) continue;
         if (writes &&
-            (reads || readers || from->sites.at[i]->time > at->time || !kernel_only_sets(x, p->from)))
+            (reads || readers || user->time > at->time || !kernel_only_sets(user->s->kernel, p->from)))
             return false;
-        if (reads && (alone || !reads_as_well(p, x))) return false;
+        if (reads && alone) return false;
         readers += reads;
     }
+    if (readers && !reads_as_well(j, p)) return false;
     if (!is_free(j, at, p, readers > 0)) return false;
     return readers == 0 || (shares_halo(j, p) && fits_memory(j, p));
 }
@@ -372,7 +391,6 @@ static bool can_join(const join *j, const site *at, const part *p, bool alone) {
 static void join_part(const join *j, const site *at, const part *p) {
     const site_list *from = &j->uses->of[p->from->id].sites;
     const kernel *k = at->s->kernel;
-    drop_copies(at->s->kernel, p);
     for (int i = 0; i < from->n; i++) {
         kernel *x = from->at[i]->s->kernel;
         if (x == k) continue;
@@ -382,21 +400,29 @@ static void join_part(const join *j, const site *at, const part *p) {
         uses_update(j->uses, from->at[i]);
     }
     merge_live_ranges(j, p);
+    j->read[p->to->id] = (reading){0};
 }
 
 // Parts without other readers first, since they leave more memory for the rest.
 static void join_kernel(const join *j, const site *at) {
-    const kernel *k = at->s->kernel;
-    part p;
+    arena *scratch = arena_new();
+    kernel *k = at->s->kernel;
+    part p, *of = find_copies(scratch, k);
     for (int alone = 1; alone >= 0; alone--)
-        for (int i = 0; i < k->stages.n; i++)
-            if (find_part(k, i, &p) && can_join(j, at, &p, alone)) join_part(j, at, &p), i--;
+        for (int i = 0; i < k->stages.n; i++) {
+            if (!find_part(k, of, i, &p) || !can_join(j, at, &p, alone)) continue;
+            drop_copies(k, of, &p);
+            join_part(j, at, &p);
+            i--;
+        }
+    arena_destroy(scratch);
 }
 
 void elide_concats(program *p, const target *t) {
     arena *scratch = arena_new();
     join j = {.p = p, .uses = uses_build(scratch, p)};
     find_live_ranges(&j, scratch);
+    find_sizes(&j, scratch);
     // A tenth more memory is acceptable for speed where memory is plentiful.
     j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.1);
     for (int i = 0; i < j.uses->n; i++)

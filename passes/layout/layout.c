@@ -171,7 +171,7 @@ static const step *last_writer(const assign *a, const region *r, const step *fir
     for (int j = step_index(r, first); j < r->steps.n; j++) {
         const step *s = r->steps.at[j];
         if (s->kind == STEP_ALLOC) continue;
-        if (s->kind != STEP_KERNEL || touches_view(s->kernel, b)) return NULL;
+        if (s->kind != STEP_KERNEL || (of->viewed && touches_view(s->kernel, b))) return NULL;
         if (!kernel_writes(s->kernel, b)) continue;
         if (!kernel_only_sets(s->kernel, b)) return NULL;
         if (--left == 0) return s;

@@ -10,7 +10,6 @@
 #include "ir/target.h"
 #include "passes/memory/memory_plan.h"
 #include <stdlib.h>
-#include <string.h>
 
 // Sets of one size; of a long run of kernels; how far a kernel may overtake others.
 enum { SETS_MOST = 1024, SETS_OF_LONG = 64, LONG = 96, WINDOW = 64, KERNELS_MOST = 4096 };
@@ -35,7 +34,7 @@ typedef struct run {
     arena *arena;
     const program *p;
     const target *target;
-    int n, words;
+    int n;
     op *ops;
     item *items;
     int nitems;
@@ -45,10 +44,10 @@ typedef struct set {
     const struct set *from;
     int last; // kernel
     int64_t peak, live;
-    uint64_t *done;
-    int first; // that has not run
+    int first;     // that has not run
+    uint64_t done; // of the WINDOW kernels from there on
 } set;
-typedef VEC(set *) set_list;
+typedef VEC(const set *) set_list;
 
 // ---------------------------------------------------------------- dependences
 static int64_t bytes_of(const buffer *b) {
@@ -111,7 +110,7 @@ static void add_items(run *r, const uses *u, op *o, const site *at, int *item_of
 }
 
 static run run_new(arena *a, const program *p, const target *t, const uses *u, site *const *sites, int n) {
-    run r = {.arena = a, .p = p, .target = t, .n = n, .words = (n + 63) / 64};
+    run r = {.arena = a, .p = p, .target = t, .n = n};
     r.ops = ARENA_ARRAY(a, op, n);
     r.items = ARENA_ARRAY(a, item, p->buffers.n + 1);
     int *item_of = ARENA_ARRAY(a, int, p->buffers.n + 1);
@@ -125,7 +124,9 @@ static run run_new(arena *a, const program *p, const target *t, const uses *u, s
 }
 
 // ---------------------------------------------------------------- the search
-static bool has_run(const set *s, int k) { return s->done[k / 64] >> k % 64 & 1; }
+static bool has_run(const set *s, int k) {
+    return k < s->first || (k < s->first + WINDOW && s->done >> (k - s->first) & 1);
+}
 
 static bool is_ready(const run *r, const set *s, int k) {
     if (has_run(s, k)) return false;
@@ -137,7 +138,7 @@ static bool is_ready(const run *r, const set *s, int k) {
 // Whether k is the last kernel that uses the item.
 static bool is_last_use(const run *r, const set *s, int i, int k) {
     const item *x = &r->items[i];
-    for (int j = 0; j < x->users.n; j++)
+    for (int j = x->users.n - 1; j >= 0 && x->users.at[j] >= s->first; j--)
         if (x->users.at[j] != k && !has_run(s, x->users.at[j])) return false;
     return !x->after;
 }
@@ -154,32 +155,31 @@ static int64_t while_running(const run *r, const set *s, int k) {
     return s->live + made - (given < made ? given : made);
 }
 
-static set *after_kernel(const run *r, const set *s, int k) {
+static set after_kernel(const run *r, const set *s, int k) {
     const op *o = &r->ops[k];
-    set *to = ARENA_NEW(r->arena, set);
     int64_t now = while_running(r, s, k);
-    *to = (set){s,       k, s->peak > now ? s->peak : now, s->live, ARENA_ARRAY(r->arena, uint64_t, r->words),
-                s->first};
-    memcpy(to->done, s->done, (size_t)r->words * sizeof *s->done);
-    to->done[k / 64] |= (uint64_t)1 << k % 64;
-    for (int j = 0; j < o->made.n; j++) to->live += r->items[o->made.at[j]].bytes;
+    set to = {s, k, s->peak > now ? s->peak : now, s->live, s->first, s->done};
+    to.done |= (uint64_t)1 << (k - s->first);
+    for (; to.done & 1; to.done >>= 1) to.first++;
+    for (int j = 0; j < o->made.n; j++) to.live += r->items[o->made.at[j]].bytes;
     for (int j = 0; j < o->items.n; j++) {
         int i = o->items.at[j];
-        if (is_last_use(r, s, i, k)) to->live -= r->items[i].bytes;
+        if (is_last_use(r, s, i, k)) to.live -= r->items[i].bytes;
     }
-    while (to->first < r->n && has_run(to, to->first)) to->first++;
     return to;
 }
 
 typedef struct by_set {
-    set *s;
-    int words, number;
+    const set *s;
+    int number;
 } by_set;
+
+static bool same_set(const set *a, const set *b) { return a->first == b->first && a->done == b->done; }
 
 static int equal_together(const void *x, const void *y) {
     const by_set *a = x, *b = y;
-    int order = memcmp(a->s->done, b->s->done, (size_t)a->words * sizeof(uint64_t));
-    if (order) return order;
+    if (a->s->first != b->s->first) return a->s->first < b->s->first ? -1 : 1;
+    if (a->s->done != b->s->done) return a->s->done < b->s->done ? -1 : 1;
     if (a->s->peak != b->s->peak) return a->s->peak < b->s->peak ? -1 : 1;
     return a->number - b->number;
 }
@@ -191,25 +191,28 @@ static int best_first(const void *x, const void *y) {
     return a->number - b->number;
 }
 
-// The best way to each set, of at most `most` sets.
-static set_list best_sets(const run *r, const set_list *all, int most) {
-    by_set *sorted = ARENA_ARRAY(r->arena, by_set, all->n + 1);
-    set_list kept = {0};
-    int n = 0;
-    for (int j = 0; j < all->n; j++) sorted[j] = (by_set){all->at[j], r->words, j};
-    if (all->n) qsort(sorted, (size_t)all->n, sizeof *sorted, equal_together);
-    for (int j = 0; j < all->n; j++) {
-        size_t bytes = (size_t)r->words * sizeof(uint64_t);
-        if (!j || memcmp(sorted[j].s->done, sorted[j - 1].s->done, bytes) != 0) sorted[n++] = sorted[j];
-    }
-    if (n) qsort(sorted, (size_t)n, sizeof *sorted, best_first);
-    for (int j = 0; j < n && j < most; j++) VEC_PUSH(r->arena, &kept, sorted[j].s);
+static const set *keep_set(const run *r, set s) {
+    set *kept = ARENA_NEW(r->arena, set);
+    *kept = s;
     return kept;
 }
 
-static set *first_set(const run *r) {
+// The best way to each of the sets, of at most `most` sets.
+static set_list best_sets(const run *r, arena *scratch, const set *all, int count, int most) {
+    by_set *sorted = ARENA_ARRAY(scratch, by_set, count + 1);
+    set_list kept = {0};
+    int n = 0;
+    for (int j = 0; j < count; j++) sorted[j] = (by_set){&all[j], j};
+    if (count) qsort(sorted, (size_t)count, sizeof *sorted, equal_together);
+    for (int j = 0; j < count; j++)
+        if (!j || !same_set(sorted[j].s, sorted[j - 1].s)) sorted[n++] = sorted[j];
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, best_first);
+    for (int j = 0; j < n && j < most; j++) VEC_PUSH(r->arena, &kept, keep_set(r, *sorted[j].s));
+    return kept;
+}
+
+static const set *first_set(const run *r) {
     set *s = ARENA_NEW(r->arena, set);
-    *s = (set){.done = ARENA_ARRAY(r->arena, uint64_t, r->words)};
     for (int j = 0; j < r->nitems; j++)
         if (r->items[j].before) s->live += r->items[j].bytes;
     s->peak = s->live;
@@ -217,9 +220,9 @@ static set *first_set(const run *r) {
 }
 
 static int64_t peak_as_is(const run *r) {
-    const set *s = first_set(r);
-    for (int k = 0; k < r->n; k++) s = after_kernel(r, s, k);
-    return s->peak;
+    set s = *first_set(r);
+    for (int k = 0; k < r->n; k++) s = after_kernel(r, &s, k);
+    return s.peak;
 }
 
 // The last set of the best order; NULL: none has a smaller peak than the present one.
@@ -228,15 +231,17 @@ static const set *best_order(const run *r) {
     set_list level = {0};
     VEC_PUSH(r->arena, &level, first_set(r));
     for (int n = 0; n < r->n && level.n; n++) {
-        set_list next = {0};
+        arena *scratch = arena_new();
+        VEC(set) next = {0};
         for (int j = 0; j < level.n; j++) {
             const set *s = level.at[j];
             for (int k = s->first; k < r->n && k < s->first + WINDOW; k++) {
                 if (!is_ready(r, s, k) || while_running(r, s, k) >= bound) continue;
-                VEC_PUSH(r->arena, &next, after_kernel(r, s, k));
+                VEC_PUSH(scratch, &next, after_kernel(r, s, k));
             }
         }
-        level = best_sets(r, &next, r->n > LONG ? SETS_OF_LONG : SETS_MOST);
+        level = best_sets(r, scratch, next.at, next.n, r->n > LONG ? SETS_OF_LONG : SETS_MOST);
+        arena_destroy(scratch);
     }
     return level.n ? level.at[0] : NULL;
 }
