@@ -82,6 +82,7 @@ typedef struct target {
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     bool scalar_panels;  // no CPU level has vectors
+    int widest_bits;     // of vectors, of all CPU levels: what all of them share suits each
     int sve_bits;        // SVE: the least number of bits of a vector register; 0: without SVE
     bool scalar_floats;  // f32 is computed lane by lane: vectors would flush denormal numbers
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
