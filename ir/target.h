@@ -95,7 +95,7 @@ typedef struct target {
     bool scale_instr;    // one instruction multiplies whole vectors of f32 by powers of two
     bool
         round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
-    bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
+    int permuted_words;     // x86: one instruction looks up words of 32 bits in a vector of them: 16, 8 or 0
     bool permutes_bytes;    // x86: one instruction looks up 64 bytes in two vectors of 64
     bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
     bool dot_across;        // one instruction adds the products of two vectors of bytes to a scalar

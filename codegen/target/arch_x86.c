@@ -64,7 +64,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->round_instr = has[SSE41];
     t->round_to_int = true;
     t->scale_instr = t->avx512;
-    t->permutes_words = t->avx512;
+    t->permuted_words = t->avx512 ? 16 : has[AVX2] ? 8 : 0;
     t->permutes_bytes = t->avx512 && has[VBMI];
     t->masked = has[AVX2];
     // Microcode makes gathers slow on CPUs before these (Gather Data Sampling, CVE-2022-40982).
