@@ -92,7 +92,8 @@ typedef struct target {
     bool f16_convert;    // hardware f16 <-> f32 (F16C, ...)
     bool bf16_convert;   // the emitter converts f32 to bf16 best: by an instruction, or its own code
     bool round_instr;    // hardware floor/ceil/trunc/rint for f32
-    bool scale_instr;    // one instruction multiplies whole vectors of f32 by powers of two
+    bool truncates_narrow; // x86: vector instructions truncate floats to integers of 32 bits, not of 64
+    bool scale_instr;      // one instruction multiplies whole vectors of f32 by powers of two
     bool
         round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
     int permuted_words;     // x86: one instruction looks up words of 32 bits in a vector of them: 16, 8 or 0

@@ -594,9 +594,10 @@ static ins *load_compute(rig *r, int which, dtype t, int lanes) {
     return load_element(&r->b, t, r->ptr[which], r->i, lanes);
 }
 
-static void run_expr(const expr *e, int lanes, uint8_t raw[3][8 * COUNT], uint8_t *out) {
+static void run_expr(const expr *e, int lanes, bool narrow, uint8_t raw[3][8 * COUNT], uint8_t *out) {
     rig r;
     open_rig(&r, true, lanes);
+    r.target.truncates_narrow = narrow;
     ins *args[3] = {0};
     for (int k = 0; k < expr_arity(e->op); k++) args[k] = load_compute(&r, k, e->arg[k]->dtype, lanes);
     store_element(&r.b, e->dtype, r.ptr[3], r.i, expr_apply(&r.b, e, args), lanes);
@@ -613,8 +614,9 @@ static void check_expr(const expr *e) {
             put_cell(e->arg[k]->dtype, raw[k], i, cells[k][i]);
         }
     eval_op(e, COUNT, (struct cells[]){{cells[0], 1}, {cells[1], 1}, {cells[2], 1}}, want);
-    for (int lanes = 1; lanes <= 8; lanes += 7) {
-        run_expr(e, lanes, raw, out);
+    for (int form = 0; form < 3; form++) {
+        int lanes = form ? 8 : 1;
+        run_expr(e, lanes, form == 2, raw, out);
         for (int i = 0; i < COUNT; i++) {
             bool same = same_cell(e, want[i], out, i);
             if (!same)
