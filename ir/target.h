@@ -82,6 +82,7 @@ typedef struct target {
     int register_bits;   // of one register, where a vector takes several (RISC-V: LMUL); else vector_bits
     int panel;           // columns of the widest packed panels, for all CPU levels; 0: PANEL
     bool scalar_panels;  // no CPU level has vectors
+    int widest_bits;     // of vectors, of all CPU levels: what all of them share suits each
     int sve_bits;        // SVE: the least number of bits of a vector register; 0: without SVE
     bool scalar_floats;  // f32 is computed lane by lane: vectors would flush denormal numbers
     bool fma;            // fused multiply-add for f32 (and f64 if there are vectors of it)
@@ -91,10 +92,11 @@ typedef struct target {
     bool f16_convert;    // hardware f16 <-> f32 (F16C, ...)
     bool bf16_convert;   // the emitter converts f32 to bf16 best: by an instruction, or its own code
     bool round_instr;    // hardware floor/ceil/trunc/rint for f32
-    bool scale_instr;    // one instruction multiplies whole vectors of f32 by powers of two
+    bool truncates_narrow; // x86: vector instructions truncate floats to integers of 32 bits, not of 64
+    bool scale_instr;      // one instruction multiplies whole vectors of f32 by powers of two
     bool
         round_to_int; // one instruction from f32 to i32, halves to even: for whole vectors; without vectors, for one
-    bool permutes_words;    // one instruction looks up 16 words of 32 bits in a vector of 16
+    int permuted_words;     // x86: one instruction looks up words of 32 bits in a vector of them: 16, 8 or 0
     bool permutes_bytes;    // x86: one instruction looks up 64 bytes in two vectors of 64
     bool vnni, avx512, dsp; // fast dot4; dsp: SMLAD
     bool dot_across;        // one instruction adds the products of two vectors of bytes to a scalar

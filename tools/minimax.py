@@ -162,8 +162,7 @@ def erf_piece(bits, lo, hi, target):
                     lambda u: erfc(u + mid) / erf(u + mid), target)
 
 
-# Functions in 16 pieces around multiples of a step, from 0 to 15 steps.
-PIECES = 16
+# Functions in pieces around multiples of a step, from 0 to the last one.
 
 
 def nearly_minimax(points, value, fixed, degree):
@@ -180,11 +179,11 @@ def nearly_minimax(points, value, fixed, degree):
     return lu_solve(a, r)
 
 
-def in_pieces(name, what, step, degree, f, ends):
+def in_pieces(name, what, count, step, degree, f, ends):
     """ends: the first coefficients of some pieces."""
     step, pieces = round_to(32, step), []
-    for k in range(PIECES):
-        lo, hi = (-step / 2 if k else mpf(0)), (step / 2 if k < PIECES - 1 else mpf(2) ** -20)
+    for k in range(count):
+        lo, hi = (-step / 2 if k else mpf(0)), (step / 2 if k < count - 1 else mpf(2) ** -20)
         points = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * (j + mpf(1) / 2) / 100) for j in range(100)]
         value = [f(k * step + x) for x in points]
         fixed = [ends[k]] if ends.get(k) == 0 else []
@@ -193,9 +192,9 @@ def in_pieces(name, what, step, degree, f, ends):
         fixed[0] = ends.get(k, fixed[0])
         pieces.append(fixed)
     rows = (", ".join(hexa(p[j]) for p in pieces) for j in range(degree + 1))
-    print(f"// {what} = p(t - k step), k = rint(t / step), 0 <= t <= 15 step: each coefficient of all pieces")
-    print(f"static const double {name}_STEP_32 = {hexa(step)};")
-    print(f"static const double {name}_PIECES_32[][{PIECES}] = {{{', '.join('{' + r + '}' for r in rows)}}};")
+    print(f"// {what} = p(t - k step), k = rint(t / step), 0 <= t <= {count - 1} step: each coefficient of all pieces")
+    print(f"static const double {name}{count}_STEP_32 = {hexa(step)};")
+    print(f"static const double {name}{count}_PIECES_32[][{count}] = {{{', '.join('{' + r + '}' for r in rows)}}};")
 
 
 def main():
@@ -211,8 +210,9 @@ def main():
             mid, result = erf_piece(bits, lo, hi, targets[bits])
             show(f"ERFC{i}", f"-log(erfc(t)) = p(t - {float(mid)}), {float(lo)} <= t <= {float(hi)}", bits, result)
             print(f"static const double ERFC{i}_MIDDLE_{bits} = {float(mid)};")
-    in_pieces("ERF", "erf(t) / t", mpf(4) / 15, 5, lambda t: erf(t) / t, {15: mpf(1) / 4})  # erf(4) is 1
-    in_pieces("TANH", "tanh(t)", mpf(3) / 5, 7, tanh, {0: mpf(0), 15: mpf(1)})  # tanh(9) is 1
+    in_pieces("ERF", "erf(t) / t", 16, mpf(4) / 15, 5, lambda t: erf(t) / t, {15: mpf(1) / 4})  # erf(4) is 1
+    in_pieces("ERF", "erf(t) / t", 8, mpf(4) / 7, 6, lambda t: erf(t) / t, {7: mpf(1) / 4})
+    in_pieces("TANH", "tanh(t)", 16, mpf(3) / 5, 7, tanh, {0: mpf(0), 15: mpf(1)})  # tanh(9) is 1
     for name, v in (("LN2", log(2)), ("PIO2_HL", pi / 2), ("THIRD", mpf(1) / 3)):
         for bits, short in ((32, 15 if name == "LN2" else 24), (64, 41 if name == "LN2" else 53)):
             with mp.workprec(short):

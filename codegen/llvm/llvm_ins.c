@@ -269,12 +269,13 @@ static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
 }
 
-// x86 only (target->permutes_words).
+// x86 only (target->permuted_words).
 static LLVMValueRef emit_permute(emit *e, const ins *x) {
+    static const char *const names[2][2] = {
+        {"llvm.x86.avx2.permd", "llvm.x86.avx2.permps"},
+        {"llvm.x86.avx512.permvar.si.512", "llvm.x86.avx512.permvar.sf.512"}};
     LLVMValueRef args[] = {arg(e, x, 0), arg(e, x, 1)};
-    bool floats = lkind_is_float(x->type.kind);
-    return call_target_intrinsic(
-        e, floats ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.si.512", args, 2);
+    return call_target_intrinsic(e, names[x->type.lanes == 16][lkind_is_float(x->type.kind)], args, 2);
 }
 
 static LLVMValueRef emit_lanes(emit *e, const ins *x) {

@@ -63,8 +63,9 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->f16_convert = has[F16C] || t->avx512;
     t->round_instr = has[SSE41];
     t->round_to_int = true;
+    t->truncates_narrow = has[AVX2] && !t->avx512;
     t->scale_instr = t->avx512;
-    t->permutes_words = t->avx512;
+    t->permuted_words = t->avx512 ? 16 : has[AVX2] ? 8 : 0;
     t->permutes_bytes = t->avx512 && has[VBMI];
     t->masked = has[AVX2];
     // Microcode makes gathers slow on CPUs before these (Gather Data Sampling, CVE-2022-40982).

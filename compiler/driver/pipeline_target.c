@@ -35,16 +35,15 @@ static bool multiplies_halves(const target *t) {
 
 // What one program for all variants needs.
 static void set_common_facts(pipeline *p) {
-    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false, narrow = false,
-         vectors = false;
-    int panel = 0;
+    bool alone = p->variants.n == 1, wide = false, units = false, tiles = false, narrow = false;
+    int panel = 0, bits = 0;
     for (int i = 0; i < p->variants.n; i++) {
         const target *v = p->variants.at[i];
         wide |= v->wide_groups;
         units |= multiplies_halves(v);
         tiles |= v->amx_int8 || v->amx_bf16;
         narrow |= v->f16_convert;
-        vectors |= v->vector_bits > 0;
+        bits = v->vector_bits > bits ? v->vector_bits : bits;
         panel = v->panel > panel ? v->panel : panel;
     }
     for (int i = 0; i < p->variants.n; i++) {
@@ -54,7 +53,8 @@ static void set_common_facts(pipeline *p) {
         v->spread_rows = tiles;
         v->narrow_scales = narrow;
         v->panel = panel;
-        v->scalar_panels = !vectors;
+        v->scalar_panels = !bits;
+        v->widest_bits = bits;
         v->bf16_products = (v->precision == PRECISION_BF16 && units) || (alone && has_bf16_unit(v));
     }
 }

@@ -212,6 +212,19 @@ static bool is_whole(const ins *x) {
     return lop_class(x->op) == LC_ROUND || lop_class(x->op) == LC_TO_FLOAT;
 }
 
+// Truncates to integers of 64 bits by their halves, which are the low bits of sums with 1.5 * 2^52 and 2^52. All steps are exact.
+static ins *truncate_by_halves(lbuild *b, ins *x) {
+    ins *whole = lb_un(b, L_TRUNC, x);
+    ins *wide = x->type.kind == LK_F64 ? whole : lb_conv(b, L_FEXT, LK_F64, whole);
+    ltype ft = wide->type, it = lt(LK_I64, ft.lanes);
+    ins *upper = lb_un(b, L_FLOOR, lb_bin(b, L_MUL, wide, lb_float(b, ft, 0x1p-32)));
+    ins *lower = lb_muladd(b, upper, lb_float(b, ft, -0x1p32), wide);
+    ins *high = lb_bitcast(b, it, lb_bin(b, L_ADD, upper, lb_float(b, ft, 0x1.8p52)));
+    ins *low = lb_bitcast(b, it, lb_bin(b, L_ADD, lower, lb_float(b, ft, 0x1p52)));
+    low = lb_bin(b, L_XOR, low, lb_bitcast(b, it, lb_float(b, ft, 0x1p52)));
+    return lb_bin(b, L_OR, lb_bin(b, L_SHL, high, lb_int(b, it, 32)), low);
+}
+
 // Limits that the float type represents are enforced by minimum and maximum. Otherwise the upper limit is the
 // next power of two, and the result for values that reach it is selected after the conversion.
 static ins *float_to_int(lbuild *b, dtype to, ins *x) {
@@ -229,7 +242,8 @@ static ins *float_to_int(lbuild *b, dtype to, ins *x) {
     bool whole = bits < 32 && b->target->arch.vector_lengths && rounds_to_int(b->target, ft.lanes) &&
                  x->type.kind == LK_F32 && is_whole(x);
     lop truncation = is_signed || bits < 32 ? L_FTOSI : L_FTOUI;
-    ins *r = lb_conv(b, whole ? L_RINTI : truncation, wide.kind, c);
+    bool halves = bits == 64 && ft.lanes > 1 && b->target->truncates_narrow;
+    ins *r = halves ? truncate_by_halves(b, c) : lb_conv(b, whole ? L_RINTI : truncation, wide.kind, c);
     if (top > digits) {
         int64_t most = is_signed ? (int64_t)((1ull << top) - 1) : -1;
         r = lb_select(b, lb_cmp(b, L_SLE, lb_float(b, ft, ldexp(1, top)), x), lb_int(b, wide, most), r);

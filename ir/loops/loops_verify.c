@@ -144,10 +144,11 @@ static void check_lanes(const verify *v, const ins *x) {
         need(v, x, x->i >= 0 && x->i < x->type.lanes, "no such lane");
     }
     if (x->op == L_PERMUTE) {
-        need(v, x, v->f->target->permutes_words, "the target has no such instruction");
+        need(v, x, v->f->target->permuted_words, "the target has no such instruction");
         need(v, x, same(x->type, type_of(x, 0)) && same(type_of(x, 1), lt(LK_I32, x->type.lanes)),
              "operands of other types");
-        need(v, x, x->type.lanes == 16 && lkind_bits(x->type.kind) == 32, "not 16 words");
+        need(v, x, x->type.lanes == v->f->target->permuted_words && lkind_bits(x->type.kind) == 32,
+             "not a vector of words");
     }
     if (x->op != L_SHUFFLE) return;
     ltype t = type_of(x, 0);

@@ -110,26 +110,52 @@ ins *math_fmod(const mctx *m, ins *x, ins *y) {
 
 // ---------------------------------------------------------------- functions in pieces
 
-enum { PIECES = 16 };
-
 // Strict results are the same on all targets.
-static bool has_pieces(const mctx *m) {
+static bool has_pieces(const mctx *m, int pieces) {
     const target *t = m->b->target;
     bool strict = t->fp == FP_STRICT || m->b->f->strict_fp;
-    return !m->f64 && m->fma && t->permutes_words && !strict && m->t.lanes == PIECES;
+    return !m->f64 && m->fma && t->permuted_words == pieces && !strict && m->t.lanes % pieces == 0;
 }
 
-static ins *table_of(const mctx *m, const double *entries) {
-    ins *t = mf(m, entries[0]);
-    for (int j = 1; j < m->t.lanes; j++) t = lb_insert(m->b, t, lb_float(m->b, lt(LK_F32, 1), entries[j]), j);
+typedef struct piecewise {
+    int pieces, coefficients;
+    double step;
+    const double *of; // each coefficient of all pieces
+} piecewise;
+#define PIECEWISE(name)                                                                                      \
+    {LENGTH(*name##_PIECES_32), LENGTH(name##_PIECES_32), name##_STEP_32, *name##_PIECES_32}
+static const piecewise ERF_IN_16 = PIECEWISE(ERF16), ERF_IN_8 = PIECEWISE(ERF8),
+                       TANH_IN_16 = PIECEWISE(TANH16);
+
+static ins *table_of(const mctx *m, const double *entries, int n) {
+    ins *t = lb_float(m->b, lt(LK_F32, n), entries[0]);
+    for (int j = 1; j < n; j++) t = lb_insert(m->b, t, lb_float(m->b, lt(LK_F32, 1), entries[j]), j);
     return t;
 }
 
+// Lanes from .. from + n of both.
+static ins *lanes_of(lbuild *b, ins *x, ins *y, int from, int n) {
+    int *lanes = ARENA_ARRAY(b->arena, int, n);
+    for (int j = 0; j < n; j++) lanes[j] = from + j;
+    return lb_shuffle(b, x, y, lanes, n);
+}
+
+// Entries of a vector, whose numbers may be several vectors.
+static ins *looked_up(lbuild *b, ins *table, ins *at) {
+    int n = at->type.lanes;
+    if (n == table->type.lanes) return lb_permute(b, table, at);
+    ins *low = looked_up(b, table, lanes_of(b, at, at, 0, n / 2));
+    return lanes_of(b, low, looked_up(b, table, lanes_of(b, at, at, n / 2, n / 2)), 0, n);
+}
+
 // p(t - k step) with the coefficients of piece k in vectors: fewer instructions than an exponential.
-static ins *by_pieces(const mctx *m, ins *t, double step, const double (*coefficients)[PIECES], int n) {
-    ins *low, *k = round_magic(m, t, mf(m, 1 / step), &low), *r = muladd(m, k, mf(m, -step), t);
-    ins *p = lb_permute(m->b, table_of(m, coefficients[n - 1]), low);
-    for (int j = n - 2; j >= 0; j--) p = muladd(m, p, r, lb_permute(m->b, table_of(m, coefficients[j]), low));
+static ins *by_pieces(const mctx *m, ins *t, const piecewise *f) {
+    ins *low, *k = round_magic(m, t, mf(m, 1 / f->step), &low), *r = muladd(m, k, mf(m, -f->step), t);
+    ins *p = NULL;
+    for (int j = f->coefficients - 1; j >= 0; j--) {
+        ins *c = looked_up(m->b, table_of(m, f->of + (ptrdiff_t)j * f->pieces, f->pieces), low);
+        p = p ? muladd(m, p, r, c) : c;
+    }
     return p;
 }
 
@@ -149,10 +175,8 @@ static ins *sinh_cosh(const mctx *m, expr_op op, ins *x) {
 
 // 1 - 2 / (e^2|x| + 1), by a polynomial below 0.6; or in pieces
 static ins *tanh_of(const mctx *m, ins *x) {
-    if (has_pieces(m)) {
-        ins *t = at_most(m, 9, mabs(m, x));
-        return with_sign(m, by_pieces(m, t, TANH_STEP_32, TANH_PIECES_32, LENGTH(TANH_PIECES_32)), x);
-    }
+    if (has_pieces(m, TANH_IN_16.pieces))
+        return with_sign(m, by_pieces(m, at_most(m, 9, mabs(m, x)), &TANH_IN_16), x);
     ins *t = mabs(m, x), *c = at_most(m, by_width(m, 10, 20), t);
     ins *e = exp_of_small(m, add(m, c, c));
     ins *big = sub(m, mf(m, 1), divide(m, mf(m, 2), add(m, e, mf(m, 1))));
@@ -222,15 +246,15 @@ static ins *coarse_erf(const mctx *m, ins *x) {
 }
 
 // x p(|x| - k step)
-static ins *erf_by_pieces(const mctx *m, ins *x) {
-    ins *t = at_most(m, 4, mabs(m, x)),
-        *p = by_pieces(m, t, ERF_STEP_32, ERF_PIECES_32, LENGTH(ERF_PIECES_32));
-    return with_sign(m, at_most(m, 1, mul(m, p, t)), x);
+static ins *erf_by_pieces(const mctx *m, ins *x, const piecewise *f) {
+    ins *t = at_most(m, 4, mabs(m, x));
+    return with_sign(m, at_most(m, 1, mul(m, by_pieces(m, t, f), t)), x);
 }
 
 ins *math_erf(const mctx *m, ins *x) {
     if (m->coarse) return coarse_erf(m, x);
-    if (has_pieces(m)) return erf_by_pieces(m, x);
+    if (has_pieces(m, ERF_IN_16.pieces)) return erf_by_pieces(m, x, &ERF_IN_16);
+    if (has_pieces(m, ERF_IN_8.pieces)) return erf_by_pieces(m, x, &ERF_IN_8);
     ins *t = mabs(m, x), *c = at_most(m, by_width(m, 3.95, 5.95), t);
     ins *y;
     if (m->f64) {

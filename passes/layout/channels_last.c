@@ -46,7 +46,7 @@ static bool suits_rows(const kernel *k, const target *t, const expr *image, int 
     enum { FEW = 3, PART = 2, LONG = 16, VECTORS = 2 }; // measured
     const buffer *b = image->buffer;
     int last = b->rank - 1 - (channel == b->rank - 1);
-    int lanes = t->vector_bits / dtype_bits(DT_F32);
+    int lanes = t->widest_bits / dtype_bits(DT_F32);
     if (last < 1 || b->dims[channel]->max > FEW || b->dims[channel]->max * PART >= lanes) return false;
     const dim *row = b->dims[last];
     if (takes_steps(k, image->index[last])) return row->min >= VECTORS * lanes;

@@ -337,7 +337,7 @@ void pass_row_windows(pass_context *c) {
     for (int j = 0; j < c->program->kernels.n; j++) {
         row_windows r = {.k = c->program->kernels.at[j]};
         if (!find(&r, c->target)) continue;
-        r.gap = c->target->vector_bits / dtype_bits(r.s->states.at[0].dtype) * r.step;
+        r.gap = c->target->widest_bits / dtype_bits(r.s->states.at[0].dtype) * r.step;
         build(&r);
     }
 }

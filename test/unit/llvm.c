@@ -530,21 +530,22 @@ static void check_rounding(const char *cpu, int lanes) {
 }
 // Words looked up in a vector: only the low bits of a position count.
 static void check_permutation(const char *cpu) {
-    enum { N = 16 };
+    enum { MOST = 16 };
     bench *t = begin(NULL, cpu);
-    if (t->target->permutes_words) {
+    int n = t->target->permuted_words;
+    if (n) {
         ins *from = pointer(t, "a", LK_F32), *at = pointer(t, "b", LK_I32), *to = pointer(t, "c", LK_F32);
         lbuild *b = body(t);
-        ins *table = lb_load(b, lt(LK_F32, N), from, lb_idx(b, 0), 0);
-        ins *places = lb_load(b, lt(LK_I32, N), at, lb_idx(b, 0), 0);
+        ins *table = lb_load(b, lt(LK_F32, n), from, lb_idx(b, 0), 0);
+        ins *places = lb_load(b, lt(LK_I32, n), at, lb_idx(b, 0), 0);
         lb_store(b, to, lb_idx(b, 0), lb_permute(b, table, places), 0);
         fn3 *f = finish(t);
-        float in[N], out[N];
-        int32_t place[N];
-        for (int i = 0; i < N; i++)
-            in[i] = (float)i / 4, place[i] = (i * 7 + 3) * 16 + (N - 1 - i) - (i % 2 << 30);
+        float in[MOST], out[MOST];
+        int32_t place[MOST];
+        for (int i = 0; i < n; i++)
+            in[i] = (float)i / 4, place[i] = (i * 7 + 3) * 16 + (n - 1 - i) - (i % 2 << 30);
         f(in, place, out, 0);
-        for (int i = 0; i < N; i++) assert_true(out[i] == in[N - 1 - i]);
+        for (int i = 0; i < n; i++) assert_true(out[i] == in[n - 1 - i]);
     }
     arena_destroy(t->arena);
 }

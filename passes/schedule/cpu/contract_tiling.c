@@ -275,10 +275,18 @@ static double columns_cost(const tiling *t, int vectors) {
     return tiles * step_cost(t, (double)m / tiles, vectors);
 }
 
+// Whether wide tiles have all rows, but not the only one, whose products sum parts of K side by side: sums of few rows and two
+// vectors would wait for each other.
+static bool has_few_rows(const tiling *t) {
+    int64_t m = const_extent(t, t->tile_m);
+    return t->e->t->vector_bits && m > 1 && m <= max_rows(t, MAX_VECTORS);
+}
+
 static int most_vectors(const tiling *t) {
     bool scalars = t->lanes == 1 && t->group_axis < 0;
     if (multiplies_words(t->e->t, t->c)) return WORD_SUMS;
-    return t->registers >= 32 || scalars ? MAX_VECTORS : 2;
+    if (t->registers >= 32 || scalars) return MAX_VECTORS;
+    return has_few_rows(t) ? MAX_VECTORS : 2;
 }
 static bool allows_width(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;

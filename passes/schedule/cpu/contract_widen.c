@@ -25,7 +25,7 @@ int64_t least_unpacked_rows(const target *t, const contraction *c) {
     bool rounds = t->bf16_pairs &&
                   (t->precision == PRECISION_BF16 || t->precision == PRECISION_INT8); // which the rows see
     if (rounds) return CONVERTED;
-    if (dtype_bits(type) < 8) return t->permutes_words ? LOOKED_UP : SHIFTED;
+    if (dtype_bits(type) < 8) return t->permuted_words >= 1 << 4 ? LOOKED_UP : SHIFTED;
     return dtype_bits(type) == 8 && dtype_is_float(type) ? CODES : CONVERTED;
 }
 

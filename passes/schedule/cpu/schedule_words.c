@@ -121,7 +121,7 @@ void split_word_factor(emitter *e, const contraction *c, int axis, word_factor *
 void find_word_factor(emitter *e, const contraction *c, int axis, int lanes, word_factor *f) {
     split_word_factor(e, c, axis, f);
     f->lanes = lanes;
-    if (e->t->permutes_words && lanes >= 1 << f->bits) f->value = value_of_read(f->term, c->b);
+    if (lanes == e->t->permuted_words && lanes >= 1 << f->bits) f->value = value_of_read(f->term, c->b);
     if (f->value) f->table = table_of(e, f, c->b);
 }
 
