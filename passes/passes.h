@@ -46,6 +46,7 @@ void pass_literals(pass_context *c);       // reads of known elements of constan
 void pass_merge_concats(pass_context *c);  // chains of growing concatenations become one
 void pass_merge_updates(pass_context *c);  // versions of a value that is updated in parts become one
 void pass_merge_parts(pass_context *c);    // parts of it that are taken out and put back are updated in place
+void pass_early_carried(pass_context *c);  // values that loops carry are updated where they are
 void pass_dead_code(pass_context *c);      // dead code elimination
 void pass_factors(pass_context *c); // constant factors of operands move to the other operand or the sum
 void pass_early_epilogue(pass_context *c);
@@ -56,6 +57,7 @@ void pass_late_epilogue(pass_context *c);
 void pass_late_inline(pass_context *c);
 void pass_late_rows(pass_context *c);
 void pass_late_attention(pass_context *c);
+void pass_late_carried(pass_context *c);
 void pass_heads(pass_context *c);         // attention over repeated heads becomes groups of heads
 void pass_states(pass_context *c);        // states that grow are not read through views; parts of states
 void pass_slices(pass_context *c);        // positions that nothing reads are not computed

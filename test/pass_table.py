@@ -44,6 +44,10 @@ MODELS = {
     # A row of a matrix that is taken out, replaced and put back.
     "parts": """g (float[2, 4, 8] x, float[1, 8] u) => (float[2, 4, 8] y) <int64 from = {1}, int64[1, 1] p = {2}, int64[1, 1] q = {1}, int64[1] first = {0}> {
   a = Gather (x, from)   b = ScatterND (a, p, u)   c = Unsqueeze (b, first)   y = ScatterND (x, q, c) }""",
+    # Rows of a value that a loop carries.
+    "turns": """g (float[4, 8] x) => (float[4, 8] y) <int64 n = {4}, bool go = {1}, int64[2] one = {1, 1}, int64[1] zero = {0}> {
+  y = Loop (n, go, x) <body = b (int64 i, bool c, float[4, 8] s) => (bool d, float[4, 8] t) {
+    r = Gather (s, i)   e = Exp (r)   f = Unsqueeze (e, zero)   p = Reshape (i, one)   t = ScatterND (s, p, f)   d = Identity (c) }> }""",
     # Concatenations that grow.
     "dense": """g (float[2, 16, 8, 8] x) => (float[2, 64, 8, 8] y) <float[16, 16, 3, 3] u = ?, float[16, 32, 3, 3] v = ?, float[16, 48, 3, 3] w = ?> {
   a = Conv <pads = [1, 1, 1, 1]> (x, u)   b = Concat <axis = 1> (x, a)

@@ -30,6 +30,7 @@ const pass passes[] = {
     {"constants", "fuse", pass_constants, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"merge-updates", "fuse", pass_merge_updates, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"merge-carried", "fuse", pass_early_carried, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"factors", "fuse", pass_factors, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     // Epilogues first, so that their work is not duplicated by inlining.
@@ -43,6 +44,7 @@ const pass passes[] = {
     {"attention", "fuse", pass_late_attention, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY}, // indices that became known
     {"merge-parts", "fuse", pass_merge_parts, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"merge-carried", "fuse", pass_late_carried, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"heads", "fuse", pass_heads, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"states", "fuse", pass_states, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"slices", "fuse", pass_slices, NULL, GOAL_PROGRAM, 1, ON_ANY},

@@ -306,6 +306,8 @@ void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
 void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
 void pass_merge_updates(pass_context *c) { merge_updates(c->program); }
 void pass_merge_parts(pass_context *c) { merge_parts(c->program); }
+void pass_early_carried(pass_context *c) { merge_carried(c->program, false); }
+void pass_late_carried(pass_context *c) { merge_carried(c->program, true); }
 void pass_dead_code(pass_context *c) {
     eliminate_dead_code(c->program);
     program_compact(c->program);

@@ -89,6 +89,8 @@ bool is_pointwise(const kernel *k);  // one stage without states, all of whose w
 bool is_movement(const kernel *k);   // or dequantises
 bool only_moves(const kernel *k);    // and does not dequantise
 bool is_plain_copy(const kernel *k); // a movement of each element to its own place, as of a product by 1
+// Whether the kernel copies each element of one buffer to its place in another one of the same sizes.
+bool copies_whole(const kernel *k, buffer **from, buffer **to);
 bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums products of two operands
 bool is_contraction(const kernel *k);
@@ -106,8 +108,10 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 
 // ---------------------------------------------------------------- the parts
 void merge_concats(program *p);
+void move_views(program *p, buffer *const *now); // to the buffers that are now those with these ids, or NULL
 void merge_updates(program *p);
 void merge_parts(program *p);
+void merge_carried(program *p, bool late);
 void free_order(kernel *k); // of updates whose places are now known to be distinct
 void fuse_constants(fuse *f);
 void fuse_inline(fuse *f);

@@ -10,8 +10,7 @@
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
 
-// Whether the kernel copies each element of one buffer to its place in another one of the same sizes.
-static bool copies_whole(const kernel *k, buffer **from, buffer **to) {
+bool copies_whole(const kernel *k, buffer **from, buffer **to) {
     uint64_t seen = 0;
     if (!is_plain_copy(k)) return false;
     const write *w = &k->stages.at[0]->writes.at[0];
@@ -70,6 +69,15 @@ static void use_last(versions *v, const site *at) {
             all.at[j]->to = v->last[all.at[j]->to->id];
 }
 
+void move_views(program *p, buffer *const *now) {
+    for (int j = p->buffers.n - 1; j >= 0; j--) { // views of views first
+        buffer *b = p->buffers.at[j], *of = b->view_of ? now[buffer_root(b)->id] : NULL;
+        if (!of) continue;
+        if (!b->view_of->view_of) b->view_of = of;
+        b->role = of->role, b->io = of->io;
+    }
+}
+
 void merge_updates(program *p) {
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);
@@ -87,10 +95,7 @@ void merge_updates(program *p) {
     }
     for (int j = 0; any && j < u->n; j++)
         if (u->sites[j].s->kind == STEP_KERNEL) use_last(&v, &u->sites[j]);
-    for (int j = 0; any && j < p->buffers.n; j++) {
-        buffer *b = p->buffers.at[j];
-        if (b->view_of && v.last[b->view_of->id]) b->view_of = v.last[b->view_of->id];
-    }
+    if (any) move_views(p, v.last);
     if (any) program_compact(p);
     arena_destroy(scratch);
 }

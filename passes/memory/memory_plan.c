@@ -109,7 +109,7 @@ bool may_be_in_place(const kernel *k, const buffer *to) {
     buffer **all;
     int n = kernel_buffers(k, &all);
     for (int j = 0; j < n; j++)
-        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
+        if (writes_in_place(k, all[j], to)) return true;
     return false;
 }
 

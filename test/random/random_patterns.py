@@ -229,6 +229,38 @@ def loop(g):
           body=graph)
 
 
+@kind(2)
+def rows_in_loop(g):
+    """A loop that carries two values and replaces rows of them; it reads them before, between and after."""
+    if depth(g) >= NESTED or g.opset < 13:
+        raise Unfit("deep")
+    first = some(g, g.floats, 2, 3, accept=lambda v: all(0 not in s for s in v.shapes))
+    starts = [first, g.one("Neg", [first])]
+    inner = body(g)
+    count = len(g.sizes)
+    at, keep = (Value(inner.name("b"), [np.array(a)] * count) for a in (np.int64(1), np.bool_(True)))
+    states = [Value(inner.name("b"), s.of, s.shadows) for s in starts]
+    inner.values += [at, keep, *states]
+    rows = inner.one("Gather", [inner.one("Shape", [states[0]]), inner.ints(0)])
+    place = inner.one("Reshape", [inner.one("Mod", [at, rows]), inner.ints([1, 1])])
+    made, newest = list(states), list(states)
+    for _ in range(g.dice.randint(1, 4)):
+        row = inner.one("Gather", [g.dice.choice(made), inner.ints([0])])
+        which = g.dice.randint(0, 1)
+        newest[which] = inner.one("ScatterND", [newest[which], place, inner.one("Sigmoid", [row])])
+        if chance(g, 0.4):
+            newest[which] = inner.one("Add", [newest[which], g.dice.choice(made)])
+        made.append(newest[which])
+    if chance(g, 0.2):
+        newest.reverse()
+    scans = [inner.one("Identity", [g.dice.choice(made)]) for _ in range(g.dice.randint(0, 1))]
+    again = inner.one("Identity", [keep])
+    newest = [inner.one("Identity", [n]) if n in states else n for n in newest]
+    graph = inner.proto("body", [again, *newest, *scans], inputs=[at, keep, *states])
+    g.add("Loop", [g.fresh("int64", (), 0, 4), g.fresh("bool", ()), *starts], 2 + len(scans), captured=captured(g, inner),
+          by_runtime=True, body=graph)
+
+
 @kind(1)
 def scan(g):
     if depth(g) >= NESTED or g.opset < 9:
