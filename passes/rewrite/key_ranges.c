@@ -9,9 +9,9 @@
 // A mask that is added, s + mask[i, j], hides a key by a number so low that the weight is 0 beside any other; if all
 // keys are hidden in that way, the range has all of them. Kernels with the same mask share the range.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/variant.h"
 #include "passes/match/attention.h"
 #include "passes/passes.h"
-#include "passes/rewrite/variant.h"
 #include <math.h>
 #include <string.h>
 

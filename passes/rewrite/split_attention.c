@@ -15,9 +15,9 @@
 // If the number of queries and keys is known only at run time, the program selects there between these two
 // kernels and the original one.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/variant.h"
 #include "passes/match/attention.h"
 #include "passes/passes.h"
-#include "passes/rewrite/variant.h"
 #include <math.h>
 
 enum { PIECES = 16, BLOCK = 64, FEW_ROWS = 512, MANY_KEYS = 512 };

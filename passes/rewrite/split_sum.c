@@ -11,11 +11,11 @@
 // If the number of rows (or columns) is known only at run time, the program selects there between these
 // kernels, if there are few, and the original one.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/variant.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
-#include "passes/rewrite/variant.h"
 
 // Blocks are tiles of SIDE x SIDE results; a piece of at least LEAST terms is worth a block.
 enum { SIDE = 64, LEAST = 128, STEP = 32, ROUNDS = 4 };

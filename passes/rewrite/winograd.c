@@ -19,8 +19,8 @@
 #include "passes/rewrite/winograd.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/kernel_cost.h"
+#include "ir/kernel/variant.h"
 #include "passes/match/contract.h"
-#include "passes/rewrite/variant.h"
 #include <math.h>
 #include <string.h>
 

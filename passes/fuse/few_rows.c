@@ -14,13 +14,13 @@
 // P does not depend on the number of threads, and so neither does the result.
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
+#include "ir/kernel/variant.h"
 #include "ir/target.h"
 #include "passes/fuse/split_stages.h"
 #include "passes/match/attention.h"
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
-#include "passes/rewrite/variant.h"
 
 // What a fork is worth: terms in all, terms of a row, tasks for each thread.
 enum { LEAST_TERMS = 1 << 17, LEAST_ROW = 1 << 12, TASKS = 2, MOST_AXES = 60 };

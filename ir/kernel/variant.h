@@ -1,6 +1,6 @@
 // Kernels that replace another one.
-#ifndef ONNXC_PASSES_REWRITE_VARIANT_H
-#define ONNXC_PASSES_REWRITE_VARIANT_H
+#ifndef ONNXC_IR_KERNEL_VARIANT_H
+#define ONNXC_IR_KERNEL_VARIANT_H
 #include "ir/kernel/program.h"
 
 // A new kernel for the same nodes as `old`, with its messages.

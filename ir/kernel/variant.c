@@ -1,6 +1,6 @@
 // Kernels that replace another one. In: a step and kernels that compute the same. Out: the program with
 // these, or with a branch between both.
-#include "passes/rewrite/variant.h"
+#include "ir/kernel/variant.h"
 
 kernel *variant_new(program *p, const kernel *old, const char *name, const char *algorithm) {
     kernel *k = kernel_new(p, name, old->loc);
