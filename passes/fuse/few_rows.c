@@ -26,21 +26,22 @@
 enum { LEAST_TERMS = 1 << 17, LEAST_ROW = 1 << 12, TASKS = 2, MOST_AXES = 60 };
 
 // ---------------------------------------------------------------- estimates
-// Open sizes are assumed to be those of images and texts, but the first one, which is that of a batch.
-static double positions(const kernel *k, int axis) {
+// Open sizes are assumed to be those of images and texts, but that of the first axis, which is that of a batch.
+static double positions(const kernel *k, const stage *s, int axis) {
     enum { ASSUMED = 128 };
     const dim *d = k->axes.at[axis].extent;
     if (dim_is_const(d)) return (double)dim_value(d);
     double least = d->min > 1 ? (double)d->min : 1, most = (double)d->max;
-    double assumed = axis == 0 ? 1 : ASSUMED;
+    bool first = k->nouter ? axis == 0 : axis == s->axes.at[0];
+    double assumed = first ? 1 : ASSUMED;
     return assumed < least ? least : assumed > most ? most : assumed;
 }
 
 static double rows_of(const kernel *k, const stage *s) {
     double rows = 1;
-    for (int a = 0; a < k->nouter; a++) rows *= positions(k, a);
+    for (int a = 0; a < k->nouter; a++) rows *= positions(k, s, a);
     for (int j = 0; s && j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL) rows *= positions(k, s->axes.at[j]);
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL) rows *= positions(k, s, s->axes.at[j]);
     return rows;
 }
 
@@ -48,7 +49,7 @@ static double rows_of(const kernel *k, const stage *s) {
 static double row_length(const kernel *k, const stage *s) {
     double n = 1;
     for (int j = 0; j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE) n *= positions(k, s->axes.at[j]);
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE) n *= positions(k, s, s->axes.at[j]);
     return n;
 }
 
@@ -197,7 +198,8 @@ static bool has_long_stages(const kernel *k, const target *t) {
     double rows = rows_of(k, NULL), elements = 0;
     for (int j = 0; j < k->stages.n; j++) {
         double n = rows;
-        for (int i = 0; i < k->stages.at[j]->axes.n; i++) n *= positions(k, k->stages.at[j]->axes.at[i]);
+        for (int i = 0; i < k->stages.at[j]->axes.n; i++)
+            n *= positions(k, k->stages.at[j], k->stages.at[j]->axes.at[i]);
         elements += n;
     }
     return rows < TASKS * (double)t->threads && is_long(1, elements / k->stages.n, k->stages.n);
@@ -242,7 +244,7 @@ static bool choose_axis(division *v) {
     double all = row_length(v->old, v->s);
     for (int j = 0; j < v->s->axes.n; j++) {
         int a = v->s->axes.at[j];
-        double n = positions(v->old, a);
+        double n = positions(v->old, v->s, a);
         if (v->old->axes.at[a].kind != AXIS_REDUCE || n < FEWEST) continue;
         v->axis = a, v->count = v->old->axes.at[a].extent, v->parts = 0;
         if (n <= MOST && all / n >= SHORTEST) return true;

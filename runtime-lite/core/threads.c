@@ -5,7 +5,7 @@
 #include "runtime-lite/system/system.h"
 #include <stdatomic.h>
 
-enum { WORKERS_MOST = 255, SPINS = 2000, WORD = 32 };
+enum { WORKERS_MOST = 255, SPINS = 2000, SLOT_BITS = 32 };
 
 // The tasks of a thread that nobody has taken yet.
 typedef struct range {
@@ -26,7 +26,7 @@ typedef struct pool {
     system_condition wake, done;
     atomic_int numbered; // workers that have a number
     // Bits of the free slots, by the worker's number, from 1 on.
-    _Alignas(64) atomic_uint slots[(WORKERS_MOST + WORD) / WORD];
+    _Alignas(64) atomic_uint slots[(WORKERS_MOST + SLOT_BITS) / SLOT_BITS];
     _Alignas(64) atomic_int finished; // slots whose worker has finished
     atomic_int sleepers, waiting;
     job job;
@@ -83,8 +83,8 @@ static void share_out(job *j, int64_t tasks) {
 
 // The worker takes its slot; false: it has none.
 static int take_slot(pool *p, int number) {
-    atomic_uint *word = &p->slots[number / WORD];
-    unsigned bit = 1U << number % WORD;
+    atomic_uint *word = &p->slots[number / SLOT_BITS];
+    unsigned bit = 1U << number % SLOT_BITS;
     return (atomic_load(word) & bit) && (atomic_fetch_and(word, ~bit) & bit);
 }
 
@@ -127,8 +127,8 @@ static void start_workers(pool *p, int wanted) {
 
 static void offer_slots(pool *p, int slots) {
     atomic_store(&p->finished, 0);
-    for (int word = 0; word * WORD <= slots; word++) {
-        unsigned some = slots - word * WORD >= WORD - 1 ? ~0U : (1U << (slots % WORD + 1)) - 1;
+    for (int word = 0; word * SLOT_BITS <= slots; word++) {
+        unsigned some = slots - word * SLOT_BITS >= SLOT_BITS - 1 ? ~0U : (1U << (slots % SLOT_BITS + 1)) - 1;
         atomic_store(&p->slots[word], word ? some : some - 1);
     }
     if (!atomic_load(&p->sleepers)) return;
@@ -140,7 +140,7 @@ static void offer_slots(pool *p, int slots) {
 // Returns how many nobody had taken.
 static int withdraw_slots(pool *p, int slots) {
     int left = 0;
-    for (int word = 0; word * WORD <= slots; word++)
+    for (int word = 0; word * SLOT_BITS <= slots; word++)
         for (unsigned bits = atomic_exchange(&p->slots[word], 0); bits; bits &= bits - 1) left++;
     return left;
 }
