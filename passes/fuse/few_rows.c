@@ -22,8 +22,8 @@
 #include "passes/match/form.h"
 #include "passes/passes.h"
 
-// What a fork is worth: terms in all, terms of a row, tasks for each thread.
-enum { LEAST_TERMS = 1 << 17, LEAST_ROW = 1 << 12, TASKS = 2, MOST_AXES = 60 };
+// What a fork is worth: terms in all, terms of a row.
+enum { LEAST_TERMS = 1 << 17, LEAST_ROW = 1 << 12, MOST_AXES = 60 };
 
 // ---------------------------------------------------------------- estimates
 // Open sizes are assumed to be those of images and texts, but that of the first axis, which is that of a batch.
@@ -68,10 +68,16 @@ static bool rows_are_lanes(const kernel *k, const stage *s) {
     return true;
 }
 
+// Rows that are enough for most machines stay in the cache of one thread from stage to stage.
+static bool are_few(double tasks, const target *t) {
+    enum { TASKS = 2, THREADS = 16 };
+    return tasks < TASKS * (t->threads < THREADS ? t->threads : THREADS);
+}
+
 // Tasks that share cache lines would wait for each other.
 static bool has_few_tasks(const kernel *k, const stage *s, const target *t, double rows) {
     enum { LINE = 16 }; // floats
-    return rows / (rows_are_lanes(k, s) ? LINE : 1) < TASKS * (double)t->threads;
+    return are_few(rows / (rows_are_lanes(k, s) ? LINE : 1), t);
 }
 
 // passes: over the terms, in one of which a state or a stage needs them.
@@ -202,7 +208,7 @@ static bool has_long_stages(const kernel *k, const target *t) {
             n *= positions(k, k->stages.at[j], k->stages.at[j]->axes.at[i]);
         elements += n;
     }
-    return rows < TASKS * (double)t->threads && is_long(1, elements / k->stages.n, k->stages.n);
+    return are_few(rows, t) && is_long(1, elements / k->stages.n, k->stages.n);
 }
 
 static void divide_stages(program *p, const target *t, region *r, step *s) {
