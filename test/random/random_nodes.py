@@ -689,6 +689,15 @@ def past_the_end(v, a):
     return any(spans[i] > x.shape[i + 2] + pads[i] + pads[n + i] for x in v.of for i in range(n))
 
 
+def is_larger(v, attributes):
+    """Whether no window fits into the padded image."""
+    spatial = v.rank - 2
+    pads, dilations = attributes.get("pads", [0] * 2 * spatial), attributes.get("dilations", [1] * spatial)
+    spans = [(k - 1) * d + 1 for k, d in zip(attributes["kernel_shape"], dilations)]
+    same = attributes.get("auto_pad", "VALID") != "VALID"
+    return not same and any(v.shape[i + 2] + pads[i] + pads[i + spatial] < spans[i] for i in range(spatial))
+
+
 @kind(5)
 def pool(g):
     v = image(g)
@@ -705,6 +714,8 @@ def pool(g):
         raise Unfit("a window past the end, of which the reference evaluator has no mean")
     if v.dtype == "bfloat16":  # the reference evaluator alone gives size 0
         attributes.pop("auto_pad", None)
+    if is_larger(v, attributes):
+        raise Unfit("a window larger than the image, for which the reference evaluator rounds the number of positions up")
     if op == "AveragePool" and chance(g, 0.5):
         attributes["count_include_pad"] = 1
     if op == "LpPool":

@@ -307,6 +307,8 @@ def narrow_cast(g):
     if chance(g, 0.4):
         v = narrow(g)
         to = g.dice.choice([*g.floats, "int32", "uint8", "int8", narrow_type(g), "bool"])
+        if v.dtype.startswith("float") and to == "uint8":  # of a negative float it is undefined
+            to = "int32"
     else:
         v, to = some(g, g.floats), narrow_type(g)
     attributes = maybe(g, {"saturate": g.dice.randint(0, 1)}, 0.4) if to.startswith("float8") else {}
