@@ -100,7 +100,7 @@ MODELS = {
     "branches": """g (float[8, 64] x) => (float[8, 4] y) <float[64, 512] u = ?, float[64, 512] v = ?, float[512, 4] w = ?> {
   a = MatMul (x, u)   b = MatMul (x, v)   c = MatMul (a, w)   d = MatMul (b, w)   y = Add (c, d) }""",
     # Few channels for several threads.
-    "channels": """g (float[1, 4, 180, 96] x) => (float[1, 4, 180, 96] y) <float[4] s = ?, float[4] b = ?> {
+    "channels": """g (float[1, 4, 180, 192] x) => (float[1, 4, 180, 192] y) <float[4] s = ?, float[4] b = ?> {
   y = InstanceNormalization (x, s, b) }""",
     # Equal nodes, nodes that nobody uses, shapes that are constants, an If.
     "graph": """g (float[6, 4] x) => (float[4, 6] y) <int64[2] by = {4, 6}, float[6, 4] u = ?, float[6, 4] v = ?, bool yes = {1}> {

@@ -22,8 +22,8 @@
 #include "passes/match/form.h"
 #include "passes/passes.h"
 
-// What a fork is worth: terms in all, terms of a row.
-enum { LEAST_TERMS = 1 << 17, LEAST_ROW = 1 << 12, MOST_AXES = 60 };
+// Terms that are worth a fork, more of them if rows leave the cache between stages, and the least in a row.
+enum { LEAST_REDUCED = 1 << 17, LEAST_DIVIDED = 1 << 18, LEAST_ROW = 1 << 12, MOST_AXES = 60 };
 
 // ---------------------------------------------------------------- estimates
 // Open sizes are assumed to be those of images and texts, but that of the first axis, which is that of a batch.
@@ -80,9 +80,9 @@ static bool has_few_tasks(const kernel *k, const stage *s, const target *t, doub
     return are_few(rows / (rows_are_lanes(k, s) ? LINE : 1), t);
 }
 
-// passes: over the terms, in one of which a state or a stage needs them.
-static bool is_long(double rows, double row, int passes) {
-    return row >= LEAST_ROW && rows * row * passes >= LEAST_TERMS;
+// passes: stages or states, each of which needs all terms.
+static bool is_long(double rows, double row, int passes, double least) {
+    return row >= LEAST_ROW && rows * row * passes >= least;
 }
 
 // ---------------------------------------------------------------- stages
@@ -127,8 +127,8 @@ static bool may_divide(kernel *k, const target *t) {
         double n = k->stages.at[j]->states.n ? row_length(k, k->stages.at[j]) : 0;
         if (n > row) row = n;
     }
-    return has_few_tasks(k, k->stages.at[0], t, rows) && is_long(rows, row, k->stages.n) && !reads_back(k) &&
-           !attention_match(k, &a);
+    return has_few_tasks(k, k->stages.at[0], t, rows) && is_long(rows, row, k->stages.n, LEAST_DIVIDED) &&
+           !reads_back(k) && !attention_match(k, &a);
 }
 
 // A kernel whose stages become kernels.
@@ -208,7 +208,7 @@ static bool has_long_stages(const kernel *k, const target *t) {
             n *= positions(k, k->stages.at[j], k->stages.at[j]->axes.at[i]);
         elements += n;
     }
-    return are_few(rows, t) && is_long(1, elements / k->stages.n, k->stages.n);
+    return are_few(rows, t) && elements >= LEAST_DIVIDED && elements / k->stages.n >= LEAST_ROW;
 }
 
 static void divide_stages(program *p, const target *t, region *r, step *s) {
@@ -275,7 +275,8 @@ static bool may_reduce_parts(division *v, const target *t) {
         if (!may_reorder(&v->s->states.at[j], t)) return false;
     double rows = rows_of(k, v->s), row = row_length(k, v->s);
     return v->s->states.n && stage_keeps_terms(v->s) && has_few_tasks(k, v->s, t, rows) &&
-           is_long(rows, row, v->s->states.n) && !reads_back(k) && !contraction_find(k, &c) && choose_axis(v);
+           is_long(rows, row, v->s->states.n, LEAST_REDUCED) && !reads_back(k) && !contraction_find(k, &c) &&
+           choose_axis(v);
 }
 
 // The parallel axes in order: of the results of a part.
